@@ -1,0 +1,106 @@
+"""The ``workload`` part of an experiment file: its jobs written out, or a trace to import them from.
+
+Every quantity carries its unit last in its name: ``_s`` emulated seconds, ``_mb`` 10^6 bytes (``memory_mb``: MiB),
+``_bytes`` bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MAX_SECONDS = 1e8
+"""About three years: keeps every instant, in nanoseconds, far inside 64 bits."""
+MAX_TASKS = 100_000
+"""Most maps, or reduces, that one job may have."""
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Length = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown keys, no silent conversions (``"3"`` is not 3)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class UniformLengths(Strict):
+    """Task lengths uniform on (a, b] x ``longest`` seconds, exactly one task having ``longest`` (natjam, section 6.1)."""
+
+    uniform: Annotated[list[Fraction], Field(min_length=2, max_length=2)]
+    longest: Length
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformLengths:
+        if self.uniform[0] >= self.uniform[1]:
+            raise ValueError(f"uniform: the first number must be below the second, not {self.uniform}")
+        return self
+
+
+Lengths = Length | Annotated[list[Length], Field(min_length=1)] | UniformLengths
+"""One length for all tasks, a list that is cycled, or drawn lengths; seconds."""
+
+
+class JobEntry(Strict):
+    """One MapReduce job of an experiment file."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    queue: Annotated[str, Field(min_length=1)]
+    submit_s: Seconds = 0.0
+    maps: TaskCount = 0
+    map_s: Lengths = 1.0
+    reduces: TaskCount = 0
+    reduce_s: Lengths = 1.0
+    key_s: Length = 1.0
+    """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
+    deadline_s: Length | None = None
+    """Absolute, on the same clock as ``submit_s``."""
+    priority: int = 0
+    memory_mb: Annotated[int, Field(gt=0)] | None = None
+    """Memory of one container; None: the cluster's ``container_memory_gb``."""
+    shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    """What all maps together write for the reduces, in 10^6 bytes; None: a small default per key."""
+
+    @model_validator(mode="after")
+    def _has_tasks(self) -> JobEntry:
+        if self.maps == 0 and self.reduces == 0:
+            raise ValueError("a job needs at least one map or one reduce")
+        if self.deadline_s is not None and self.deadline_s <= self.submit_s:
+            raise ValueError(f"deadline_s {self.deadline_s} is absolute and must be after submit_s {self.submit_s}")
+        return self
+
+
+class SwimRates(Strict):
+    """How the bytes of a SWIM row become tasks and seconds; the rules are stated in ``workloads.swim``.
+
+    The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split of
+    64 MiB lasts 19 s, and a reduce that takes in 64 MiB and writes nothing lasts 231 s.
+    """
+
+    source_nodes: Annotated[int, Field(gt=0)] = 600
+    """Machines of the cluster that the trace was recorded on; the FB-2009 files: 600, FB-2010: 3000."""
+    bytes_per_map: Annotated[int, Field(gt=0)] = 64 * 2**20
+    bytes_per_reduce: Annotated[int, Field(gt=0)] = 64 * 2**20
+    map_mb_s: Rate = 4.194304
+    reduce_mb_s: Rate = 0.333897
+    write_mb_s: Rate = 20.0
+    map_overhead_s: Seconds = 3.0
+    reduce_overhead_s: Seconds = 30.0
+    key_s: Length = 1.0
+
+
+class TraceEntry(Strict):
+    """Jobs imported from a trace file."""
+
+    format: Literal["swim"]
+    path: str
+    """The trace; a relative path is relative to the experiment file."""
+    data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    """Share of the bytes really shuffled and written; task counts and lengths do not depend on it."""
+    production_fraction: Fraction = 0.5
+    """Chance of each job to go to queue ``production``; the others go to ``research``."""
+    rates: SwimRates = SwimRates()
