@@ -1,0 +1,177 @@
+"""The map task: real, seeded, random keys and values in a partitioned, sorted intermediate file on the node's disk.
+
+Everything a job's data consists of follows from (data seed, job, numbers of maps, keys of the reduces, sizes), so a
+rerun map writes the same bytes, and a verifier can recompute them.  The generator, in full:
+
+- ``T`` is the number of keys of all reduces; key ``i`` of reduce ``r`` is number ``g = i + keys of the reduces before
+  r``.  ``K`` is the number of keys of ``r``, ``M`` the number of maps, but at least 1.
+- Key material of ``r`` comes in blocks of 256 keys; block ``b`` is SHAKE-128 of the text
+  ``natjam/1/keys/<seed>/<r>/<b>/<job>``, 21 bytes a key: ``u64, owner u32, second u32, third u32, extra u8``,
+  big-endian.
+- The key is ``i*(2^64 // K) + u64 % (2^64 // K)`` as 16 hexadecimal digits.  So keys rise with ``i`` and never repeat.
+- The maps that emit it: ``owner % M``; where ``extra % 3 >= 1`` also ``second % M``; where ``extra % 3 == 2`` also
+  ``third % M``; each map once, in rising order.
+- With a shuffle size of ``S`` bytes, key ``g`` has ``B = S*(g+1)//T - S*g//T`` bytes of values, and the ``j``-th of
+  its ``n`` maps emits ``B*(j+1)//n - B*j//n`` of them; without one, every map emits 100 bytes.  These are cut into
+  values of 65,536 bytes and a rest (one empty value where there are no bytes).
+- Value ``p`` of map ``m`` is SHAKE-128 of ``natjam/1/value/<seed>/<r>/<i>/<m>/<p>/<job>``.
+- Map ``m`` of a map-only job writes ``O*(m+1)//M - O*m//M`` bytes, 100 where no output size ``O`` is given: a block
+  of 65,536 bytes, SHAKE-128 of ``natjam/1/map-output/<seed>/<m>/<job>``, again and again, the first 8 bytes of each
+  replaced by its big-endian number, the last one cut.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import shake_128
+from typing import TYPE_CHECKING, Any
+
+from emulator.live import records
+from emulator.live.records import Record
+from emulator.storage.local import atomic_file, job_directory_name
+
+if TYPE_CHECKING:
+    from emulator.live.task import Task
+
+DEFAULT_VALUE_BYTES = 100
+_VALUE_BYTES = 1 << 16
+_BLOCK_KEYS = 256
+_KEY_MATERIAL = struct.Struct(">QIIIB")
+
+
+@dataclass(frozen=True, slots=True)
+class JobData:
+    """What the data of one job follows from."""
+
+    seed: int
+    job: str
+    maps: int
+    reduce_keys: tuple[int, ...]
+    shuffle_bytes: int | None
+
+    @classmethod
+    def from_params(cls, params: dict[str, Any]) -> JobData:
+        """From launch parameters of kind "map"."""
+        return cls(
+            params["seed"],
+            params["job"],
+            max(1, params["maps"]),
+            tuple(params["reduce_keys"]),
+            params["shuffle_bytes"],
+        )
+
+    def partition(self, map_index: int, reduce_index: int) -> Iterator[Record]:
+        """The records that one map emits for one reduce, sorted by key."""
+        before, total = sum(self.reduce_keys[:reduce_index]), sum(self.reduce_keys)
+        for number, key, holders in self._keys(reduce_index):
+            if map_index not in holders:
+                continue
+            size = DEFAULT_VALUE_BYTES
+            if self.shuffle_bytes is not None:
+                size = _share(
+                    _share(self.shuffle_bytes, before + number, total), holders.index(map_index), len(holders)
+                )
+            for piece in range(max(1, -(-size // _VALUE_BYTES))):
+                name = f"natjam/1/value/{self.seed}/{reduce_index}/{number}/{map_index}/{piece}/{self.job}"
+                length = min(_VALUE_BYTES, size - piece * _VALUE_BYTES)
+                yield key, shake_128(name.encode()).digest(length)
+
+    def _keys(self, reduce_index: int) -> Iterator[tuple[int, bytes, list[int]]]:
+        """Number, key and emitting maps of every key of one reduce."""
+        count, maps = self.reduce_keys[reduce_index], self.maps
+        step = (1 << 64) // count
+        for first in range(0, count, _BLOCK_KEYS):
+            keys = min(_BLOCK_KEYS, count - first)
+            name = f"natjam/1/keys/{self.seed}/{reduce_index}/{first // _BLOCK_KEYS}/{self.job}"
+            material = shake_128(name.encode()).digest(keys * _KEY_MATERIAL.size)
+            for number, (random, owner, second, third, extra) in enumerate(
+                _KEY_MATERIAL.iter_unpack(material), first
+            ):
+                holders = sorted({map_ % maps for map_ in (owner, second, third)[: 1 + extra % 3]})
+                yield number, b"%016x" % (number * step + random % step), holders
+
+
+def _share(total: int, index: int, count: int) -> int:
+    """Part ``index`` of ``total`` cut into ``count`` parts that add up and differ by at most one."""
+    return total * (index + 1) // count - total * index // count
+
+
+def run_map(params: dict[str, Any], services: Task) -> None:
+    """Run one map in a process of its own: write, wait until its duration is over, publish.
+
+    ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys, seed,
+    shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns (emulated).  The
+    duration counts from the launch, or from first_key_at_ns where that is later; writing happens inside it.
+    With ``only_partition`` it runs :func:`localise_without_maps` instead.  Raises OSError.
+    """
+    started_real_ns = time.monotonic_ns()
+    first_key_real_ns = max(started_real_ns, services.clock.to_real_ns(params["first_key_at_ns"]))
+    end_real_ns = first_key_real_ns + services.clock.to_real_duration_ns(params["duration_ns"])
+
+    def wait() -> None:
+        ready_real_ns = time.monotonic_ns()
+        _sleep_until(first_key_real_ns)
+        services.report(
+            "first_key",
+            real_ns=first_key_real_ns,
+            input_ready_real_ns=min(ready_real_ns, first_key_real_ns),
+            waited=False,
+        )
+        _sleep_until(end_real_ns)
+
+    if params.get("only_partition") is not None:
+        localise_without_maps(params)
+        wait()
+    elif params["map_only"]:
+        _write_map_only_output(params, wait)
+    else:
+        data = JobData.from_params(params)
+        directory = records.map_directory(params["work_dir"], data.job, params["task"])
+        partitions = (
+            data.partition(params["task"], reduce_index) for reduce_index in range(len(data.reduce_keys))
+        )
+        records.write_map_output(directory, partitions, wait)
+
+
+def localise_without_maps(params: dict[str, Any]) -> int:
+    """Make the input of reduce ``only_partition`` of a job without maps, as if one map existed; returns its keys.
+
+    The file goes to this node's :func:`records.input_path`, so the reduce finds its input already localised and never
+    holds the seed.  To be done on a node before the reduce is launched there.  Raises OSError.
+    """
+    data = JobData.from_params({**params, "maps": 1})
+    reduce_index = params["only_partition"]
+    return records.merge(
+        [data.partition(0, reduce_index)], records.input_path(params["work_dir"], data.job, reduce_index)
+    )
+
+
+def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[], None]) -> None:
+    job, map_index, output_bytes = params["job"], params["task"], params["output_bytes"]
+    left = (
+        DEFAULT_VALUE_BYTES
+        if output_bytes is None
+        else _share(output_bytes, map_index, max(1, params["maps"]))
+    )
+    path = os.path.join(params["output_dir"], job_directory_name(job), f"part-m-{map_index:05d}")
+    name = f"natjam/1/map-output/{params['seed']}/{map_index}/{job}"
+    body = shake_128(name.encode()).digest(_VALUE_BYTES)[8:]
+    number = 0
+    with atomic_file(path) as file:
+        while left > 0:
+            block = (number.to_bytes(8, "big") + body)[:left]
+            file.write(block)
+            left -= len(block)
+            number += 1
+        file.flush()
+        before_publishing()
+
+
+def _sleep_until(real_ns: int) -> None:
+    """Sleep until an instant of CLOCK_MONOTONIC; at once when it has passed."""
+    while (left_real_ns := real_ns - time.monotonic_ns()) > 0:
+        time.sleep(left_real_ns / 1e9)

@@ -1,0 +1,236 @@
+"""Output of a reduce, key by key, one partial file per attempt named after its container (natjam, section 3.1).
+
+An output line is ``key <tab> number of values <tab> digest`` and a newline, where the digest is the first 16 bytes
+in hexadecimal of the SHA-256 of every value in map order, each preceded by its length in four bytes.  Where the job's
+output size is given, key ``g`` of the job's ``T`` (reduces in order) has a line of ``O*(g+1)//T - O*g//T`` bytes:
+filled with a tab and the digest over and over.  A line is never cut below its own length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory_name, sync_directory
+
+_BUFFER_BYTES = 1 << 18
+_COPY_BYTES = 1 << 20
+_CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
+
+
+class OutputError(Exception):
+    """Output could not be written or committed.  Nothing that a checkpoint counts is lost."""
+
+
+def final_path(output_directory: str, job: str, task: int) -> str:
+    """The committed output file of reduce ``task``."""
+    return os.path.join(output_directory, job_directory_name(job), f"part-r-{task:05d}")
+
+
+def partial_path(output_directory: str, job: str, task: int, container_id: str) -> str:
+    """The partial output file of one attempt of reduce ``task``.  Raises ValueError for an unsafe container id."""
+    if not _CONTAINER_ID.fullmatch(container_id):
+        raise ValueError(f"container id {container_id!r} cannot name a file")
+    return os.path.join(
+        output_directory, PARTIAL_DIRECTORY, job_directory_name(job), f"part-r-{task:05d}.{container_id}"
+    )
+
+
+class PartialOutput:
+    """The partial output file of one attempt, open for appending.
+
+    Lines are buffered; :meth:`sync` puts them on the disk, and must return before a key counter that includes them
+    is told to anybody (checkpoint) and before the process stops.  Raises :class:`OutputError` when the disk is full
+    or the directory cannot be written; the lines then stay buffered and a later :meth:`sync` may still succeed.
+    """
+
+    def __init__(
+        self,
+        output_directory: str,
+        job: str,
+        task: int,
+        container_id: str,
+        reduce_keys: Sequence[int],
+        output_bytes: int | None,
+        keys_done: int = 0,
+    ) -> None:
+        """``reduce_keys`` and ``output_bytes`` are the whole job's; ``keys_done`` is the checkpoint's key counter."""
+        self.path = partial_path(output_directory, job, task, container_id)
+        self.keys = 0
+        """Keys appended by this attempt."""
+        self._output_bytes = output_bytes
+        self._job_keys = sum(reduce_keys)
+        self._next_key = sum(reduce_keys[:task]) + keys_done
+        self._buffer = bytearray()
+        self._offset = 0
+        self._descriptor = -1
+        self._open(os.O_CREAT | os.O_TRUNC)
+
+    def append(self, key: bytes, values: Iterable[bytes]) -> None:
+        """Add one key's line."""
+        count, digest = 0, hashlib.sha256()
+        for value in values:
+            count += 1
+            digest.update(len(value).to_bytes(4, "big"))
+            digest.update(value)
+        mark = digest.hexdigest()[:32].encode()
+        line = b"%b\t%d\t%b" % (key, count, mark)
+        self._buffer += line
+        if self._output_bytes is not None:
+            key_number = self._next_key
+            target = (
+                self._output_bytes * (key_number + 1) // self._job_keys
+                - self._output_bytes * key_number // self._job_keys
+            )
+            self._fill(mark, target - len(line) - 1)
+        self._buffer += b"\n"
+        self._next_key += 1
+        self.keys += 1
+        if len(self._buffer) >= _BUFFER_BYTES:
+            self._write()
+
+    def _fill(self, mark: bytes, size: int) -> None:
+        """Append a tab and ``size - 1`` bytes of ``mark`` repeated, a piece at a time."""
+        if size <= 0:
+            return
+        self._buffer += b"\t"
+        size -= 1
+        block = (mark * (min(size, _COPY_BYTES) // len(mark) + 1))[:_COPY_BYTES]
+        while size > 0:
+            self._buffer += block[:size]
+            size -= min(size, len(block))
+            if len(self._buffer) >= _BUFFER_BYTES:
+                self._write()
+
+    def sync(self) -> int:
+        """Write and fsync everything appended so far; returns the bytes of the file."""
+        self._write()
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise self._error(error) from error
+        return self._offset
+
+    def close(self) -> None:
+        """Sync, then close the file; :meth:`reopen` continues it."""
+        if self._descriptor < 0:
+            return
+        self.sync()
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def reopen(self) -> None:
+        """Open the file again after :meth:`close` and go on where it ended.
+
+        Raises :class:`OutputError` when the file is gone or shorter than what was written.
+        """
+        if self._descriptor >= 0:
+            return
+        self._open(0)
+        try:
+            size = os.fstat(self._descriptor).st_size
+            if size < self._offset:
+                raise OutputError(
+                    f"partial output {self.path}: {size} bytes, {self._offset} were written: it was changed "
+                    "while the task was suspended"
+                )
+            os.ftruncate(self._descriptor, self._offset)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _open(self, flags: int) -> None:
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
+        except OSError as error:
+            raise self._error(error) from error
+
+    def _write(self) -> None:
+        """Hand the buffer to the kernel; what was not taken stays in the buffer."""
+        view = memoryview(self._buffer)
+        taken = 0
+        try:
+            while taken < len(view):
+                taken += os.pwrite(self._descriptor, view[taken:], self._offset + taken)
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            view.release()
+            self._offset += taken
+            del self._buffer[:taken]
+
+    def _error(self, error: OSError) -> OutputError:
+        return OutputError(f"partial output {self.path}: {error.strerror or error}")
+
+
+def commit(output_directory: str, job: str, task: int, containers: Sequence[str], keys: int) -> int:
+    """Join the partial outputs of ``containers``, in that order, into the final file; returns its bytes.
+
+    ``containers`` are the checkpoint's past containers and then the attempt's own, closed; ``keys`` is the number
+    of keys that the whole reduce has.  Partial outputs of other, crashed attempts of the task are dropped.  May be
+    repeated after a crash at any point.  Raises :class:`OutputError` when a partial is missing, when the keys do
+    not add up (nothing is then published or removed), or when the disk refuses.
+    """
+    final = final_path(output_directory, job, task)
+    paths = [partial_path(output_directory, job, task, container) for container in containers]
+    try:
+        if not os.path.exists(final):
+            _join(paths, final, keys)
+        elif (found := _count_keys(final)) != keys:
+            raise OutputError(f"output {final}: exists with {found} keys, expected {keys}")
+        _drop_partials(output_directory, job, task)
+        return os.stat(final).st_size
+    except OSError as error:
+        name = error.filename if isinstance(error.filename, str) else final
+        raise OutputError(f"commit of {final}: {name}: {error.strerror or error}") from error
+
+
+def _join(paths: list[str], final: str, keys: int) -> None:
+    counts = [_count_keys(path) for path in paths]
+    if sum(counts) != keys:
+        found = ", ".join(
+            f"{os.path.basename(path)}: {count}" for path, count in zip(paths, counts, strict=True)
+        )
+        raise OutputError(
+            f"commit of {final}: the partial outputs hold {sum(counts)} keys, expected {keys} ({found})"
+        )
+    if len(paths) == 1:
+        # Never suspended: the partial output is the output, and need not be copied.
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        os.replace(paths[0], final)
+        sync_directory(os.path.dirname(final))
+        return
+    with atomic_file(final) as output:
+        for path in paths:
+            with open(path, "rb", buffering=0) as part:
+                while block := part.read(_COPY_BYTES):
+                    output.write(block)
+
+
+def _count_keys(path: str) -> int:
+    """Lines of a file.  Raises :class:`OutputError` when the last one is not complete."""
+    lines, last = 0, b"\n"
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_COPY_BYTES):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    if last != b"\n":
+        raise OutputError(f"output {path}: its last line is not complete")
+    return lines
+
+
+def _drop_partials(output_directory: str, job: str, task: int) -> None:
+    directory = os.path.join(output_directory, PARTIAL_DIRECTORY, job_directory_name(job))
+    prefix = f"part-r-{task:05d}."
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.startswith(prefix):
+            try:
+                os.unlink(os.path.join(directory, name))
+            except FileNotFoundError:
+                pass

@@ -1,0 +1,56 @@
+"""Files that appear whole or not at all, on a local or shared POSIX directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+from urllib.parse import quote
+
+PARTIAL_DIRECTORY = "_partial"
+"""Holds the partial outputs of attempts, inside the output directory."""
+
+
+def job_directory_name(job: str) -> str:
+    """The name of a job's directory: percent-encoded, and never ``.``, ``..`` or ``_partial`` itself."""
+    name = quote(job, safe="")
+    if name in ("", ".", "..", PARTIAL_DIRECTORY):
+        return "%" + name[:1].encode().hex().upper() + name[1:]
+    return name
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_file(path: str, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write a file under a temporary name in its own directory; rename it when the block ends without an error.
+
+    ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file is removed
+    and whatever stood at ``path`` before stays.  The directory is created when it is not there.
+    """
+    directory, name = os.path.split(path)
+    os.makedirs(directory, exist_ok=True)
+    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb", buffering=1 << 18) as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except FileNotFoundError:
+            pass
+        raise
+    if durable:
+        sync_directory(directory)
