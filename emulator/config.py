@@ -1,0 +1,270 @@
+"""The experiment file: YAML to frozen, validated models, and back.
+
+Every key and its meaning is a contract (other tools read and write these files).  Quantities carry their unit in
+their name: ``_s`` emulated seconds, ``_gb`` GiB, ``_mb`` MiB (traffic: 10^6 bytes), ``_mbit_s`` 10^6 bits a second.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from emulator import config_checks
+from emulator.config_problems import Problem, describe, validation_problems
+from emulator.config_yaml import Document, dotted, dump_yaml, read_document
+from emulator.errors import ConfigError
+from emulator.overheads import is_file_spec
+from workloads.schema import JobEntry, TraceEntry
+
+LARGEST_TIME_S = 1e8
+"""About three years: keeps every instant in nanoseconds far inside 64 bits."""
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
+Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Policy = Annotated[str, Field(min_length=1)]
+"""A name known on its axis, or ``module:function`` for one of the user's own."""
+
+
+def seconds_to_ns(seconds: float) -> int:
+    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, a half nanosecond to the even one."""
+    return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Protocol(_Model):
+    """Periods and limits of the protocol (natjam, section 3); a period of null is ``heartbeat_s``."""
+
+    preemptor_period_s: PositiveSeconds | None = None
+    estimate_period_s: PositiveSeconds | None = None
+    task_heartbeat_s: PositiveSeconds | None = None
+    kill_timeout_s: PositiveSeconds = 12.0
+    """How long a reclaim request may stay unanswered before the ResourceManager kills (natjam, section 3.2)."""
+    expired_s: Seconds = 2.0
+    """How long a killed request stays on the expired list (natjam, section 3.2)."""
+    slow_start: Fraction = 0.05
+    """Share of a job's maps that must be done before its reduces start."""
+    resume_order: Literal["suspended-first"] = "suspended-first"
+    node_expiry_s: PositiveSeconds = 600.0
+    """How long a node may be silent before the ResourceManager gives it up."""
+    task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
+    """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
+
+
+class Cluster(_Model):
+    """The emulated cluster."""
+
+    nodes: Annotated[int, Field(ge=1, le=100_000)]
+    containers_per_node: Annotated[int, Field(ge=1, le=10_000)]
+    container_memory_gb: PositiveSize = 1.0
+    memory_gb: PositiveSize = 16.0
+    """Of one node; stopped processes keep theirs, charged to ``memory_gb + swap_gb``."""
+    swap_gb: Size = 0.0
+    max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
+    racks: Annotated[int, Field(ge=1)] = 1
+    network_mbit_s: PositiveSize = 1000.0
+    """Speed of a node's network; read by the sim engine only, a live run uses the machines' own network."""
+    slots: Any = None
+    availability: Any = None
+
+    @field_validator("racks")
+    @classmethod
+    def _one_rack(cls, racks: int) -> int:
+        if racks != 1:
+            raise ValueError("racks are not available yet in this release; set it to 1")
+        return racks
+
+    @field_validator("slots", "availability")
+    @classmethod
+    def _nothing(cls, value: Any) -> None:
+        if value is not None:
+            raise ValueError("is not available yet in this release; set it to null")
+
+
+class Storage(_Model):
+    """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
+
+    url: Annotated[str, Field(min_length=1)] | None = None
+    tier: Any = None
+
+    @field_validator("url")
+    @classmethod
+    def _local_path(cls, url: str | None) -> str | None:
+        if url is not None and "://" in url:
+            raise ValueError("storage other than a local path is not available yet; set it to null or a local path")
+        return url
+
+    @field_validator("tier")
+    @classmethod
+    def _no_tier(cls, value: Any) -> None:
+        if value is not None:
+            raise ValueError("is not available yet in this release; set it to null")
+
+
+class Queue(_Model):
+    """Share of the cluster's containers that a queue is guaranteed, and the most it may hold."""
+
+    capacity: Fraction
+    maximum: Fraction
+
+
+class Allocation(_Model):
+    """How many containers each queue may hold; ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its capacity."""
+
+    name: Policy
+    queues: Annotated[dict[str, Queue], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_maximum(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
+            return data
+        queues = {}
+        for name, queue in data["queues"].items():
+            if isinstance(queue, dict) and "maximum" not in queue and "capacity" in queue:
+                queue = {**queue, "maximum": queue["capacity"] if data.get("name") == "hard-cap" else 1.0}
+            queues[name] = queue
+        return {**data, "queues": queues}
+
+
+class Placement(_Model):
+    """Where a suspended task resumes; after ``delay_s`` it no longer waits for its old node."""
+
+    name: Policy = "prefer-local"
+    delay_s: Seconds = 0.0
+
+
+class Scheduler(_Model):
+    """A choice on each axis.  ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else ``checkpoint``."""
+
+    allocation: Allocation
+    job_selection: Policy = "auto"
+    job_eviction: Policy = "mr"
+    task_eviction: Policy = "srt"
+    mechanism: Policy
+    placement: Placement = Placement()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_mechanism(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "mechanism" in data:
+            return data
+        allocation = data.get("allocation")
+        name = allocation.get("name") if isinstance(allocation, dict) else None
+        return {**data, "mechanism": "wait" if name in config_checks.WAITING_ALLOCATIONS else "checkpoint"}
+
+
+class Workload(_Model):
+    """The jobs: written out, or imported from a trace."""
+
+    jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
+    trace: TraceEntry | None = None
+
+
+class Experiment(_Model):
+    """One experiment: everything a run needs to know."""
+
+    name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    engine: Literal["live", "sim"] = "live"
+    time_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    """Emulated seconds per real second."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    repeats: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Repeat k runs with ``seed + k - 1``."""
+    overheads: Annotated[str, Field(min_length=1)] = "native"
+    heartbeat_s: PositiveSeconds = 1.0
+    protocol: Protocol = Protocol()
+    cluster: Cluster
+    storage: Storage = Storage()
+    scheduler: Scheduler
+    workload: Workload
+
+    @field_validator("engine")
+    @classmethod
+    def _engine_exists(cls, engine: str) -> str:
+        if engine == "sim":
+            raise ValueError("'sim' is not available yet in this release; use live")
+        return engine
+
+    @property
+    def heartbeat_ns(self) -> int:
+        return seconds_to_ns(self.heartbeat_s)
+
+    @property
+    def preemptor_period_ns(self) -> int:
+        return self._period_ns(self.protocol.preemptor_period_s)
+
+    @property
+    def estimate_period_ns(self) -> int:
+        return self._period_ns(self.protocol.estimate_period_s)
+
+    @property
+    def task_heartbeat_ns(self) -> int:
+        return self._period_ns(self.protocol.task_heartbeat_s)
+
+    def _period_ns(self, period_s: float | None) -> int:
+        return seconds_to_ns(self.heartbeat_s if period_s is None else period_s)
+
+
+def load_experiment(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Experiment:
+    """Read and validate an experiment file.
+
+    Args:
+        path: the YAML file.  Relative paths inside it start from its directory.
+        overrides: ``a.b=value`` each, the value in YAML; relative paths in them start from the working directory.
+
+    Raises:
+        ConfigError: with one line for each problem found, naming file and line (or the override), field and remedy.
+    """
+    document = read_document(Path(path))
+    for text in overrides:
+        document.override(text)
+    _make_paths_absolute(document)
+    problems: list[Problem] = []
+    experiment = None
+    try:
+        experiment = Experiment.model_validate(document.data)
+    except ValidationError as error:
+        problems += validation_problems(error, Experiment, document)
+    sections = {
+        "cluster": _section(Cluster, document),
+        "scheduler": _section(Scheduler, document),
+        "workload": _section(Workload, document),
+    }
+    problems += config_checks.check(**sections)
+    problems += config_checks.check_files(document, Path(path).parent)
+    if problems or experiment is None:
+        raise ConfigError(describe(problems, document))
+    return experiment
+
+
+def dump_experiment(experiment: Experiment) -> str:
+    """The experiment as YAML, defaults filled in and paths absolute; loads back to an equal Experiment anywhere."""
+    return dump_yaml(experiment.model_dump(mode="json"))
+
+
+def _section(model: type[BaseModel], document: Document) -> Any:
+    """One section on its own, None if it is not valid: so that a problem in one does not hide those of others."""
+    try:
+        return model.model_validate(document.data.get(model.__name__.lower()))
+    except ValidationError:
+        return None
+
+
+def _make_paths_absolute(document: Document) -> None:
+    for location in config_checks.PATH_LOCATIONS:
+        value = document.get(location)
+        if not isinstance(value, str) or not value or "://" in value:
+            continue
+        if location == ("overheads",) and not is_file_spec(value):
+            continue
+        base = Path.cwd() if document.is_overridden(location) else document.path.parent
+        document.replace(location, str((base / Path(value).expanduser()).absolute()))
