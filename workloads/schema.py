@@ -1,7 +1,7 @@
 """The ``workload`` part of an experiment file: its jobs written out, or a trace to import them from.
 
-Every quantity carries its unit last in its name: ``_s`` emulated seconds, ``_mb`` 10^6 bytes (``memory_mb``: MiB),
-``_bytes`` bytes.
+Every quantity carries its unit last in its name: ``_s`` emulated seconds, ``_mb`` 10^6 bytes (``memory_mb``:
+MiB), ``_bytes`` bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ MAX_SECONDS = 1e8
 """About three years: keeps every instant, in nanoseconds, far inside 64 bits."""
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
+MAX_KEYS = 10_000_000
+"""Most keys that one reduce may walk."""
 
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-Length = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Length = Annotated[float, Field(ge=1e-6, le=MAX_SECONDS, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
@@ -29,20 +31,26 @@ class Strict(BaseModel):
 
 
 class UniformLengths(Strict):
-    """Task lengths uniform on (a, b] x ``longest`` seconds, exactly one task having ``longest`` (natjam, section 6.1)."""
+    """Uniform on (a, b] x ``longest`` seconds, exactly one task having ``longest`` (natjam, section 5)."""
 
-    uniform: Annotated[list[Fraction], Field(min_length=2, max_length=2)]
+    uniform: tuple[Fraction, Fraction]
     longest: Length
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformLengths:
         if self.uniform[0] >= self.uniform[1]:
-            raise ValueError(f"uniform: the first number must be below the second, not {self.uniform}")
+            raise ValueError(f"uniform: the first number must be below the second, not {list(self.uniform)}")
         return self
 
 
-Lengths = Length | Annotated[list[Length], Field(min_length=1)] | UniformLengths
+Lengths = Length | Annotated[tuple[Length, ...], Field(min_length=1)] | UniformLengths
 """One length for all tasks, a list that is cycled, or drawn lengths; seconds."""
+
+
+def _longest(lengths: Lengths) -> float:
+    if isinstance(lengths, UniformLengths):
+        return lengths.longest
+    return max(lengths) if isinstance(lengths, tuple) else lengths
 
 
 class JobEntry(Strict):
@@ -69,16 +77,21 @@ class JobEntry(Strict):
     def _has_tasks(self) -> JobEntry:
         if self.maps == 0 and self.reduces == 0:
             raise ValueError("a job needs at least one map or one reduce")
+        if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
+            longest = _longest(self.reduce_s)
+            raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
-            raise ValueError(f"deadline_s {self.deadline_s} is absolute and must be after submit_s {self.submit_s}")
+            raise ValueError(
+                f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g}"
+            )
         return self
 
 
 class SwimRates(Strict):
     """How the bytes of a SWIM row become tasks and seconds; the rules are stated in ``workloads.swim``.
 
-    The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split of
-    64 MiB lasts 19 s, and a reduce that takes in 64 MiB and writes nothing lasts 231 s.
+    The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split
+    of 64 MiB lasts 19 s, and a reduce that takes in 64 MiB and writes nothing lasts 231 s.
     """
 
     source_nodes: Annotated[int, Field(gt=0)] = 600
@@ -86,7 +99,7 @@ class SwimRates(Strict):
     bytes_per_map: Annotated[int, Field(gt=0)] = 64 * 2**20
     bytes_per_reduce: Annotated[int, Field(gt=0)] = 64 * 2**20
     map_mb_s: Rate = 4.194304
-    reduce_mb_s: Rate = 0.333897
+    reduce_mb_s: Rate = 0.333875
     write_mb_s: Rate = 20.0
     map_overhead_s: Seconds = 3.0
     reduce_overhead_s: Seconds = 30.0

@@ -1,0 +1,183 @@
+"""Jobs of an experiment file become frozen jobs: same draws everywhere, exactly one longest task."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from emulator.config import Experiment, load_experiment
+from workloads.expand import expand
+from workloads.lengths import key_count, lengths_ns
+from workloads.schema import JobEntry, UniformLengths
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOG = ROOT / "workloads" / "catalog"
+
+
+def experiment(*jobs: dict[str, Any]) -> Experiment:
+    queues = {name: {"capacity": 0.5, "maximum": 1.0} for name in ("production", "research")}
+    return Experiment.model_validate(
+        {
+            "name": "unit",
+            "cluster": {"nodes": 2, "containers_per_node": 4, "container_memory_gb": 0.5, "memory_gb": 4.0},
+            "scheduler": {"allocation": {"name": "two-queue", "queues": queues}, "mechanism": "checkpoint"},
+            "workload": {"jobs": tuple(jobs)},
+        }
+    )
+
+
+def job(name: str = "a", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "queue": "research", "maps": 1, "reduces": 3, **fields}
+
+
+def test_lists_are_cycled_and_times_are_exact_nanoseconds():
+    (a,) = expand(experiment(job(reduces=5, reduce_s=(0.1, 2.3), submit_s=1234567.123456789, map_s=0.7)), 1)
+    assert a.reduce_ns == (100_000_000, 2_300_000_000, 100_000_000, 2_300_000_000, 100_000_000)
+    assert a.submit_ns == 1_234_567_123_456_789
+    assert a.map_ns == (700_000_000,)
+
+
+def test_keys_follow_length_and_are_at_least_one():
+    (a,) = expand(experiment(job(reduces=3, reduce_s=(0.4, 2.6, 60.0), key_s=1.0)), 1)
+    assert a.reduce_keys == (1, 3, 60)
+
+
+def test_memory_is_the_containers_unless_the_job_says_less():
+    small, default = expand(experiment(job("a", memory_mb=100), job("b")), 1)
+    assert small.memory_bytes == 100 * 2**20
+    assert default.memory_bytes == 2**29
+
+
+def test_optional_fields():
+    a, b = expand(experiment(job("a", deadline_s=9.5, priority=3, shuffle_mb=1.5), job("b", maps=0)), 1)
+    assert (a.deadline_ns, a.priority, a.shuffle_bytes) == (9_500_000_000, 3, 1_500_000)
+    assert (b.deadline_ns, b.priority, b.shuffle_bytes, b.map_ns) == (None, 0, None, ())
+
+
+@given(
+    low=st.floats(0, 0.99),
+    width=st.floats(0.001, 1),
+    longest=st.floats(0.001, 1e5),
+    count=st.integers(0, 60),
+    key=st.text(max_size=10),
+)
+def test_drawn_lengths_are_in_range_and_exactly_one_is_the_longest(low, width, longest, count, key):
+    lengths = UniformLengths(uniform=(low, min(1.0, low + width)), longest=longest)
+    drawn = lengths_ns(lengths, count, key)
+    longest_ns = round(longest * 1e9)
+    assert len(drawn) == count
+    assert sum(length == longest_ns for length in drawn) == min(count, 1)
+    others = [length for length in drawn if length != longest_ns]
+    assert all(int(low * longest_ns) < length <= lengths.uniform[1] * longest_ns for length in others)
+
+
+def test_which_task_is_longest_depends_on_the_seed():
+    lengths = UniformLengths(uniform=(0.5, 1.0), longest=10.0)
+    places = {max(range(20), key=lengths_ns(lengths, 20, f"{seed}:a").__getitem__) for seed in range(40)}
+    assert len(places) > 10
+
+
+def test_draws_fill_the_interval():
+    drawn = lengths_ns(UniformLengths(uniform=(0.5, 1.0), longest=10.0), 2000, "fill")
+    assert min(drawn) < 5.05e9
+    assert abs(sum(drawn) / 2000 - 7.5e9) < 0.1e9
+
+
+def test_adding_a_job_moves_no_other_draw():
+    form = {"uniform": (0.5, 1.0), "longest": 60.8}
+    a, b = job("a", reduce_s=form, map_s=form, maps=7), job("b", reduce_s=form)
+    alone = expand(experiment(a), 5)
+    both = expand(experiment(b, a), 5)
+    assert alone[0] == both[1]
+    assert both[0].reduce_ns != both[1].reduce_ns
+    assert expand(experiment(a), 6) != alone
+    assert alone[0].map_ns[:3] != alone[0].reduce_ns
+
+
+def test_draws_are_the_same_under_every_hash_seed():
+    program = (
+        "from emulator.config import load_experiment; from workloads.expand import expand\n"
+        "for file in ('natjam-fig4.yaml', 'facebook-50.yaml'):\n"
+        f"    print(expand(load_experiment('{CATALOG}/' + file), 3))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        ).stdout
+        for hash_seed in ("0", "1")
+    }
+    assert len(outputs) == 1
+
+
+def test_draws_of_release_one_stay():
+    """A change here changes every published run: the draws are part of the contract of a seed."""
+    drawn = lengths_ns(UniformLengths(uniform=(0.5, 1.0), longest=10.0), 4, "1:a:reduce-lengths")
+    assert drawn == (5_909_434_153, 10_000_000_000, 9_135_301_709, 7_712_357_901)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"reduce_s": {"uniform": (1.0, 0.5), "longest": 1.0}}, "below the second"),
+        ({"reduce_s": {"uniform": (0.5, 1.5), "longest": 1.0}}, "less than or equal to 1"),
+        ({"reduce_s": ()}, "at least 1 item"),
+        ({"reduce_s": float("nan")}, "finite"),
+        ({"reduce_s": -1.0}, "greater than"),
+        ({"submit_s": -1.0}, "greater than"),
+        ({"maps": 0, "reduces": 0}, "at least one map or one reduce"),
+        ({"maps": -1}, "greater than"),
+        ({"deadline_s": 5.0, "submit_s": 5.0}, "absolute"),
+        ({"reduce_s": 1000.0, "key_s": 1e-6}, "keys"),
+        ({"reduces": "3"}, "valid integer"),
+        ({"extra": 1}, "not permitted"),
+    ],
+)
+def test_bad_jobs_are_refused(fields: dict[str, Any], reason: str):
+    with pytest.raises(ValidationError, match=reason):
+        JobEntry.model_validate(job(**fields))
+
+
+@given(length_ns=st.integers(1, 10**17), key_s=st.floats(1e-6, 1e6))
+def test_key_count_is_never_zero(length_ns, key_s):
+    assert key_count(length_ns, key_s) >= 1
+
+
+class TestCatalogue:
+    def test_every_file_loads_and_expands(self):
+        files = sorted(CATALOG.glob("*.yaml"))
+        assert files
+        for file in files:
+            loaded = load_experiment(file)
+            assert loaded.name == file.stem
+            assert expand(loaded, loaded.seed)
+
+    def test_fig4_and_its_jobs_alone_have_the_same_lengths(self):
+        research, production = expand(load_experiment(CATALOG / "natjam-fig4.yaml"), 1)
+        assert (len(research.reduce_ns), max(research.reduce_ns)) == (47, 182_700_000_000)
+        assert (len(production.reduce_ns), max(production.reduce_ns)) == (11, 60_800_000_000)
+        assert production.submit_ns == 50_000_000_000
+        (alone,) = expand(load_experiment(CATALOG / "natjam-fig4-alone-production.yaml"), 1)
+        assert (alone.reduce_ns, alone.map_ns) == (production.reduce_ns, production.map_ns)
+        assert expand(load_experiment(CATALOG / "natjam-fig4-alone-research.yaml"), 1) == (research,)
+
+    def test_slurm_peer_has_the_lengths_slurm_was_given(self):
+        research, production = expand(load_experiment(CATALOG / "slurm-peer.yaml"), 1)
+        assert (len(research.reduce_ns), len(production.reduce_ns)) == (47, 11)
+        assert min(research.reduce_ns) > 9_000_000_000
+        assert max(research.reduce_ns) == 18_000_000_000
+        assert min(production.reduce_ns) >= 3_300_000_000
+        assert max(production.reduce_ns) == 6_500_000_000
+        assert research.map_ns == production.map_ns == ()
