@@ -1,7 +1,8 @@
 """The experiment file: YAML to frozen, validated models, and back.
 
-Every key and its meaning is a contract (other tools read and write these files).  Quantities carry their unit in
-their name: ``_s`` emulated seconds, ``_gb`` GiB, ``_mb`` MiB (traffic: 10^6 bytes), ``_mbit_s`` 10^6 bits a second.
+Every key and its meaning is a contract (other tools read and write these files).  Quantities carry their unit
+in their name: ``_s`` emulated seconds, ``_gb`` GiB, ``_mb`` MiB (traffic: 10^6 bytes), ``_mbit_s`` 10^6 bits
+a second.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from emulator import config_checks
 from emulator.config_problems import Problem, describe, validation_problems
-from emulator.config_yaml import Document, dotted, dump_yaml, read_document
+from emulator.config_yaml import Document, dump_yaml, read_document
 from emulator.errors import ConfigError
 from emulator.overheads import is_file_spec
 from workloads.schema import JobEntry, TraceEntry
@@ -32,7 +33,7 @@ Policy = Annotated[str, Field(min_length=1)]
 
 
 def seconds_to_ns(seconds: float) -> int:
-    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, a half nanosecond to the even one."""
+    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves to the even one."""
     return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
 
 
@@ -47,7 +48,7 @@ class Protocol(_Model):
     estimate_period_s: PositiveSeconds | None = None
     task_heartbeat_s: PositiveSeconds | None = None
     kill_timeout_s: PositiveSeconds = 12.0
-    """How long a reclaim request may stay unanswered before the ResourceManager kills (natjam, section 3.2)."""
+    """How long a reclaim request may stay unanswered before a container is killed (natjam, section 3.2)."""
     expired_s: Seconds = 2.0
     """How long a killed request stays on the expired list (natjam, section 3.2)."""
     slow_start: Fraction = 0.05
@@ -99,7 +100,7 @@ class Storage(_Model):
     @classmethod
     def _local_path(cls, url: str | None) -> str | None:
         if url is not None and "://" in url:
-            raise ValueError("storage other than a local path is not available yet; set it to null or a local path")
+            raise ValueError("only local paths are available yet; set it to null or a local path")
         return url
 
     @field_validator("tier")
@@ -117,7 +118,10 @@ class Queue(_Model):
 
 
 class Allocation(_Model):
-    """How many containers each queue may hold; ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its capacity."""
+    """How many containers each queue may hold.
+
+    ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``.
+    """
 
     name: Policy
     queues: Annotated[dict[str, Queue], Field(min_length=1)]
@@ -143,7 +147,10 @@ class Placement(_Model):
 
 
 class Scheduler(_Model):
-    """A choice on each axis.  ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else ``checkpoint``."""
+    """A choice on each axis.
+
+    ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else to ``checkpoint``.
+    """
 
     allocation: Allocation
     job_selection: Policy = "auto"
@@ -219,10 +226,11 @@ def load_experiment(path: str | Path, overrides: list[str] | tuple[str, ...] = (
 
     Args:
         path: the YAML file.  Relative paths inside it start from its directory.
-        overrides: ``a.b=value`` each, the value in YAML; relative paths in them start from the working directory.
+        overrides: ``a.b=value`` each, the value in YAML; relative paths in them start from the working
+            directory.
 
     Raises:
-        ConfigError: with one line for each problem found, naming file and line (or the override), field and remedy.
+        ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
     """
     document = read_document(Path(path))
     for text in overrides:
@@ -247,12 +255,12 @@ def load_experiment(path: str | Path, overrides: list[str] | tuple[str, ...] = (
 
 
 def dump_experiment(experiment: Experiment) -> str:
-    """The experiment as YAML, defaults filled in and paths absolute; loads back to an equal Experiment anywhere."""
+    """The experiment as YAML, defaults filled in, paths absolute: loads back to an equal one anywhere."""
     return dump_yaml(experiment.model_dump(mode="json"))
 
 
 def _section(model: type[BaseModel], document: Document) -> Any:
-    """One section on its own, None if it is not valid: so that a problem in one does not hide those of others."""
+    """One section on its own, None if not valid: so that a problem in one does not hide those of others."""
     try:
         return model.model_validate(document.data.get(model.__name__.lower()))
     except ValidationError:

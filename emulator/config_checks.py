@@ -61,7 +61,7 @@ def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Worklo
 
 
 def check_files(document: Document, base_dir: Path) -> list[Problem]:
-    """Problems with what the experiment names outside itself: policies, the overhead profile, the trace, the storage."""
+    """Problems with what the experiment names outside itself: policies, the overhead profile, the trace."""
     problems: list[Problem] = []
     for axis in POLICY_NAMES:
         location = ("scheduler", axis, "name") if axis in ("allocation", "placement") else ("scheduler", axis)
@@ -93,7 +93,8 @@ def load_function(reference: str, base_dir: Path) -> Callable[..., Any]:
         except (KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:  # the module is the user's: it may raise anything
-            raise ConfigError(f"'{reference}': module '{module_name}' cannot be imported: {error!r}") from None
+            message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
+            raise ConfigError(message) from None
     if not callable(function):
         raise ConfigError(f"'{reference}': module '{module_name}' has no function '{function_name}'")
     return function
@@ -104,7 +105,7 @@ def _policy(axis: str, reference: str, location: Location, base_dir: Path) -> li
     if reference in known:
         return []
     if reference in NOT_YET[axis]:
-        return [(location, f"'{reference}' is not available yet in this release; available: {', '.join(known)}")]
+        return [(location, f"'{reference}' is not available yet in this release (choose {', '.join(known)})")]
     if ":" in reference and axis in OWN_FUNCTIONS:
         try:
             load_function(reference, base_dir)
@@ -122,8 +123,8 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
     if needed > cluster.memory_gb:
         yield (
             ("cluster", "memory_gb"),
-            f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g} GB, a node has"
-            f" {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
+            f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
+            f" and a node has {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
         )
 
 
@@ -139,7 +140,8 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         if queue.maximum == 0:
             yield (*where, name, "maximum"), "must be greater than 0, or no job of the queue can ever run"
         elif queue.capacity > queue.maximum:
-            yield (*where, name, "capacity"), f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
+            message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
+            yield (*where, name, "capacity"), message
         elif allocation.name == "hard-cap" and queue.maximum != queue.capacity:
             yield (
                 (*where, name, "maximum"),
@@ -155,7 +157,7 @@ def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
     if name in WAITING_ALLOCATIONS and scheduler.mechanism != "wait":
         yield (
             ("scheduler", "mechanism"),
-            f"{name} never preempts, so '{scheduler.mechanism}' cannot go with it; set it to wait or remove it",
+            f"{name} never preempts, so '{scheduler.mechanism}' cannot go with it; set it to wait",
         )
 
 
@@ -165,12 +167,12 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
         yield ("workload",), f"give exactly one of jobs and trace; {given} given"
     queues = scheduler.allocation.queues if scheduler is not None else None
     if workload.trace is not None and queues is not None and not set(queues) >= TWO_QUEUES:
-        yield ("workload", "trace"), "a trace's jobs go to queues production and research; add both to the queues"
+        yield ("workload", "trace"), "a trace's jobs go to the queues production and research; add both"
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)
         if job.name in names:
-            yield (*where, "name"), f"'{job.name}' is also the name of job {names[job.name]}; names must differ"
+            yield (*where, "name"), f"jobs.{names[job.name]} has the name '{job.name}' too; change one"
         names.setdefault(job.name, index)
         if job.name.startswith((".", "_")):
             yield (*where, "name"), f"'{job.name}': the name of a job must not start with '.' or '_'"
@@ -184,13 +186,14 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             if 0 < math.ceil(containers) < 2:
                 yield (
                     (*where, "queue"),
-                    f"queue '{job.queue}' may hold at most {containers:g} containers: the job's master takes one and no"
-                    " task ever runs; raise the queue's maximum or the cluster's containers",
+                    f"queue '{job.queue}' may hold {containers:g} containers at most: the master takes one"
+                    " and no task ever runs; raise the queue's maximum or the cluster's containers",
                 )
-        if cluster is not None and job.memory_mb is not None and job.memory_mb > cluster.container_memory_gb * 1024:
+        if cluster is not None and (job.memory_mb or 0) > cluster.container_memory_gb * 1024:
             yield (
                 (*where, "memory_mb"),
-                f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB; raise container_memory_gb",
+                f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
+                " raise container_memory_gb",
             )
 
 

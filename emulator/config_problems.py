@@ -50,7 +50,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
-    """The problems of a failed validation: for a field of several possible kinds one problem, not one for each kind."""
+    """The problems of a failed validation: one for a field of several possible kinds, not one a kind."""
     found: dict[Location, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         found.setdefault(_location(details, document), []).append(details)
@@ -58,7 +58,7 @@ def validation_problems(error: ValidationError, model: type[BaseModel], document
     for location, group in found.items():
         exact = [details for details in group if details["type"] not in _KINDS]
         if any(len(other) > len(location) and other[: len(location)] == location for other in found):
-            # Something inside is wrong: that is the problem, not that the whole fits no kind or counts as too short.
+            # What is wrong inside is the problem, not that the whole fits no kind or counts as too short.
             exact = [details for details in exact if details["type"] != "too_short"]
             problems += [(location, _message(details, location, model)) for details in exact]
         elif exact:
@@ -85,14 +85,13 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
 
 
 def _location(details: ErrorDetails, document: Document) -> Location:
-    """The location an error is about, without the names that pydantic adds for the alternatives of a union."""
+    """The location an error is about, without the names pydantic adds for the alternatives of a union."""
     parts = details["loc"]
     location: list[str | int] = []
     value: Any = document.data
     for index, part in enumerate(parts):
-        inside = isinstance(value, dict) and part in value
-        inside = inside or (isinstance(value, tuple) and isinstance(part, int) and part < len(value))
-        if inside:
+        in_list = isinstance(value, tuple) and isinstance(part, int) and part < len(value)
+        if in_list or (isinstance(value, dict) and part in value):
             value = value[part]
             location.append(part)
         elif index == len(parts) - 1 and details["type"] == "missing":
@@ -112,7 +111,8 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
     if kind == "literal_error":
         if given in NOT_YET.get(str(location[-1]), ()):
             return f"'{given}' is not available yet in this release; available: {context['expected']}"
-        return f"must be {context['expected']}, not {kind_of(given)}{suggestion(str(given), _words(context['expected']))}"
+        near = suggestion(str(given), _words(context["expected"]))
+        return f"must be {context['expected']}, not {kind_of(given)}{near}"
     if kind == "finite_number":
         return f"must be a finite number, not {kind_of(given)}"
     if kind == "string_too_short":

@@ -1,6 +1,6 @@
 """YAML documents that remember where every value came from, and overrides of their values.
 
-The text is only composed into YAML nodes by the library; the values are built here, because we need the line of
+The library only composes the text into YAML nodes; the values are built here, because we need the line of
 each key, refuse duplicate keys and foreign tags, and want sequences as tuples: frozen, like the models.
 """
 
@@ -44,7 +44,7 @@ class Document:
     """Text of the override (``a.b=c``) that set the value at each location."""
 
     def origin(self, location: Location) -> str:
-        """Where the value at a location, or its nearest known parent, was given: ``file:line`` or ``override a.b=c``.
+        """Where the value at a location, or its nearest known parent, was given.
 
         A mapping or list counts as given by an override if something inside it was.
         """
@@ -66,16 +66,16 @@ class Document:
         """Apply one ``a.b=c``: the value is YAML, a number in the path counts into a list.
 
         Raises:
-            ConfigError: no ``=``, a path through something that is no mapping or list, an index past the end, bad YAML.
+            ConfigError: no ``=``, a path through what is no mapping or list, an index past the end, bad YAML.
         """
         name, equals, value_text = text.partition("=")
         parts = name.strip().split(".")
         if not equals or not all(parts):
-            raise ConfigError(f"override {text}: write it as key.key=value, for example scheduler.mechanism=kill")
+            raise ConfigError(f"override {text}: write key.key=value, for example scheduler.mechanism=kill")
         value = _parse(value_text, f"override {text}", None) if value_text.strip() else ""
         location, self.data = _replaced(self.data, parts, value, text)
-        self.overrides = {known: told for known, told in self.overrides.items() if known[: len(location)] != location}
-        self.overrides[location] = text
+        kept = {known: told for known, told in self.overrides.items() if known[: len(location)] != location}
+        self.overrides = {**kept, location: text}
 
     def replace(self, location: Location, value: Any) -> None:
         """Put a value worked out by us (a path made absolute) where the user's stood; its origin stays."""
@@ -98,7 +98,8 @@ def read_document(path: Path) -> Document:
     """Read a YAML file whose top is a mapping.
 
     Raises:
-        ConfigError: it cannot be read, is no regular file, no UTF-8 text, malformed, has a duplicate key or foreign tag.
+        ConfigError: it cannot be read, is no regular file or UTF-8 text, malformed, has a duplicate key or
+            a foreign tag.
     """
     text = _read_text(path)
     lines: dict[Location, int] = {(): 1}
@@ -148,7 +149,7 @@ def _read_text(path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if len(raw) > LARGEST_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB; that is no experiment file")
+        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB: that is no experiment")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -174,7 +175,8 @@ def _parse(text: str, source: str, lines: dict[Location, int] | None) -> Any:
         raise ConfigError(f"{place}: is not valid YAML: {error.problem or error.context}") from None
     except Exception as error:
         # On garbage the YAML library raises nearly anything (ReaderError, KeyError, AttributeError, ...).
-        raise ConfigError(f"{source}: is not valid YAML: {str(error).splitlines()[0] if str(error) else error!r}") from None
+        reason = (str(error) or repr(error)).splitlines()[0]
+        raise ConfigError(f"{source}: is not valid YAML: {reason}") from None
 
 
 class _Builder:
@@ -191,7 +193,7 @@ class _Builder:
     def value(self, node: Node, location: Location) -> Any:
         self.node_count += 1
         if self.node_count > LARGEST_NODE_COUNT:
-            raise ConfigError(f"{self.source}: has more than {LARGEST_NODE_COUNT} values once aliases are expanded")
+            raise ConfigError(f"{self.source}: has more than {LARGEST_NODE_COUNT} values, aliases expanded")
         if isinstance(node, ScalarNode):
             return self.scalar(node)
         if id(node) in self.open_nodes:
@@ -256,7 +258,7 @@ class _Builder:
 
 
 def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tuple[Location, Any]:
-    """A copy of a container with the value at a path replaced, and the path with its list indices as numbers."""
+    """The path with its list indices as numbers, and a copy of the container with the value replaced."""
     if not parts:
         return (), value
     key: str | int = parts[0]
@@ -265,8 +267,9 @@ def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tu
         return (key, *below), {**(container or {}), key: changed}
     if isinstance(container, tuple):
         if not (key.isascii() and key.isdigit() and int(key[:9]) < len(container)):
-            raise ConfigError(f"override {override}: '{key}' must be a number from 0 to {len(container) - 1}: it counts into a list")
+            last = len(container) - 1
+            raise ConfigError(f"override {override}: '{key}' must be a number from 0 to {last}, into a list")
         key = int(key)
         below, changed = _replaced(container[key], parts[1:], value, override)
         return (key, *below), (*container[:key], changed, *container[key + 1 :])
-    raise ConfigError(f"override {override}: '{key}' cannot be set inside {kind_of(container)}, which is no mapping")
+    raise ConfigError(f"override {override}: '{key}' cannot be set inside {kind_of(container)}: no mapping")

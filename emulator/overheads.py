@@ -1,7 +1,7 @@
 """Overhead profiles: what scheduling, suspending and resuming a task cost on a published system.
 
-A profile pads the emulation to a total, heartbeat waits included, in emulated time.  *schedule* and *resume* run
-from the later of (request at the ResourceManager, container free) to the first key; *suspend* from the
+A profile pads the emulation to a total, heartbeat waits included, in emulated time.  *schedule* and *resume*
+run from the later of (request at the ResourceManager, container free) to the first key; *suspend* from the
 ApplicationMaster asking the task to the container free at the ResourceManager.
 """
 
@@ -33,7 +33,7 @@ class OverheadProfile:
     suspend_ns: int
     resume_ns: int
     heartbeat_ns: int | None = None
-    """Heartbeat period the figures were measured with, where known: a hint for the reader, nothing is set by it."""
+    """Heartbeat period the figures were measured with, where known; nothing is set by it."""
 
 
 class _ProfileFile(BaseModel):
@@ -50,8 +50,8 @@ class _ProfileFile(BaseModel):
 def profile_names() -> list[str]:
     """Names of the profiles that come with natjam, ``native`` first."""
     folder = resources.files("emulator") / "profiles"
-    packaged = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    return [NATIVE, *packaged]
+    files = (entry.name for entry in folder.iterdir())
+    return [NATIVE, *sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))]
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -67,8 +67,8 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
     """The profile that ``overheads:`` names: ``native``, one that comes with natjam, or a file.
 
     Args:
-        spec: name, or path of a YAML file (relative to ``base_dir``) with ``name``, ``source``, ``schedule_s``,
-            ``suspend_s``, ``resume_s`` and optionally ``heartbeat_s``, all in emulated seconds.
+        spec: name, or path of a YAML file (relative to ``base_dir``) with ``name``, ``source``,
+            ``schedule_s``, ``suspend_s``, ``resume_s``, optionally ``heartbeat_s``, in emulated seconds.
         base_dir: directory that a relative path starts from.
 
     Raises:

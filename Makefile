@@ -1,0 +1,32 @@
+# `make demo` and `make test` set up everything they need in .venv, from a bare Python 3.10 to 3.12.
+
+PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' \
+	>/dev/null 2>&1 && command -v "$$p" && break; done)
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: install demo test lint bench
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || test -n "$(PYTHON)" || { \
+		echo 'natjam needs Python 3.10, 3.11 or 3.12 with its venv module; set PYTHON=/path/to/python3' >&2; exit 1; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[test,dev]'
+	@touch $(STAMP)
+
+demo: install
+	$(BIN)/natjam demo
+
+test: install
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: install
+	$(BIN)/python -m pytest tests/benchmarks -s
