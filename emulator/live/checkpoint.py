@@ -1,7 +1,7 @@
 """The on-demand checkpoint of a reduce task: the four items of natjam, section 3.1, and nothing else.
 
-The state is small because the rest is on disks already: the localised input, and the partial outputs of every past
-attempt.  The file is msgpack; nothing of ours ever unpickles bytes that came from a file or a socket.
+The state is small because the rest is on disks already: the localised input, and the partial outputs of every
+past attempt.  The file is msgpack; nothing of ours ever unpickles bytes that came from a file or a socket.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Checkpoint:
     """What a suspended reduce leaves for the attempt that continues it (natjam, section 3.1)."""
 
     past_containers: tuple[str, ...]
-    """Ids of the containers of all suspended attempts so far, in order, the latest last: the order of commit."""
+    """Ids of the containers of all suspended attempts so far, in order, the latest last: the order of
+    commit."""
     keys_done: int
     """Key counter: keys wholly processed, and so in the partial outputs of ``past_containers``."""
     input_path: str
@@ -52,7 +53,8 @@ class Checkpoint:
 
     @classmethod
     def from_dict(cls, data: object, source: str = "message") -> Checkpoint:
-        """Read the message form.  Raises :class:`CheckpointError` naming ``source`` and the first wrong field."""
+        """Read the message form.  Raises :class:`CheckpointError` naming ``source`` and the first wrong
+        field."""
         if not isinstance(data, dict):
             raise CheckpointError(source, "(whole)", f"expected a map, found {type(data).__name__}")
         expected = {"version", "past_containers", "keys_done", "input_path", "hostname"}
@@ -80,14 +82,15 @@ def write(path: str, checkpoint: Checkpoint) -> int:
 
     Raises OSError; the previous checkpoint at ``path``, if any, is then still whole.
     """
-    packed = msgpack.packb(checkpoint.to_dict())
+    packed: bytes = msgpack.Packer().pack(checkpoint.to_dict())
     with atomic_file(path) as file:
         file.write(packed)
     return len(packed)
 
 
 def read(path: str) -> Checkpoint:
-    """Read a checkpoint.  Raises :class:`CheckpointError` for anything malformed, OSError if it cannot be read."""
+    """Read a checkpoint.  Raises :class:`CheckpointError` for anything malformed, OSError if it cannot be
+    read."""
     with open(path, "rb") as file:
         packed = file.read(_MAXIMUM_BYTES + 1)
     if len(packed) > _MAXIMUM_BYTES:

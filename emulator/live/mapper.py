@@ -1,28 +1,29 @@
-"""The map task: real, seeded, random keys and values in a partitioned, sorted intermediate file on the node's disk.
+"""The map task: real, seeded, random keys and values in a partitioned, sorted intermediate file on the node's
+disk.
 
-Everything a job's data consists of follows from (data seed, job, numbers of maps, keys of the reduces, sizes), so a
-rerun map writes the same bytes, and a verifier can recompute them.  The generator, in full:
+Everything a job's data consists of follows from (data seed, job, numbers of maps, keys of the reduces,
+sizes), so a rerun map writes the same bytes, and a verifier can recompute them.  The generator, in full:
 
-- ``T`` is the number of keys of all reduces; key ``i`` of reduce ``r`` is number ``g = i + keys of the reduces before
-  r``.  ``K`` is the number of keys of ``r``, ``M`` the number of maps, but at least 1.
+- ``T`` is the number of keys of all reduces; key ``i`` of reduce ``r`` is number ``g = i + keys of the
+  reduces before r``.  ``K`` is the number of keys of ``r``, ``M`` the number of maps, but at least 1.
 - Key material of ``r`` comes in blocks of 256 keys; block ``b`` is SHAKE-128 of the text
   ``natjam/1/keys/<seed>/<r>/<b>/<job>``, 21 bytes a key: ``u64, owner u32, second u32, third u32, extra u8``,
   big-endian.
-- The key is ``i*(2^64 // K) + u64 % (2^64 // K)`` as 16 hexadecimal digits.  So keys rise with ``i`` and never repeat.
-- The maps that emit it: ``owner % M``; where ``extra % 3 >= 1`` also ``second % M``; where ``extra % 3 == 2`` also
-  ``third % M``; each map once, in rising order.
-- With a shuffle size of ``S`` bytes, key ``g`` has ``B = S*(g+1)//T - S*g//T`` bytes of values, and the ``j``-th of
-  its ``n`` maps emits ``B*(j+1)//n - B*j//n`` of them; without one, every map emits 100 bytes.  These are cut into
-  values of 65,536 bytes and a rest (one empty value where there are no bytes).
+- The key is ``i*(2^64 // K) + u64 % (2^64 // K)`` as 16 hexadecimal digits.  So keys rise with ``i`` and
+  never repeat.
+- The maps that emit it: ``owner % M``; where ``extra % 3 >= 1`` also ``second % M``; where ``extra % 3 == 2``
+  also ``third % M``; each map once, in rising order.
+- With a shuffle size of ``S`` bytes, key ``g`` has ``B = S*(g+1)//T - S*g//T`` bytes of values, and the
+  ``j``-th of its ``n`` maps emits ``B*(j+1)//n - B*j//n`` of them; without one, every map emits 100 bytes.
+  These are cut into values of 65,536 bytes and a rest (one empty value where there are no bytes).
 - Value ``p`` of map ``m`` is SHAKE-128 of ``natjam/1/value/<seed>/<r>/<i>/<m>/<p>/<job>``.
-- Map ``m`` of a map-only job writes ``O*(m+1)//M - O*m//M`` bytes, 100 where no output size ``O`` is given: a block
-  of 65,536 bytes, SHAKE-128 of ``natjam/1/map-output/<seed>/<m>/<job>``, again and again, the first 8 bytes of each
-  replaced by its big-endian number, the last one cut.
+- Map ``m`` of a map-only job writes ``O*(m+1)//M - O*m//M`` bytes, 100 where no output size ``O`` is given: a
+  block of 65,536 bytes, SHAKE-128 of ``natjam/1/map-output/<seed>/<m>/<job>``, again and again, the first 8
+  bytes of each replaced by its big-endian number, the last one cut.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -30,9 +31,9 @@ from dataclasses import dataclass
 from hashlib import shake_128
 from typing import TYPE_CHECKING, Any
 
-from emulator.live import records
+from emulator.live import partial_output, records
 from emulator.live.records import Record
-from emulator.storage.local import atomic_file, job_directory_name
+from emulator.storage.local import atomic_file
 
 if TYPE_CHECKING:
     from emulator.live.task import Task
@@ -103,10 +104,10 @@ def _share(total: int, index: int, count: int) -> int:
 def run_map(params: dict[str, Any], services: Task) -> None:
     """Run one map in a process of its own: write, wait until its duration is over, publish.
 
-    ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys, seed,
-    shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns (emulated).  The
-    duration counts from the launch, or from first_key_at_ns where that is later; writing happens inside it.
-    With ``only_partition`` it runs :func:`localise_without_maps` instead.  Raises OSError.
+    ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys,
+    seed, shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns
+    (emulated).  The duration counts from the launch, or from first_key_at_ns where that is later; writing
+    happens inside it. With ``only_partition`` it runs :func:`localise_without_maps` instead.  Raises OSError.
     """
     started_real_ns = time.monotonic_ns()
     first_key_real_ns = max(started_real_ns, services.clock.to_real_ns(params["first_key_at_ns"]))
@@ -138,10 +139,11 @@ def run_map(params: dict[str, Any], services: Task) -> None:
 
 
 def localise_without_maps(params: dict[str, Any]) -> int:
-    """Make the input of reduce ``only_partition`` of a job without maps, as if one map existed; returns its keys.
+    """Make the input of reduce ``only_partition`` of a job without maps, as if one map existed; returns its
+    keys.
 
-    The file goes to this node's :func:`records.input_path`, so the reduce finds its input already localised and never
-    holds the seed.  To be done on a node before the reduce is launched there.  Raises OSError.
+    The file goes to this node's :func:`records.input_path`, so the reduce finds its input already localised
+    and never holds the seed.  To be done on a node before the reduce is launched there.  Raises OSError.
     """
     data = JobData.from_params({**params, "maps": 1})
     reduce_index = params["only_partition"]
@@ -152,16 +154,12 @@ def localise_without_maps(params: dict[str, Any]) -> int:
 
 def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[], None]) -> None:
     job, map_index, output_bytes = params["job"], params["task"], params["output_bytes"]
-    left = (
-        DEFAULT_VALUE_BYTES
-        if output_bytes is None
-        else _share(output_bytes, map_index, max(1, params["maps"]))
-    )
-    path = os.path.join(params["output_dir"], job_directory_name(job), f"part-m-{map_index:05d}")
+    left = DEFAULT_VALUE_BYTES if output_bytes is None else _share(output_bytes, map_index, params["maps"])
     name = f"natjam/1/map-output/{params['seed']}/{map_index}/{job}"
     body = shake_128(name.encode()).digest(_VALUE_BYTES)[8:]
+    final = partial_output.final_path(params["output_dir"], job, map_index, "m")
     number = 0
-    with atomic_file(path) as file:
+    with atomic_file(final, partial_output.partial_path(final, params["container_id"])) as file:
         while left > 0:
             block = (number.to_bytes(8, "big") + body)[:left]
             file.write(block)
@@ -169,6 +167,7 @@ def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[
             number += 1
         file.flush()
         before_publishing()
+    partial_output.drop_partials(final)
 
 
 def _sleep_until(real_ns: int) -> None:

@@ -1,9 +1,11 @@
-"""Output of a reduce, key by key, one partial file per attempt named after its container (natjam, section 3.1).
+"""Output of a reduce, key by key, one partial file per attempt named after its container (natjam, section
+3.1).
 
-An output line is ``key <tab> number of values <tab> digest`` and a newline, where the digest is the first 16 bytes
-in hexadecimal of the SHA-256 of every value in map order, each preceded by its length in four bytes.  Where the job's
-output size is given, key ``g`` of the job's ``T`` (reduces in order) has a line of ``O*(g+1)//T - O*g//T`` bytes:
-filled with a tab and the digest over and over.  A line is never cut below its own length.
+An output line is ``key <tab> number of values <tab> digest`` and a newline, where the digest is the first 16
+bytes in hexadecimal of the SHA-256 of every value in map order, each preceded by its length in four bytes.
+Where the job's output size is given, key ``g`` of the job's ``T`` (reduces in order) has a line of
+``O*(g+1)//T - O*g//T`` bytes: filled with a tab and the digest over and over.  A line is never cut below its
+own length.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory_name, sync_directory
 
@@ -24,26 +27,44 @@ class OutputError(Exception):
     """Output could not be written or committed.  Nothing that a checkpoint counts is lost."""
 
 
-def final_path(output_directory: str, job: str, task: int) -> str:
-    """The committed output file of reduce ``task``."""
-    return os.path.join(output_directory, job_directory_name(job), f"part-r-{task:05d}")
+def final_path(output_directory: str, job: str, task: int, kind: str = "r") -> str:
+    """The committed output file of a task; ``kind`` is "r" for a reduce, "m" for a map of a map-only job."""
+    return os.path.join(output_directory, job_directory_name(job), f"part-{kind}-{task:05d}")
 
 
-def partial_path(output_directory: str, job: str, task: int, container_id: str) -> str:
-    """The partial output file of one attempt of reduce ``task``.  Raises ValueError for an unsafe container id."""
+def partial_path(final: str, container_id: str) -> str:
+    """Where one attempt keeps its part of the output file ``final``.  Raises ValueError for an unsafe id."""
     if not _CONTAINER_ID.fullmatch(container_id):
         raise ValueError(f"container id {container_id!r} cannot name a file")
-    return os.path.join(
-        output_directory, PARTIAL_DIRECTORY, job_directory_name(job), f"part-r-{task:05d}.{container_id}"
-    )
+    return os.path.join(_partial_directory(final), f"{os.path.basename(final)}.{container_id}")
+
+
+def drop_partials(final: str) -> None:
+    """Remove what attempts left of the output file ``final``, now that it is committed."""
+    directory = _partial_directory(final)
+    prefix = os.path.basename(final) + "."
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.startswith(prefix):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
+
+
+def _partial_directory(final: str) -> str:
+    output_directory, job_directory = os.path.split(os.path.dirname(final))
+    return os.path.join(output_directory, PARTIAL_DIRECTORY, job_directory)
 
 
 class PartialOutput:
     """The partial output file of one attempt, open for appending.
 
-    Lines are buffered; :meth:`sync` puts them on the disk, and must return before a key counter that includes them
-    is told to anybody (checkpoint) and before the process stops.  Raises :class:`OutputError` when the disk is full
-    or the directory cannot be written; the lines then stay buffered and a later :meth:`sync` may still succeed.
+    Lines are buffered; :meth:`sync` puts them on the disk, and must return before a key counter that includes
+    them is told to anybody (checkpoint) and before the process stops.  Raises :class:`OutputError` when the
+    disk is full or the directory cannot be written; the lines then stay buffered and a later :meth:`sync` may
+    still succeed.
     """
 
     def __init__(
@@ -56,8 +77,9 @@ class PartialOutput:
         output_bytes: int | None,
         keys_done: int = 0,
     ) -> None:
-        """``reduce_keys`` and ``output_bytes`` are the whole job's; ``keys_done`` is the checkpoint's key counter."""
-        self.path = partial_path(output_directory, job, task, container_id)
+        """``reduce_keys`` and ``output_bytes`` are the whole job's; ``keys_done`` is the checkpoint's key
+        counter."""
+        self.path = partial_path(final_path(output_directory, job, task), container_id)
         self.keys = 0
         """Keys appended by this attempt."""
         self._output_bytes = output_bytes
@@ -113,11 +135,18 @@ class PartialOutput:
             raise self._error(error) from error
         return self._offset
 
-    def close(self) -> None:
-        """Sync, then close the file; :meth:`reopen` continues it."""
+    def close(self, *, durable: bool = True) -> None:
+        """Write what is buffered, fsync it, and close the file; :meth:`reopen` continues it.
+
+        ``durable=False`` leaves out the fsync: enough for a process that stops but lives, whose output is
+        dropped if it should die.
+        """
         if self._descriptor < 0:
             return
-        self.sync()
+        if durable:
+            self.sync()
+        else:
+            self._write()
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -168,19 +197,19 @@ class PartialOutput:
 def commit(output_directory: str, job: str, task: int, containers: Sequence[str], keys: int) -> int:
     """Join the partial outputs of ``containers``, in that order, into the final file; returns its bytes.
 
-    ``containers`` are the checkpoint's past containers and then the attempt's own, closed; ``keys`` is the number
-    of keys that the whole reduce has.  Partial outputs of other, crashed attempts of the task are dropped.  May be
-    repeated after a crash at any point.  Raises :class:`OutputError` when a partial is missing, when the keys do
-    not add up (nothing is then published or removed), or when the disk refuses.
+    ``containers`` are the checkpoint's past containers and then the attempt's own, closed; ``keys`` is the
+    number of keys that the whole reduce has.  Partial outputs of other, crashed attempts of the task are
+    dropped.  May be repeated after a crash at any point.  Raises :class:`OutputError` when a partial is
+    missing, when the keys do not add up (nothing is then published or removed), or when the disk refuses.
     """
     final = final_path(output_directory, job, task)
-    paths = [partial_path(output_directory, job, task, container) for container in containers]
+    paths = [partial_path(final, container) for container in containers]
     try:
         if not os.path.exists(final):
             _join(paths, final, keys)
         elif (found := _count_keys(final)) != keys:
             raise OutputError(f"output {final}: exists with {found} keys, expected {keys}")
-        _drop_partials(output_directory, job, task)
+        drop_partials(final)
         return os.stat(final).st_size
     except OSError as error:
         name = error.filename if isinstance(error.filename, str) else final
@@ -202,7 +231,8 @@ def _join(paths: list[str], final: str, keys: int) -> None:
         os.replace(paths[0], final)
         sync_directory(os.path.dirname(final))
         return
-    with atomic_file(final) as output:
+    # Beside the partial outputs, where whatever a crash leaves of it is dropped with them.
+    with atomic_file(final, f"{paths[-1]}.joined") as output:
         for path in paths:
             with open(path, "rb", buffering=0) as part:
                 while block := part.read(_COPY_BYTES):
@@ -219,18 +249,3 @@ def _count_keys(path: str) -> int:
     if last != b"\n":
         raise OutputError(f"output {path}: its last line is not complete")
     return lines
-
-
-def _drop_partials(output_directory: str, job: str, task: int) -> None:
-    directory = os.path.join(output_directory, PARTIAL_DIRECTORY, job_directory_name(job))
-    prefix = f"part-r-{task:05d}."
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return
-    for name in names:
-        if name.startswith(prefix):
-            try:
-                os.unlink(os.path.join(directory, name))
-            except FileNotFoundError:
-                pass

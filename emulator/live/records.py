@@ -1,10 +1,11 @@
 """Intermediate files: what a map writes for the reduces, and the merged input of one reduce.
 
-A record is ``key length, value length`` (two big-endian u32), the key and the value.  A map writes two files, as
-Hadoop does: ``file.out``, the partitions one after the other, each sorted by key, and ``file.out.index``, which says
-where partition ``r`` lies, how many records it has and its CRC-32.  The index is renamed into place last, so a map
-output is there when its index is.  A reduce merges its partition of every map into one file of the same records,
-followed by the offset of each key's first record and a footer; a file with a footer is complete.
+A record is ``key length, value length`` (two big-endian u32), the key and the value.  A map writes two files,
+as Hadoop does: ``file.out``, the partitions one after the other, each sorted by key, and ``file.out.index``,
+which says where partition ``r`` lies, how many records it has and its CRC-32.  The index is renamed into
+place last, so a map output is there when its index is.  A reduce merges its partition of every map into one
+file of the same records, followed by the offset of each key's first record and a footer; a file with a footer
+is complete.
 
 None of this is synced to the disk: like Hadoop's, intermediate files do not outlive their machine.
 """
@@ -77,9 +78,9 @@ def write_map_output(
 ) -> list[Partition]:
     """Write one map's output into ``directory``; returns its index.
 
-    Each of ``partitions`` gives the records of one reduce sorted by key.  ``before_publishing`` is called when all is
-    written and nothing is visible yet (a map waits out its duration there).  Raises OSError, and ValueError for
-    records that are too large or not in order.
+    Each of ``partitions`` gives the records of one reduce sorted by key.  ``before_publishing`` is called
+    when all is written and nothing is visible yet (a map waits out its duration there).  Raises OSError, and
+    ValueError for records that are too large or not in order.
     """
     index: list[Partition] = []
     with atomic_file(os.path.join(directory, DATA_NAME), durable=False) as file:
@@ -213,8 +214,8 @@ def records_from(blocks: Iterable[bytes], name: str) -> Iterator[Record]:
 
 
 def read_partition(directory: str, reduce_index: int) -> list[Record]:
-    """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError for a
-    partition it does not have, :class:`RecordError`."""
+    """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError
+    for a partition it does not have, :class:`RecordError`."""
     path = os.path.join(directory, DATA_NAME)
     partition = read_index(directory)[reduce_index]
     with open(path, "rb", buffering=0) as file:
@@ -224,8 +225,8 @@ def read_partition(directory: str, reduce_index: int) -> list[Record]:
 def merge(sources: Sequence[Iterable[Record]], path: str) -> int:
     """Merge sorted sources, given in map order, into the reduce input ``path``; returns the number of keys.
 
-    Equal keys come out in the order of the sources.  One block of each source is in memory, and 8 bytes a key.
-    Raises OSError, and what the sources raise; nothing is then left at ``path``.
+    Equal keys come out in the order of the sources.  One block of each source is in memory, and 8 bytes a
+    key. Raises OSError, and what the sources raise; nothing is then left at ``path``.
     """
     offsets = array("Q")
     with atomic_file(path, durable=False) as file:
@@ -252,12 +253,13 @@ def merge(sources: Sequence[Iterable[Record]], path: str) -> int:
 class KeyReader:
     """Walks the keys of a merged reduce input: ``for key, values in reader``, values in map order.
 
-    Holds one open file; :meth:`close` gives it up between two keys and the next step opens it again where it was.
+    Holds one open file; :meth:`close` gives it up between two keys and the next step opens it again where it
+    was.
     """
 
     def __init__(self, path: str, skip: int = 0) -> None:
-        """Open ``path`` behind its first ``skip`` keys.  Raises OSError, :class:`RecordError` for a file that is
-        not complete, ValueError when it has fewer than ``skip`` keys."""
+        """Open ``path`` behind its first ``skip`` keys.  Raises OSError, :class:`RecordError` for a file that
+        is not complete, ValueError when it has fewer than ``skip`` keys."""
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -315,8 +317,8 @@ def open_keys(path: str, skip: int = 0) -> KeyReader:
 
 
 def input_keys(path: str) -> int:
-    """Number of keys of the reduce input ``path``.  Raises FileNotFoundError, :class:`RecordError` when it is not
-    complete."""
+    """Number of keys of the reduce input ``path``.  Raises FileNotFoundError, :class:`RecordError` when it is
+    not complete."""
     reader = KeyReader(path)
     reader.close()
     return reader.keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 from urllib.parse import quote
 
@@ -31,14 +31,18 @@ def sync_directory(path: str) -> None:
 
 @contextmanager
 def atomic_file(path: str, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write a file under a temporary name in its own directory; rename it when the block ends without an error.
+    """Write a file under a temporary name in its own directory; rename it when the block ends without an
+    error.
 
-    ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file is removed
-    and whatever stood at ``path`` before stays.  The directory is created when it is not there.
+    ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file is
+    removed and whatever stood at ``path`` before stays.  Directories are created when they are not there.
     """
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
-    temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    if temporary is None:
+        temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    else:
+        os.makedirs(os.path.dirname(temporary), exist_ok=True)
     try:
         with open(temporary, "wb", buffering=1 << 18) as file:
             yield file
@@ -47,10 +51,8 @@ def atomic_file(path: str, *, durable: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(temporary)
-        except FileNotFoundError:
-            pass
         raise
     if durable:
         sync_directory(directory)

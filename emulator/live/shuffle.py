@@ -1,0 +1,281 @@
+"""Shuffle: a reduce fetches its partition of every map from the nodes, over HTTP, and merges them.
+
+The wire form, also used by :mod:`emulator.live.shuffle_service`: one ``GET
+/shuffle?job=<quoted>&reduce=<r>&maps=<m,m,...>`` a node, signed with the run's secret (HMAC-SHA-256 of the
+target in the ``Natjam-Signature`` header, so the secret itself never travels).  The body is, for each map in
+the order asked, ``map u32, length u64, records u32, crc32 u32`` (big-endian) and the bytes of the partition
+as they lie in the file.
+
+``python -m emulator.live.shuffle`` starts the service.  This module itself stays small: every reduce carries
+it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import socket
+import struct
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
+from urllib.parse import quote, urlsplit
+
+from emulator.live import records
+from emulator.live.records import Partition, PartitionSource, RecordError
+
+SIGNATURE_HEADER = "Natjam-Signature"
+FRAME = struct.Struct(">IQII")
+
+MAPS_PER_REQUEST = 500
+"""A request for more is refused."""
+_MEMORY_BYTES = 4 << 20
+_COPY_BYTES = 1 << 18
+_ATTEMPTS = 3
+_RETRY_REAL_S = 0.05
+_CONNECT_TIMEOUT_REAL_S = 5.0
+_RECEIVE_TIMEOUT_REAL_S = 30.0
+_LINE_BYTES = 8192
+_MAXIMUM_HEADERS = 64
+
+
+class FetchFailed(Exception):
+    """The output of one map could not be had; the map may have to run again."""
+
+    def __init__(self, map_index: int, url: str, reason: str) -> None:
+        super().__init__(f"output of map {map_index} from {url}: {reason}")
+        self.map_index = map_index
+        self.url = url
+        self.reason = reason
+
+
+class _BadResponse(Exception):
+    """What came back is not the answer to what was asked."""
+
+
+def request_target(job: str, reduce_index: int, maps: Iterable[int]) -> str:
+    """The request target for one reduce's partition of some maps."""
+    return f"/shuffle?job={quote(job, safe='')}&reduce={reduce_index}&maps={','.join(map(str, maps))}"
+
+
+def signature(secret: str, target: str) -> str:
+    """What proves that a request for ``target`` comes from this run."""
+    return hmac.digest(secret.encode(), target.encode("utf-8", "surrogateescape"), "sha256").hex()
+
+
+def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -> tuple[str, int]:
+    """Bring a reduce's input to this node's disk, merged; returns (path, keys).
+
+    ``params`` are the launch parameters of kind "reduce" (job, task, maps, keys, node, work_dir, secret,
+    checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input already on this disk,
+    from an attempt before, is used as it is.  A partition on this disk is read there; other nodes are asked
+    once each, three times if they fail.  Raises :class:`FetchFailed` when an output cannot be had,
+    :class:`records.RecordError` when the merged input does not have ``keys`` keys, OSError when the disk
+    refuses.
+    """
+    localised = _localised(params)
+    if localised is not None:
+        return localised, params["keys"]
+    urls = {output["map"]: output["url"] for output in outputs}
+    for map_index in range(params["maps"]):
+        if map_index not in urls:
+            raise FetchFailed(map_index, "(nowhere)", "no output of it is known")
+    if not urls:
+        raise FetchFailed(0, "(nowhere)", "the job has no maps, and its input is not on this node")
+    path = records.input_path(params["work_dir"], params["job"], params["task"])
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with _Fetch(params, os.path.dirname(path)) as fetch:
+        fetch.collect(urls)
+        try:
+            keys = records.merge([fetch.sources[map_index] for map_index in sorted(fetch.sources)], path)
+        except RecordError as error:
+            for map_index, source in fetch.sources.items():
+                if source.name == error.path:
+                    raise FetchFailed(map_index, urls[map_index], str(error)) from error
+            raise
+    if keys != params["keys"]:
+        os.unlink(path)
+        raise RecordError(path, f"{keys} keys after the merge, expected {params['keys']}")
+    return path, keys
+
+
+def _localised(params: dict[str, Any]) -> str | None:
+    """The merged input, if this node's disk has it: where the checkpoint says, or where it would be put."""
+    paths = [records.input_path(params["work_dir"], params["job"], params["task"])]
+    checkpoint = params.get("checkpoint")
+    if checkpoint is not None and checkpoint["hostname"] == params["node"]:
+        paths.insert(0, checkpoint["input_path"])
+    for path in paths:
+        try:
+            if records.input_keys(path) == params["keys"]:
+                return path
+        except (OSError, RecordError):
+            continue
+    return None
+
+
+class _Fetch:
+    """Collects one reduce's partitions as sources of a merge; what does not fit in memory goes to nameless
+    files."""
+
+    def __init__(self, params: dict[str, Any], directory: str) -> None:
+        self.sources: dict[int, PartitionSource] = {}
+        self._params = params
+        self._directory = directory
+        self._memory_left = _MEMORY_BYTES
+        self._files: list[BinaryIO] = []
+
+    def __enter__(self) -> _Fetch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._files:
+            file.close()
+
+    def collect(self, urls: dict[int, str]) -> None:
+        """Fill ``sources`` with every map of ``urls``."""
+        remote: dict[str, list[int]] = {}
+        for map_index, url in sorted(urls.items()):
+            if not self._collect_local(map_index):
+                remote.setdefault(url, []).append(map_index)
+        for url, maps in remote.items():
+            for first in range(0, len(maps), MAPS_PER_REQUEST):
+                self._collect_remote(url, maps[first : first + MAPS_PER_REQUEST])
+
+    def _collect_local(self, map_index: int) -> bool:
+        """Use the partition on this node's own disk, if it is there and its index is sound."""
+        directory = records.map_directory(self._params["work_dir"], self._params["job"], map_index)
+        path = os.path.join(directory, records.DATA_NAME)
+        try:
+            partition = records.read_index(directory)[self._params["task"]]
+            if partition.length <= self._memory_left:
+                data = _read_file(path, partition.length, partition.offset)
+                self._add(map_index, path, partition, data)
+            else:
+                # Opened for each block: a job of a thousand maps does not need a thousand descriptors.
+                self._add_source(map_index, path, partition, lambda size, at: _read_file(path, size, at))
+        except (OSError, RecordError, IndexError):
+            return False
+        return True
+
+    def _collect_remote(self, url: str, maps: list[int]) -> None:
+        """Fetch from one node, a bounded number of times; each time only what is still missing."""
+        for attempt in range(_ATTEMPTS):
+            wanted = [map_index for map_index in maps if map_index not in self.sources]
+            try:
+                self._request(url, wanted)
+                return
+            except (OSError, ValueError, _BadResponse) as error:
+                if attempt == _ATTEMPTS - 1:
+                    missing = next(map_index for map_index in wanted if map_index not in self.sources)
+                    raise FetchFailed(missing, url, str(error) or type(error).__name__) from error
+            time.sleep(_RETRY_REAL_S * 2**attempt)
+
+    def _request(self, url: str, maps: list[int]) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or parts.hostname is None or parts.port is None:
+            raise _BadResponse("not an http://host:port URL")
+        target = request_target(self._params["job"], self._params["task"], maps)
+        head = (
+            f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
+            f"{SIGNATURE_HEADER}: {signature(self._params['secret'], target)}\r\n\r\n"
+        )
+        with socket.create_connection((parts.hostname, parts.port), _CONNECT_TIMEOUT_REAL_S) as connection:
+            connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
+            connection.sendall(head.encode())
+            with connection.makefile("rb") as response:
+                length = read_response_head(response)
+                self._receive(response, maps, length, url)
+
+    def _receive(self, response: BinaryIO, maps: list[int], length: int, url: str) -> None:
+        for map_index in maps:
+            found, size, count, crc = FRAME.unpack(_read_exactly(response, FRAME.size))
+            length -= FRAME.size + size
+            if found != map_index or length < 0:
+                raise _BadResponse(f"a frame of map {found}, {size} bytes, where map {map_index} should be")
+            name = f"{url} (map {map_index})"
+            if size <= self._memory_left:
+                data = _read_exactly(response, size)
+                if zlib.crc32(data) != crc:
+                    raise _BadResponse(f"output of map {map_index} is damaged (CRC)")
+                self._add(map_index, name, Partition(0, size, count, crc), data)
+            else:
+                self._spill(response, map_index, name, Partition(0, size, count, crc))
+        if length:
+            raise _BadResponse(f"{length} bytes too many")
+
+    def _spill(self, response: BinaryIO, map_index: int, name: str, partition: Partition) -> None:
+        file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed in __exit__
+        self._files.append(file)
+        left, crc = partition.length, 0
+        while left:
+            block = _read_exactly(response, min(left, _COPY_BYTES))
+            crc = zlib.crc32(block, crc)
+            left -= len(block)
+            file.write(block)
+        if crc != partition.crc32:
+            raise _BadResponse(f"output of map {map_index} is damaged (CRC)")
+        self._add_source(map_index, name, partition, lambda size, at: os.pread(file.fileno(), size, at))
+
+    def _add(self, map_index: int, name: str, partition: Partition, data: bytes) -> None:
+        """Add a partition that is in memory."""
+        self._memory_left -= len(data)
+        start = partition.offset
+        self._add_source(map_index, name, partition, lambda size, at: data[at - start : at - start + size])
+
+    def _add_source(
+        self, map_index: int, name: str, partition: Partition, read: Callable[[int, int], bytes]
+    ) -> None:
+        self.sources[map_index] = PartitionSource(name, partition, read)
+
+
+def read_response_head(response: BinaryIO) -> int:
+    """Read status line and headers of an HTTP/1.1 response; returns the length of its body.
+
+    Raises ValueError for anything that is not a response of status 200 with a Content-Length; of another
+    status, the first line of its body is part of the message.
+    """
+    status = re.fullmatch(rb"HTTP/1\.[01] (\d{3}) ?[^\r\n]*\r\n", response.readline(_LINE_BYTES))
+    if status is None:
+        raise ValueError("the answer is not HTTP")
+    length: int | None = None
+    for _ in range(_MAXIMUM_HEADERS):
+        line = response.readline(_LINE_BYTES)
+        if line == b"\r\n":
+            break
+        name, colon, value = line.partition(b":")
+        if not colon or not line.endswith(b"\r\n"):
+            raise ValueError("a header of the answer is not complete")
+        if name.lower() == b"content-length":
+            if not re.fullmatch(rb"\d{1,18}", value.strip()):
+                raise ValueError("the answer's Content-Length is not a number")
+            length = int(value)
+    else:
+        raise ValueError("the answer has too many headers")
+    if status[1] != b"200":
+        reason = response.readline(200).decode("utf-8", "replace").strip()
+        raise ValueError(f"HTTP status {int(status[1])}: {reason}")
+    if length is None:
+        raise ValueError("the answer has no Content-Length")
+    return length
+
+
+def _read_exactly(response: BinaryIO, size: int) -> bytes:
+    data = response.read(size)
+    if len(data) != size:
+        raise _BadResponse("the connection ended too early")
+    return data
+
+
+def _read_file(path: str, size: int, offset: int) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return os.pread(file.fileno(), size, offset)
+
+
+if __name__ == "__main__":
+    from emulator.live.shuffle_service import main
+
+    main()

@@ -1,0 +1,237 @@
+"""The shuffle service: one process per node host that serves the map outputs of its (virtual) nodes.
+
+``python -m emulator.live.shuffle --root W --nodes node-1,node-2``: the first line of standard input is the
+run's secret; the first line of output is ``{"ports": {node: port}}``.  At the end of standard input, or when
+its parent dies, it exits; before, it prints ``{"served": {node: {"requests", "bytes", "refused"}}}``.
+
+A request can name nothing but a job, a reduce and maps, from which the path is made; no component of it may
+be a symbolic link.  Nothing is read before the signature has been checked.  Wire form:
+:mod:`emulator.live.shuffle`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import hmac
+import json
+import os
+import re
+import resource
+import signal
+import stat
+import sys
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+
+from emulator.live import records
+from emulator.live.records import Partition, RecordError
+from emulator.live.shuffle import FRAME, MAPS_PER_REQUEST, SIGNATURE_HEADER, signature
+from emulator.storage.local import job_directory_name
+
+_NUMBER = "(?:0|[1-9][0-9]{0,8})"
+_TARGET = re.compile(
+    rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_NUMBER}(?:,{_NUMBER})*)"
+)
+_BACKLOG = 1024
+_SENDFILE_BYTES = 1 << 18
+_MAXIMUM_INDEX_BYTES = 32 << 20
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Served:
+    """What one node's endpoint has done."""
+
+    requests: int = 0
+    bytes: int = 0
+    refused: int = 0
+
+
+def parse_target(target: str) -> tuple[str, int, list[int]]:
+    """(job, reduce, maps) of a request target.  Raises ValueError for any other form than the canonical
+    one."""
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        raise ValueError("expected /shuffle?job=<job>&reduce=<number>&maps=<numbers>")
+    job = unquote(match[1], errors="strict")
+    if quote(job, safe="") != match[1]:
+        raise ValueError("the job's name is not in its canonical encoding")
+    maps = [int(number) for number in match[3].split(",")]
+    if len(maps) > MAPS_PER_REQUEST:
+        raise ValueError(f"more than {MAPS_PER_REQUEST} maps")
+    return job, int(match[2]), maps
+
+
+class NodeEndpoint:
+    """Serves the map outputs below one node's directory."""
+
+    def __init__(self, node_directory: str, secret: str) -> None:
+        self.served = Served()
+        self._node_directory = node_directory
+        self._secret = secret
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request: 200 with the partitions, or 400, 403, 404, 500 with a line of text."""
+        target = request.raw_path
+        given = request.headers.get(SIGNATURE_HEADER, "")
+        expected = signature(self._secret, target)
+        if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
+            return self._refuse(403, "not signed with this run's secret")
+        try:
+            job, reduce_index, maps = parse_target(target)
+        except ValueError as error:
+            return self._refuse(400, str(error))
+        with ExitStack() as stack:
+            try:
+                parts = self._open(job, reduce_index, maps, stack)
+            except (FileNotFoundError, NotADirectoryError, IndexError) as error:
+                return self._refuse(404, f"no such map output ({error})")
+            except (OSError, RecordError) as error:
+                return self._refuse(500, str(error))
+            return await self._answer(request, parts)
+
+    def _refuse(self, status: int, reason: str) -> web.Response:
+        self.served.refused += 1
+        return web.Response(status=status, text=reason + "\n")
+
+    def _open(
+        self, job: str, reduce_index: int, maps: list[int], stack: ExitStack
+    ) -> list[tuple[int, int, Partition]]:
+        """(map, open file, where its partition is) of every map asked for."""
+        job_directory = _open_directory(os.path.join(self._node_directory, "map"), None, stack)
+        job_directory = _open_directory(job_directory_name(job), job_directory, stack)
+        parts = []
+        for map_index in maps:
+            with ExitStack() as map_stack:
+                directory = _open_directory(str(map_index), job_directory, map_stack)
+                packed = os.read(
+                    _open_regular(records.INDEX_NAME, directory, map_stack), _MAXIMUM_INDEX_BYTES
+                )
+                index = records.parse_index(packed, f"index of map {map_index}")
+                if reduce_index >= len(index):
+                    raise IndexError(f"map {map_index} has {len(index)} partitions")
+                file = _open_regular(records.DATA_NAME, directory, stack)
+            parts.append((map_index, file, index[reduce_index]))
+        return parts
+
+    async def _answer(
+        self, request: web.Request, parts: list[tuple[int, int, Partition]]
+    ) -> web.StreamResponse:
+        size = sum(FRAME.size + partition.length for _, _, partition in parts)
+        self.served.requests += 1
+        if size <= _SENDFILE_BYTES:
+            body = bytearray()
+            for map_index, file, partition in parts:
+                body += _frame(map_index, partition)
+                body += os.pread(file, partition.length, partition.offset)
+            self.served.bytes += len(body)
+            return web.Response(body=bytes(body), content_type="application/octet-stream")
+        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
+        response.content_length = size
+        # A reduce may be killed while it fetches: nobody is left to answer then.
+        with suppress(ConnectionError):
+            await response.prepare(request)
+            await _send_files(request, response, parts)
+            await response.write_eof()
+            self.served.bytes += size
+        return response
+
+
+async def _send_files(
+    request: web.Request, response: web.StreamResponse, parts: list[tuple[int, int, Partition]]
+) -> None:
+    loop = asyncio.get_running_loop()
+    for map_index, descriptor, partition in parts:
+        await response.write(_frame(map_index, partition))
+        if not partition.length:
+            continue
+        if request.transport is None:
+            raise ConnectionResetError
+        with open(descriptor, "rb", closefd=False) as file:
+            await loop.sendfile(request.transport, file, partition.offset, partition.length)
+
+
+def _frame(map_index: int, partition: Partition) -> bytes:
+    return FRAME.pack(map_index, partition.length, partition.records, partition.crc32)
+
+
+def _open_directory(name: str, parent: int | None, stack: ExitStack) -> int:
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
+    """Open a regular file; raises FileNotFoundError for anything else, symbolic links too."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=directory)
+    except OSError as error:
+        raise FileNotFoundError(error.errno, error.strerror, name) from error
+    stack.callback(os.close, descriptor)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise FileNotFoundError(f"{name} is not a regular file")
+    return descriptor
+
+
+async def serve(root: str, nodes: list[str], bind: str, secret: str) -> None:
+    """Serve until standard input ends."""
+    endpoints = {node: NodeEndpoint(os.path.join(root, node), secret) for node in nodes}
+    runners, ports = [], {}
+    for node, endpoint in endpoints.items():
+        application = web.Application()
+        application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
+        runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, bind, 0, backlog=_BACKLOG).start()
+        ports[node] = runner.addresses[0][1]
+    print(json.dumps({"ports": ports}), flush=True)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
+    await ended.wait()
+    loop.remove_reader(0)
+    for runner in runners:
+        await runner.cleanup()
+    served = {node: asdict(endpoint.served) for node, endpoint in endpoints.items()}
+    with suppress(BrokenPipeError):
+        print(json.dumps({"served": served}), flush=True)
+
+
+def main() -> None:
+    """Run the service; see the module's description."""
+    parser = argparse.ArgumentParser(prog="python -m emulator.live.shuffle", description="Serve map outputs.")
+    parser.add_argument("--root", required=True, help="directory that holds one directory a node")
+    parser.add_argument("--nodes", required=True, help="names of the nodes, separated by commas")
+    parser.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    arguments = parser.parse_args()
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    nodes = arguments.nodes.split(",")
+    if any(not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", node) for node in nodes):
+        parser.error("a node's name is not fit for a directory")
+    secret = _first_line(0)
+    if len(secret) < 16:
+        parser.error("the first line of standard input must be the run's secret, of 16 characters or more")
+    try:
+        asyncio.run(serve(arguments.root, nodes, arguments.bind, secret))
+    except OSError as error:
+        sys.exit(f"shuffle service: {error}")
+
+
+def _first_line(descriptor: int) -> str:
+    """One line, read byte by byte so that nothing after it is swallowed."""
+    line = bytearray()
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode("ascii", "replace").strip()
