@@ -30,12 +30,12 @@ def sync_directory(path: str) -> None:
 
 
 @contextmanager
-def atomic_file(path: str, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Write a file under a temporary name in its own directory; rename it when the block ends without an
-    error.
+def atomic_file(path: str, temporary: str | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write a file under a temporary name; rename it to ``path`` when the block ends without an error.
 
-    ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file is
-    removed and whatever stood at ``path`` before stays.  Directories are created when they are not there.
+    ``temporary`` must be on the same file system; without it, a hidden name in the file's own directory is
+    used. ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file
+    is removed and whatever stood at ``path`` before stays.  Directories are created when they are not there.
     """
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
