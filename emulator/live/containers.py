@@ -1,0 +1,240 @@
+"""What the supervisor knows of one container: its process, its operations in turn, its last words.
+
+No signal is sent here and no process is forked (that is the supervisor's); this says which signal is due, and
+which events follow from what the kernel and the task report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from emulator.live import checkpoint
+from emulator.live.clock import LagRecord, LagRecorder
+from emulator.live.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory
+from emulator.live.wire import pack
+
+Emit = Callable[..., None]
+"""``emit(event, id=..., **fields)`` queues one event for the node host."""
+
+INPUT_FILE = "input.msgpack"
+CHECKPOINT_FILE = "checkpoint.msgpack"
+
+_CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
+_SIGNALS = {"suspend": SUSPEND, "resume": signal.SIGCONT, "checkpoint": CHECKPOINT}
+_FIELDS: dict[str, dict[str, type]] = {
+    "launch": {"id": str, "kind": str, "slot": int, "params": dict},
+    "input": {"id": str, "outputs": list},
+    "suspend": {"id": str},
+    "resume": {"id": str},
+    "checkpoint": {"id": str},
+    "kill": {"id": str},
+    "close": {},
+}
+
+
+def parse_command(message: object) -> dict[str, Any]:
+    """Check one command's shape.
+
+    Raises ValueError naming what is wrong; its content is judged by its handler.
+    """
+    if not isinstance(message, dict):
+        raise ValueError(f"a command is a map, not {type(message).__name__}")
+    op = message.get("op")
+    if not isinstance(op, str) or op not in _FIELDS:
+        raise ValueError(f"unknown op {op!r}")
+    for name, kind in _FIELDS[op].items():
+        if type(message.get(name)) is not kind:
+            raise ValueError(f"{op}: {name} must be {kind.__name__}, not {message.get(name)!r:.80}")
+    return message
+
+
+def launch_problem(command: dict[str, Any]) -> str | None:
+    """Why a launch cannot be made from its parameters, or None."""
+    identity, params = command["id"], command["params"]
+    if not _CONTAINER_ID.fullmatch(identity):
+        return f"container id {identity!r} cannot name a directory"
+    if params.get("container_id") != identity:
+        return (
+            f"launch parameter container_id is {params.get('container_id')!r}, the command's id {identity!r}"
+        )
+    if not isinstance(params.get("work_dir"), str):
+        return f"launch parameter work_dir must be a directory, not {params.get('work_dir')!r}"
+    return None
+
+
+@dataclass(slots=True)
+class Operation:
+    """One command on a container that waits for its completion.  Instants are real nanoseconds."""
+
+    op: str
+    received_real_ns: int
+    signalled_real_ns: int = 0
+
+
+@dataclass(slots=True)
+class Container:
+    """One container from its launch command to its exit."""
+
+    id: str
+    kind: str
+    slot: int
+    params: dict[str, Any]
+    received_real_ns: int
+    pid: int | None = None
+    """None until it is forked; operations asked for before that wait."""
+    _stopped: bool = False
+    _current: Operation | None = None
+    _waiting: deque[Operation] = field(default_factory=deque)
+    _kills: list[Operation] = field(default_factory=list)
+    _kill_sent: bool = False
+    _written: dict[str, int] | None = None
+    _reason: str = ""
+    _lag: LagRecorder = field(default_factory=LagRecorder)
+
+    @property
+    def directory(self) -> Path:
+        """Its scratch directory on the node's disk."""
+        return container_directory(self.params["work_dir"], self.id)
+
+    def prepare_directory(self) -> None:
+        """Make its scratch directory.  Raises OSError."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def replace_input(self, outputs: list[Any]) -> bool:
+        """Take a newer list of map outputs.  True if a running process must be told to read it again."""
+        if self.pid is None:
+            self.params["outputs"] = outputs
+            return False
+        temporary = self.directory / (INPUT_FILE + ".new")
+        temporary.write_bytes(pack(outputs))
+        os.replace(temporary, self.directory / INPUT_FILE)
+        return True
+
+    def request(self, operation: Operation) -> None:
+        """Queue an operation; a kill does not wait for those before it."""
+        (self._kills if operation.op == "kill" else self._waiting).append(operation)
+
+    def next_signal(self, emit: Emit) -> int | None:
+        """The signal to send now, if any; operations that make no sense by now are refused on the way."""
+        if self.pid is None or self._kill_sent:
+            return None
+        if self._kills:
+            self._kill_sent = True
+            return signal.SIGKILL
+        while self._current is None and self._waiting:
+            operation = self._waiting.popleft()
+            if (reason := self._refusal(operation.op)) is None:
+                self._current = operation
+                return _SIGNALS[operation.op]
+            emit(f"{operation.op}_failed", id=self.id, reason=reason)
+        return None
+
+    def _refusal(self, op: str) -> str | None:
+        if self.kind != "reduce":
+            return f"a {self.kind} task cannot {op}: only reduces are preempted"
+        if op == "resume":
+            return None if self._stopped else "the container is not suspended"
+        return "the container is suspended" if self._stopped else None
+
+    def signalled(self, real_ns: int) -> None:
+        """The signal that `next_signal` gave has been sent."""
+        if self._current is not None and not self._current.signalled_real_ns:
+            self._current.signalled_real_ns = real_ns
+
+    def stop_changed(self, stopped: bool, real_ns: int, emit: Emit) -> None:
+        """The kernel says that the process has stopped, or goes on."""
+        self._stopped = stopped
+        operation, awaited = self._current, "suspend" if stopped else "resume"
+        if operation is None or operation.op != awaited:
+            return
+        self._current = None
+        event, instant = ("suspended", "stopped_real_ns") if stopped else ("resumed", "continued_real_ns")
+        emit(event, id=self.id, **_instants(operation), **{instant: real_ns})
+
+    def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
+        """The task says something: kept for its exit, or passed on."""
+        if event == "failed":
+            self._reason = fields["reason"]
+        elif event == "checkpoint_written":
+            self._written = fields
+        elif event == "lag":
+            self._lag.merge(LagRecord(max_real_ns=fields["max_real_ns"], buckets=fields["buckets"]))
+        else:
+            emit(event, id=self.id, **fields)
+
+    def exited(
+        self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit
+    ) -> None:
+        """The process is reaped: complete what was asked of it, then say how it ended."""
+        reason = self._reason or _exit_reason(code, killed_by)
+        if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
+            self._complete_checkpoint(self._current, real_ns, emit)
+            self._current = None
+        self._fail_waiting(f"the process ended first: {reason}", emit)
+        for operation in self._kills:
+            if killed_by == signal.SIGKILL:
+                received_real_ns = operation.received_real_ns
+                emit("killed", id=self.id, received_real_ns=received_real_ns, exited_real_ns=real_ns)
+            else:
+                emit("kill_failed", id=self.id, reason=f"the process ended first: {reason}")
+        emit(
+            "exited",
+            id=self.id,
+            code=code,
+            signal=killed_by,
+            keys_done=keys_done,
+            real_ns=real_ns,
+            reason="" if code == EXIT_DONE else reason,
+            lag=self._lag.to_record(),
+        )
+
+    def launch_failed(self, reason: str, emit: Emit) -> None:
+        """There will be no process: say so, and refuse what was asked of it meanwhile."""
+        emit("launch_failed", id=self.id, reason=reason)
+        self._fail_waiting("the container was not launched", emit)
+        for _ in self._kills:
+            emit("kill_failed", id=self.id, reason="the container was not launched")
+
+    def _fail_waiting(self, reason: str, emit: Emit) -> None:
+        current = [] if self._current is None else [self._current]
+        for operation in [*current, *self._waiting]:
+            emit(f"{operation.op}_failed", id=self.id, reason=reason)
+
+    def _complete_checkpoint(self, operation: Operation, real_ns: int, emit: Emit) -> None:
+        path = str(self.directory / CHECKPOINT_FILE)
+        try:
+            saved = checkpoint.read(path).to_dict()
+        except (checkpoint.CheckpointError, OSError) as error:
+            emit("checkpoint_failed", id=self.id, reason=f"the checkpoint cannot be read: {error}")
+            return
+        written = self._written or {}
+        emit(
+            "checkpointed",
+            id=self.id,
+            **_instants(operation),
+            **written,
+            exited_real_ns=real_ns,
+            checkpoint=saved,
+        )
+
+
+def _instants(operation: Operation) -> dict[str, int]:
+    return {
+        "received_real_ns": operation.received_real_ns,
+        "signalled_real_ns": operation.signalled_real_ns,
+    }
+
+
+def _exit_reason(code: int | None, killed_by: int | None) -> str:
+    if killed_by is not None:
+        return f"killed by {signal.Signals(killed_by).name}"
+    if code == EXIT_CHECKPOINTED:
+        return "checkpointed"
+    return f"exit status {code}"

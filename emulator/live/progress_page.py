@@ -1,0 +1,159 @@
+"""The shared progress page: one 64-byte slot per container, written by the task, read by its node host.
+
+Tasks bump counters in a memory-mapped file instead of sending messages, so heartbeats of thousands of tasks
+cost no traffic.  Every field is one aligned 8-byte word, stored and loaded whole: a reader never sees half
+a counter. Two words of one slot may be a few instructions apart, which no reader depends on.  Who uses
+which slot is the node host's choice; the supervisor clears a slot when it launches into it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+SLOT_BYTES = 64
+_SLOT = struct.Struct("=8Q")
+_KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED = range(6)
+
+
+class TaskState(IntEnum):
+    """What a task process is doing; the value is what stands in the page."""
+
+    EMPTY = 0
+    """Never used, or just cleared for a launch."""
+    STARTED = 1
+    WAITING_INPUT = 2
+    """Not all map outputs are known, or one could not be fetched."""
+    FETCHING = 3
+    WAITING_FIRST_KEY = 4
+    """Input at hand; waits for the instant its launch overhead ends."""
+    RUNNING = 5
+    STOPPED = 6
+    """About to stop itself; becomes the state it had when it is continued."""
+    COMMITTING = 7
+    DONE = 8
+    CHECKPOINTED = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One slot as read.  Instants are real nanoseconds of CLOCK_MONOTONIC, 0 for never."""
+
+    keys_done: int
+    keys_total: int
+    state: TaskState
+    state_since_real_ns: int
+    last_key_real_ns: int
+    stopped_real_ns: int
+    """Real time spent stopped so far; it counts for no work."""
+
+
+class ProgressPage:
+    """A mapped progress page.  ``create`` makes the file, ``open`` maps one that exists; ``close`` unmaps."""
+
+    def __init__(self, mapping: mmap.mmap) -> None:
+        self._mapping = mapping
+        self._words = memoryview(mapping).cast("Q")
+        self.slots = len(mapping) // SLOT_BYTES
+
+    @classmethod
+    def create(cls, path: str | Path, slots: int) -> ProgressPage:
+        """Make a zeroed page of `slots` slots.
+
+        Raises FileExistsError, or ValueError if `slots` is below 1.
+        """
+        if slots < 1:
+            raise ValueError(f"{path}: a progress page needs at least one slot, not {slots}")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, slots * SLOT_BYTES)
+            return cls(mmap.mmap(descriptor, slots * SLOT_BYTES))
+        finally:
+            os.close(descriptor)
+
+    @classmethod
+    def open(cls, path: str | Path, slots: int | None = None) -> ProgressPage:
+        """Map an existing page.
+
+        Raises ValueError if its size is no whole number of slots or not `slots` of them.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            if size_bytes == 0 or size_bytes % SLOT_BYTES or (slots and size_bytes != slots * SLOT_BYTES):
+                wanted = f"{slots * SLOT_BYTES} bytes" if slots else f"a multiple of {SLOT_BYTES} bytes"
+                raise ValueError(f"{path}: a progress page of {size_bytes} bytes, expected {wanted}")
+            return cls(mmap.mmap(descriptor, size_bytes))
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Unmap the page; the file stays.  Slots handed out must not be used any more."""
+        self._words.release()
+        self._mapping.close()
+
+    def clear(self, slot: int) -> None:
+        """Zero a slot before a new container uses it."""
+        start = self._offset(slot)
+        self._mapping[start : start + SLOT_BYTES] = bytes(SLOT_BYTES)
+
+    def writer(self, slot: int) -> SlotWriter:
+        """The writing end of one slot, for the task that owns it."""
+        return SlotWriter(self._words, self._offset(slot) // 8)
+
+    def read(self, slot: int) -> Progress:
+        """One slot, now."""
+        return _progress(_SLOT.unpack_from(self._mapping, self._offset(slot)))
+
+    def snapshot(self, slots: Iterable[int] | None = None) -> dict[int, Progress]:
+        """Many slots at once (all of them by default), by slot number.  About 1 us a slot."""
+        chosen = range(self.slots) if slots is None else slots
+        return {slot: self.read(slot) for slot in chosen}
+
+    def _offset(self, slot: int) -> int:
+        if not 0 <= slot < self.slots:
+            raise IndexError(f"slot {slot} is outside a progress page of {self.slots} slots")
+        return slot * SLOT_BYTES
+
+
+def _progress(words: tuple[int, ...]) -> Progress:
+    return Progress(
+        keys_done=words[_KEYS_DONE],
+        keys_total=words[_KEYS_TOTAL],
+        state=TaskState(words[_STATE]),
+        state_since_real_ns=words[_STATE_SINCE],
+        last_key_real_ns=words[_LAST_KEY],
+        stopped_real_ns=words[_STOPPED],
+    )
+
+
+class SlotWriter:
+    """What a task writes into its slot.  A memory store each: no system call."""
+
+    def __init__(self, words: memoryview, first_word: int) -> None:
+        self._words = words
+        self._first = first_word
+
+    def start(self, keys_done: int, keys_total: int) -> None:
+        """The counters a task begins with; a resumed one has keys behind it."""
+        self._words[self._first + _KEYS_TOTAL] = keys_total
+        self._words[self._first + _KEYS_DONE] = keys_done
+
+    def key_done(self, keys_done: int, real_ns: int) -> None:
+        """`keys_done` keys are written out, the last one at `real_ns`."""
+        self._words[self._first + _LAST_KEY] = real_ns
+        self._words[self._first + _KEYS_DONE] = keys_done
+
+    def state(self, state: TaskState, real_ns: int) -> None:
+        """The task is in `state` since `real_ns`."""
+        self._words[self._first + _STATE_SINCE] = real_ns
+        self._words[self._first + _STATE] = state
+
+    def stopped(self, total_real_ns: int) -> None:
+        """The task has been stopped for `total_real_ns` altogether."""
+        self._words[self._first + _STOPPED] = total_real_ns

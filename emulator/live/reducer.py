@@ -1,0 +1,246 @@
+"""The reduce task: get the input, walk its keys in active time, write the output; preempted when told.
+
+The walk is SWIM's: a sleep for every key.  Sleeps aim at absolute instants, so lateness does not add up,
+and those instants move by the time the task was stopped, so stopped time does no work (`sleep` would count
+it).  A checkpoint is taken between two keys: the key in progress is finished first (natjam, section 3.1).
+SIGTSTP is obeyed at once, in the middle of a key: the task closes its files and stops itself with SIGSTOP,
+since the default action of SIGTSTP is ignored in an orphaned process group.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import msgpack
+
+from emulator.live import checkpoint, partial_output, records, shuffle
+from emulator.live.checkpoint import Checkpoint
+from emulator.live.clock import LagRecorder
+from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
+from emulator.live.progress_page import TaskState
+from emulator.live.task import (
+    CHECKPOINT,
+    EXIT_CHECKPOINTED,
+    EXIT_DONE,
+    EXIT_IO_FAILED,
+    INPUT_CHANGED,
+    SUSPEND,
+    Task,
+    failure_reason,
+    take_signal,
+)
+
+_LAG_BUCKETS_A_REPORT = 200
+
+
+class _CheckpointWanted(Exception):
+    """Unwinds the task to where it checkpoints; no key is half done."""
+
+
+def run(task: Task) -> int:
+    """Do one reduce task; returns its exit status.
+
+    The status says what happened: committed, checkpointed, or input or output failed (the reason is then
+    reported). Other errors propagate.
+    """
+    try:
+        return _Reduce(task).run()
+    except (OSError, records.RecordError, partial_output.OutputError, checkpoint.CheckpointError) as error:
+        task.report("failed", reason=failure_reason(error))
+        return EXIT_IO_FAILED
+
+
+class _Reduce:
+    def __init__(self, task: Task) -> None:
+        params = task.params
+        self._task = task
+        self._slot = task.slot
+        self._container_id: str = params["container_id"]
+        self._keys: int = params["keys"]
+        self._duration_ns: int = params["duration_ns"]
+        self._outputs: list[dict[str, Any]] = params["outputs"]
+        self._past: Checkpoint | None = None
+        if params["checkpoint"] is not None:
+            self._past = Checkpoint.from_dict(params["checkpoint"], "launch parameters")
+        self._keys_done = self._past.keys_done if self._past else 0
+        self._input_path = records.input_path(params["work_dir"], params["job"], params["task"])
+        self._stopped_real_ns = 0
+        self._lag = LagRecorder()
+        self._reader: records.KeyReader | None = None
+        self._output = partial_output.PartialOutput(
+            params["output_dir"],
+            params["job"],
+            params["task"],
+            self._container_id,
+            params["reduce_keys"],
+            params["output_bytes"],
+            self._keys_done,
+        )
+
+    def run(self) -> int:
+        self._slot.start(self._keys_done, self._keys)
+        try:
+            self._localise()
+            self._wait_first_key()
+            self._walk()
+        except _CheckpointWanted:
+            self._write_checkpoint()
+            return EXIT_CHECKPOINTED
+        self._commit()
+        return EXIT_DONE
+
+    # Input
+
+    def _localise(self) -> None:
+        """Have the merged input on this node, left by an earlier attempt here or fetched now, and open it."""
+        self._waited = False
+        past = self._past
+        # An input that is here needs no map outputs; should it be damaged, they are waited for then.
+        here = past and past.hostname == self._task.params["node"] and os.path.exists(past.input_path)
+        while True:
+            while not here and self._maps_missing():
+                self._wait_input()
+            self._state(TaskState.FETCHING)
+            try:
+                self._input_path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs)
+                break
+            except shuffle.FetchFailed as error:
+                here = False
+                self._task.report(
+                    "fetch_failed", real_ns=time.monotonic_ns(), map=error.map_index, reason=str(error)[:1000]
+                )
+                self._wait_input()
+        self._reader = records.open_keys(self._input_path, self._keys_done)
+
+    def _maps_missing(self) -> bool:
+        return len({output["map"] for output in self._outputs}) < self._task.params["maps"]
+
+    def _wait_input(self) -> None:
+        """Wait until the node host has sent another list of map outputs."""
+        self._waited = True
+        self._state(TaskState.WAITING_INPUT)
+        while True:
+            taken = take_signal(None)
+            if taken == CHECKPOINT:
+                raise _CheckpointWanted
+            if taken == SUSPEND:
+                self._stop()
+            elif taken == INPUT_CHANGED:
+                packed = (self._task.container_directory / INPUT_FILE).read_bytes()
+                self._outputs = msgpack.unpackb(packed)
+                return
+
+    # Keys
+
+    def _wait_first_key(self) -> None:
+        """Wait out the launch overhead that is left: an instant, which being stopped does not move."""
+        ready_real_ns = able_real_ns = time.monotonic_ns()
+        due_real_ns = self._task.clock.to_real_ns(self._task.params["first_key_at_ns"])
+        self._state(TaskState.WAITING_FIRST_KEY)
+        while taken := take_signal(due_real_ns):
+            if taken == CHECKPOINT:
+                raise _CheckpointWanted
+            if taken == SUSPEND:
+                self._stop()
+                able_real_ns = time.monotonic_ns()
+        # Work counts from the instant it was due, not from a late wake-up for it.
+        self._base_real_ns = max(due_real_ns, able_real_ns)
+        self._state(TaskState.RUNNING)
+        self._task.report(
+            "first_key",
+            real_ns=time.monotonic_ns(),
+            input_ready_real_ns=ready_real_ns,
+            waited=self._waited,
+        )
+
+    def _walk(self) -> None:
+        assert self._reader is not None
+        self._base_real_ns -= self._work_real_ns(self._keys_done) + self._stopped_real_ns
+        for key, values in self._reader:
+            wanted = self._work_one_key()
+            self._output.append(key, values)
+            self._keys_done += 1
+            self._slot.key_done(self._keys_done, time.monotonic_ns())
+            if wanted:
+                raise _CheckpointWanted
+
+    def _work_real_ns(self, keys: int) -> int:
+        """Real active time that the first `keys` keys take."""
+        return self._task.clock.to_real_duration_ns(self._duration_ns * keys // self._keys)
+
+    def _work_one_key(self) -> bool:
+        """Sleep for the next key's time; True if a checkpoint is wanted after it."""
+        work_real_ns = self._work_real_ns(self._keys_done + 1)
+        wanted = False
+        while taken := take_signal(self._base_real_ns + work_real_ns + self._stopped_real_ns):
+            if taken == SUSPEND:
+                self._stop()
+            wanted = wanted or taken == CHECKPOINT
+        self._lag.record(self._base_real_ns + work_real_ns + self._stopped_real_ns, time.monotonic_ns())
+        return wanted
+
+    def _commit(self) -> None:
+        self._state(TaskState.COMMITTING)
+        self._task.report("committing", real_ns=time.monotonic_ns())
+        self._output.close()
+        params = self._task.params
+        partial_output.commit(
+            params["output_dir"], params["job"], params["task"], self._containers(), self._keys
+        )
+        self._report_lag()
+        self._state(TaskState.DONE)
+
+    # Preemption
+
+    def _stop(self) -> None:
+        """Stop this process until it is continued; nothing is open to the outside meanwhile."""
+        self._output.close()
+        if self._reader is not None:
+            self._reader.close()
+        state = self._slot_state
+        self._state(TaskState.STOPPED)
+        stopped_at_real_ns = time.monotonic_ns()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._stopped_real_ns += time.monotonic_ns() - stopped_at_real_ns
+        self._slot.stopped(self._stopped_real_ns)
+        self._state(state)
+        self._output.reopen()
+
+    def _write_checkpoint(self) -> None:
+        key_done_real_ns = time.monotonic_ns()
+        self._output.close()
+        saved = Checkpoint(
+            past_containers=self._containers(),
+            keys_done=self._keys_done,
+            input_path=self._input_path,
+            hostname=self._task.params["node"],
+        )
+        size_bytes = checkpoint.write(str(self._task.container_directory / CHECKPOINT_FILE), saved)
+        self._state(TaskState.CHECKPOINTED)
+        self._report_lag()
+        self._task.report(
+            "checkpoint_written",
+            key_done_real_ns=key_done_real_ns,
+            written_real_ns=time.monotonic_ns(),
+            bytes=size_bytes,
+        )
+
+    def _containers(self) -> tuple[str, ...]:
+        return (*(self._past.past_containers if self._past else ()), self._container_id)
+
+    # Reports
+
+    def _state(self, state: TaskState) -> None:
+        self._slot_state = state
+        self._slot.state(state, time.monotonic_ns())
+
+    def _report_lag(self) -> None:
+        """How late its keys were, in pieces short enough for the shared pipe."""
+        record = self._lag.to_record()
+        buckets = record["buckets"]
+        for first in range(0, len(buckets), _LAG_BUCKETS_A_REPORT):
+            piece = buckets[first : first + _LAG_BUCKETS_A_REPORT]
+            self._task.report("lag", max_real_ns=record["max_real_ns"], buckets=piece)

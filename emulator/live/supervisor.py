@@ -1,0 +1,372 @@
+"""The process that forks, signals and reaps the tasks of one node host.
+
+One single-threaded process per host: a Ray worker must not fork (its threads hold locks), and a fork of
+this small preloaded image costs about 2 ms.  It imports the standard library, msgpack and the task code,
+nothing else.
+
+Commands come in on stdin and events go out on stdout, msgpack maps one after the other; a command has
+``op``, an event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint and kill is
+answered by exactly one completion, and ``exited`` is the last event of a container.  The first event of all
+is ``ready``.  Operations on one container are done one after the other (SIGCONT is sent only after a
+confirmed stop, since it would cancel a pending SIGTSTP), except kill, which overtakes.
+
+Nothing is left behind: on ``close``, on the end of stdin, and on SIGTERM (the signal it asks the kernel for
+when the thread that started it dies) it kills and reaps every task, stopped ones too; if it is itself
+killed, the kernel kills its tasks.  Started by a Ray worker it inherits niceness 15 and OOM score 1000 and
+leaves them to its tasks; SIGINT it ignores, as its tasks do: interrupting a run is the driver's affair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import errno
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import msgpack
+
+from emulator.live import mapper, reducer
+from emulator.live.containers import Container, Operation, launch_problem, parse_command
+from emulator.live.progress_page import ProgressPage
+from emulator.live.task import (
+    CONTROL_SIGNALS,
+    EXIT_CRASHED,
+    EXIT_DONE,
+    EXIT_IO_FAILED,
+    INPUT_CHANGED,
+    Task,
+    failure_reason,
+    send_report,
+)
+from emulator.live.wire import pack
+
+_PR_SET_PDEATHSIG = 1
+_READ_BYTES = 1 << 20
+_FLUSH_PATIENCE_REAL_NS = 2_000_000_000
+_STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _run_map(task: Task) -> int:
+    try:
+        mapper.run_map(task.params, task)
+    except OSError as error:
+        task.report("failed", reason=failure_reason(error))
+        return EXIT_IO_FAILED
+    return EXIT_DONE
+
+
+_TASKS = {"reduce": reducer.run, "map": _run_map}
+
+
+class Supervisor:
+    """The event loop.  `run` returns the exit status once everything is closed, killed and reaped."""
+
+    def __init__(self, page: ProgressPage, command_descriptor: int, event_descriptor: int) -> None:
+        self._page = page
+        self._commands_in = command_descriptor
+        self._events_out = event_descriptor
+        self._reports_in, self._reports_out = os.pipe2(os.O_CLOEXEC)
+        self._wakeup_in, self._wakeup_out = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        for descriptor in (command_descriptor, event_descriptor, self._reports_in):
+            os.set_blocking(descriptor, False)
+        self._commands = msgpack.Unpacker(max_buffer_size=1 << 30)
+        self._reports = msgpack.Unpacker()
+        self._outbox = bytearray()
+        self._containers: dict[str, Container] = {}
+        self._by_pid: dict[int, Container] = {}
+        self._to_launch: deque[Container] = deque()
+        self._closing_since_real_ns = 0
+        self._terminated = False
+        self._status = 0
+        self._pid = os.getpid()
+
+    def run(self) -> int:
+        """Serve until closed.
+
+        Between two forks everything else is served, so no signal waits behind a burst.
+        """
+        poll = select.poll()
+        poll.register(self._wakeup_in, select.POLLIN)
+        poll.register(self._reports_in, select.POLLIN)
+        poll.register(self._commands_in, select.POLLIN)
+        self._install_signals()
+        self._emit("ready", real_ns=time.monotonic_ns())
+        while not self._finished():
+            if self._outbox:
+                poll.register(self._events_out, select.POLLOUT)
+            ready = dict(poll.poll(self._poll_timeout_ms()))
+            if self._wakeup_in in ready:
+                with suppress(BlockingIOError):
+                    os.read(self._wakeup_in, 4096)
+            self._read_reports()
+            self._reap()
+            if self._commands_in in ready and not self._closing_since_real_ns:
+                self._read_commands()
+            if self._terminated:
+                self._close()
+            if self._closing_since_real_ns:
+                with suppress(KeyError):
+                    poll.unregister(self._commands_in)
+            if self._to_launch:
+                self._launch(self._to_launch.popleft())
+            self._flush()
+            if not self._outbox:
+                with suppress(KeyError):
+                    poll.unregister(self._events_out)
+        return self._status
+
+    def _poll_timeout_ms(self) -> int | None:
+        if self._to_launch:
+            return 0
+        return 100 if self._closing_since_real_ns else None
+
+    def _finished(self) -> bool:
+        if not self._closing_since_real_ns or self._containers:
+            return False
+        patience_over = time.monotonic_ns() - self._closing_since_real_ns > _FLUSH_PATIENCE_REAL_NS
+        return not self._outbox or patience_over
+
+    def _install_signals(self) -> None:
+        def terminate(_signal: int, _frame: object) -> None:
+            self._terminated = True
+
+        signal.pthread_sigmask(signal.SIG_BLOCK, CONTROL_SIGNALS)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+        signal.signal(signal.SIGTERM, terminate)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGCHLD, signal.SIGTERM})
+        signal.set_wakeup_fd(self._wakeup_out, warn_on_full_buffer=False)
+
+    # Commands
+
+    def _read_commands(self) -> None:
+        data = os.read(self._commands_in, _READ_BYTES)
+        received_real_ns = time.monotonic_ns()
+        if not data:
+            self._close()
+            return
+        try:
+            self._commands.feed(data)
+            for message in self._commands:
+                self._command(parse_command(message), received_real_ns)
+        except (ValueError, msgpack.UnpackException) as error:
+            print(
+                f"natjam supervisor: malformed command, giving up: {failure_reason(error)}", file=sys.stderr
+            )
+            self._status = os.EX_PROTOCOL
+            self._close()
+
+    def _command(self, command: dict[str, Any], received_real_ns: int) -> None:
+        op = command["op"]
+        if op == "close":
+            self._close()
+            return
+        container = self._containers.get(command["id"])
+        if op == "launch":
+            self._accept_launch(command, container, received_real_ns)
+        elif op == "input":
+            # The task may have ended since the caller heard of it last; there is nobody left to tell.
+            if container is not None and container.replace_input(command["outputs"]):
+                os.kill(_pid_of(container), INPUT_CHANGED)
+        elif container is None:
+            self._emit(f"{op}_failed", id=command["id"], reason="no such container here")
+        else:
+            container.request(Operation(op, received_real_ns))
+            self._advance(container)
+
+    def _accept_launch(self, command: dict[str, Any], known: Container | None, received_real_ns: int) -> None:
+        identity, kind, slot = command["id"], command["kind"], command["slot"]
+        if known is not None:
+            reason = "a container of this id is already here"
+        elif kind not in _TASKS:
+            reason = f"unknown kind of task {kind!r}; known are {', '.join(_TASKS)}"
+        elif not 0 <= slot < self._page.slots:
+            reason = f"slot {slot} is outside the progress page of {self._page.slots} slots"
+        elif self._closing_since_real_ns:
+            reason = "the supervisor is closing"
+        else:
+            reason = launch_problem(command)
+        if reason is not None:
+            self._emit("launch_failed", id=identity, reason=reason)
+            return
+        container = Container(identity, kind, slot, command["params"], received_real_ns)
+        self._containers[identity] = container
+        self._to_launch.append(container)
+
+    def _close(self) -> None:
+        if self._closing_since_real_ns:
+            return
+        self._closing_since_real_ns = time.monotonic_ns()
+        for container in self._to_launch:
+            self._fail_launch(container, "the supervisor is closing")
+        self._to_launch.clear()
+        for pid in self._by_pid:
+            os.kill(pid, signal.SIGKILL)
+
+    # Forking
+
+    def _launch(self, container: Container) -> None:
+        self._page.clear(container.slot)
+        try:
+            container.prepare_directory()
+            pid = os.fork()
+        except OSError as error:
+            self._fail_launch(container, _launch_reason(error))
+            return
+        if pid == 0:
+            self._become_task(container)
+        forked_real_ns = time.monotonic_ns()
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # the task does so too: whoever comes first
+        container.pid = pid
+        self._by_pid[pid] = container
+        received_real_ns = container.received_real_ns
+        self._emit(
+            "launched",
+            id=container.id,
+            pid=pid,
+            received_real_ns=received_real_ns,
+            forked_real_ns=forked_real_ns,
+        )
+        self._advance(container)
+
+    def _fail_launch(self, container: Container, reason: str) -> None:
+        del self._containers[container.id]
+        container.launch_failed(reason, self._emit)
+
+    def _become_task(self, container: Container) -> NoReturn:
+        """In the child: shed what belongs to the supervisor, do the task, leave without any clean-up."""
+        code = EXIT_CRASHED
+        try:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != self._pid:
+                os._exit(EXIT_CRASHED)  # the supervisor died before the kernel knew what to do then
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            mine = (self._commands_in, self._events_out, self._reports_in, self._wakeup_in, self._wakeup_out)
+            for descriptor in mine:
+                os.close(descriptor)
+            task = Task(container.params, self._page.writer(container.slot), self._reports_out)
+            code = _TASKS[container.kind](task)
+        except BaseException as error:
+            with suppress(OSError, ValueError):
+                send_report(self._reports_out, "failed", {"reason": failure_reason(error)})
+        finally:
+            os._exit(code)
+
+    # Signalling and reaping
+
+    def _advance(self, container: Container) -> None:
+        """Send what the container's next operation needs, if none is under way."""
+        if (number := container.next_signal(self._emit)) is not None:
+            os.kill(_pid_of(container), number)
+            container.signalled(time.monotonic_ns())
+
+    def _read_reports(self) -> None:
+        while True:
+            try:
+                data = os.read(self._reports_in, _READ_BYTES)
+            except BlockingIOError:
+                return
+            self._reports.feed(data)
+            for pid, event, fields in self._reports:
+                self._by_pid[pid].reported(event, fields, self._emit)
+
+    def _reap(self) -> None:
+        while self._by_pid:
+            change = os.waitid(os.P_ALL, 0, _STATE_CHANGES)
+            if change is None:
+                return
+            real_ns = time.monotonic_ns()
+            container = self._by_pid[change.si_pid]
+            if change.si_code in (os.CLD_STOPPED, os.CLD_CONTINUED):
+                container.stop_changed(change.si_code == os.CLD_STOPPED, real_ns, self._emit)
+                self._advance(container)
+                continue
+            self._read_reports()  # its last words are in the pipe
+            del self._by_pid[change.si_pid], self._containers[container.id]
+            exited_normally = change.si_code == os.CLD_EXITED
+            container.exited(
+                code=change.si_status if exited_normally else None,
+                killed_by=None if exited_normally else change.si_status,
+                keys_done=self._page.read(container.slot).keys_done,
+                real_ns=real_ns,
+                emit=self._emit,
+            )
+
+    # Events
+
+    def _emit(self, event: str, **fields: Any) -> None:
+        self._outbox += pack({"event": event, **fields})
+
+    def _flush(self) -> None:
+        while self._outbox:
+            try:
+                written = os.write(self._events_out, self._outbox)
+            except BlockingIOError:
+                return
+            except BrokenPipeError:
+                self._outbox.clear()  # nobody listens any more: their end of stdin is closed as well
+                self._close()
+                return
+            del self._outbox[:written]
+
+
+def _pid_of(container: Container) -> int:
+    """The process to signal: ours and not reaped yet, so its id cannot be another's."""
+    assert container.pid is not None
+    return container.pid
+
+
+def _launch_reason(error: OSError) -> str:
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        return (
+            f"cannot fork another process: {error.strerror}; run fewer containers on this machine, "
+            "or raise its limits on processes and memory (ulimit -u, pids.max)"
+        )
+    return f"cannot launch: {error.strerror}{': ' + str(error.filename) if error.filename else ''}"
+
+
+def _take_standard_streams() -> tuple[int, int]:
+    """Move stdin and stdout away, so that nothing printed by a task gets between the events."""
+    commands, events = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    return commands, events
+
+
+def main() -> int:
+    """Entry point of ``python -m emulator.live.supervisor``; see the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m emulator.live.supervisor", description=__doc__)
+    parser.add_argument("--page", required=True, help="the progress page, an existing file")
+    parser.add_argument("--slots", required=True, type=int, help="slots in the page")
+    arguments = parser.parse_args()
+    # Fires when the thread that started us ends; if that has happened already, the end of stdin tells us.
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    commands, events = _take_standard_streams()
+    try:
+        page = ProgressPage.open(arguments.page, arguments.slots)
+    except (OSError, ValueError) as error:
+        print(f"natjam supervisor: cannot use the progress page: {error}", file=sys.stderr)
+        return os.EX_USAGE
+    supervisor = Supervisor(page, commands, events)
+    gc.collect()
+    gc.freeze()  # a task's collector must not touch, and so copy, the pages it shares with us
+    return supervisor.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What a task process has of its supervisor: parameters, progress slot, a pipe for reports, signals.
+
+A task is a forked copy of the supervisor.  The three control signals stay blocked in it for all its life
+and are taken synchronously, between two steps of its work (`take_signal`): no handler ever interrupts it,
+no call is ever restarted, and a signal sent before the task was ready simply waits.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from emulator.live.clock import ScaledClock
+from emulator.live.progress_page import SlotWriter
+from emulator.live.wire import pack
+
+EXIT_DONE = 0
+EXIT_CRASHED = 1
+EXIT_IO_FAILED = os.EX_IOERR
+EXIT_CHECKPOINTED = os.EX_TEMPFAIL
+
+SUSPEND, CHECKPOINT, INPUT_CHANGED = signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2
+CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
+
+_REASON_CHARACTERS = 600
+
+
+class Task:
+    """One launched task, inside its own process.
+
+    `params` are the launch parameters as sent; `clock` is made from them (KeyError or ValueError if they
+    lack it).
+    """
+
+    def __init__(self, params: dict[str, Any], slot: SlotWriter, report_descriptor: int) -> None:
+        self.params = params
+        self.slot = slot
+        self.clock = ScaledClock(params["origin_real_ns"], params["scale"])
+        self._report_descriptor = report_descriptor
+
+    @property
+    def container_directory(self) -> Path:
+        """Scratch of this container on the node's disk."""
+        return container_directory(self.params["work_dir"], self.params["container_id"])
+
+    def report(self, event: str, **fields: Any) -> None:
+        """Tell the supervisor; fields are plain values.
+
+        A report is written whole or not at all, since all tasks share one pipe: ValueError if it is longer
+        than PIPE_BUF.
+        """
+        send_report(self._report_descriptor, event, fields)
+
+
+def container_directory(work_dir: str, container_id: str) -> Path:
+    """Where the launch-time files of a container are: its input list, its checkpoint."""
+    return Path(work_dir, "containers", container_id)
+
+
+def take_signal(until_real_ns: int | None) -> int:
+    """Wait for a control signal until a real instant (None: for ever); the signal, or 0 when it has come.
+
+    A pending signal is returned even if the instant has passed.
+    """
+    if until_real_ns is None:
+        return signal.sigwaitinfo(CONTROL_SIGNALS).si_signo
+    while True:
+        left_real_ns = until_real_ns - time.monotonic_ns()
+        taken = signal.sigtimedwait(CONTROL_SIGNALS, max(0, left_real_ns) / 1e9)
+        if taken is not None:
+            return taken.si_signo
+        if time.monotonic_ns() >= until_real_ns:
+            return 0
+
+
+def send_report(descriptor: int, event: str, fields: dict[str, Any]) -> None:
+    """Write one report; see `Task.report`."""
+    record = pack([os.getpid(), event, fields])
+    if len(record) > select.PIPE_BUF:
+        raise ValueError(f"report {event} of {len(record)} bytes is longer than {select.PIPE_BUF}")
+    os.write(descriptor, record)
+
+
+def failure_reason(error: BaseException) -> str:
+    """One line for people: the error, and the innermost line of our code it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    what = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    return what[:_REASON_CHARACTERS] + where
