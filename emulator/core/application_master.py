@@ -1,0 +1,520 @@
+"""The ApplicationMaster: one job, its tasks and their attempts.
+
+Theory of operation
+-------------------
+The job goes NEW -> RUNNING -> SUCCEEDED, FAILED or KILLED; suspend and resume both happen while it is RUNNING.  It asks
+the ResourceManager for containers in each heartbeat with its whole ask: maps first, reduces once ``slow_start`` of the
+maps are done, and one request for each suspended reduce, in the order of suspension and with the old host's name.  It
+gives each container it gets to a task and has the NodeManager launch it (natjam, Fig. 1, steps 11 and 12).
+
+Asked to give containers back (step 4), it has its Releaser choose victims (step 5), asks each at the victim's own next
+heartbeat (step 6), and takes what comes back: a checkpoint (step 8; a new attempt will resume it), a stopped process,
+a refusal (another victim is chosen) or a kill.  Checkpoints live here: the one last accepted is what a retry starts
+from.
+
+Everything a NodeManager must do is repeated until the container's report shows it done, and every report carries the
+container's whole state, so that nothing here depends on which message came first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+
+from emulator.core.command_ledger import CommandLedger, MapOutputLedger
+from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
+from emulator.core.job import JobSpec
+from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    Allocation,
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    JobState,
+    KillContainer,
+    Kind,
+    MapOutputsReceived,
+    Mechanism,
+    Message,
+    Outcome,
+    ProgressSamples,
+    ResumeAsk,
+    ResumeContainer,
+    Start,
+    StartContainer,
+    SuspendContainer,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.releaser import Releaser
+from emulator.core.settings import Settings
+from emulator.core.task import Task, TaskEvent, TaskState
+from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
+
+
+class JobEvent(Enum):
+    """What moves a job."""
+
+    START = "started"
+    SUCCEED = "all tasks committed"
+    FAIL = "a task failed"
+
+
+JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
+    "job",
+    {
+        (JobState.NEW, JobEvent.START): JobState.RUNNING,
+        (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
+        (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
+    },
+)
+
+
+class ApplicationMaster:
+    """The machine of one job; see the module's theory of operation."""
+
+    def __init__(self, spec: JobSpec, settings: Settings) -> None:
+        self.job = spec.name
+        self.address = job_address(spec.name)
+        self.container = ""
+        self.state = JobState.NEW
+        self.maps = [Task(spec.name, Kind.MAP, i) for i in range(len(spec.map_ns))]
+        self.reduces = [Task(spec.name, Kind.REDUCE, i, keys) for i, keys in enumerate(spec.reduce_keys)]
+        self.reason = ""
+        self.finish_ns: int | None = None
+        self.releaser = Releaser(spec.name, settings)
+        self._mechanism = settings.scheduler.mechanism
+        self._protocol = settings.protocol
+        self._keys_total = list(spec.reduce_keys)
+        self._timers = Timers()
+        self._phase = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+        self._seed = settings.seed
+        self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        """Attempts that any container will do for."""
+        self._resumes: dict[int, TaskAttempt] = {}
+        """Suspended reduces that ask for a container, by task, in the order of suspension."""
+        self._live: dict[str, TaskAttempt] = {}
+        """Attempts that have a container, by container."""
+        self._commands = CommandLedger(settings.protocol.retry_ns)
+        self._outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
+        self._maps_done = 0
+        self._reduces_done = 0
+        self._reduces_asked = False
+        self._told: tuple[Ask, int] | None = None
+        """The ask and the answer's id that the ResourceManager has acknowledged; None before the first."""
+        self._sent: tuple[int, tuple[Ask, int]] | None = None
+        """The newest heartbeat that said something new: its id and what it said."""
+        self._answer_id = 0
+        self._final_acknowledged = False
+        self.revision = 0
+        """Grows with every change of state; an empty heartbeat and its empty response make none."""
+
+    # ---- messages ----
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for an ApplicationMaster")
+        if handler not in _COUNT_THEMSELVES:
+            self.revision += 1
+        return handler(self, message, now_ns)
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
+        self.container = message.container or ""
+        for task in self.maps:
+            task.move(TaskEvent.SCHEDULE)
+            self._request(task.new_attempt())
+        self._ask_for_reduces_if_due()
+        return [*self._finish_if_done(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        if message.name == HEARTBEAT:
+            return self._heartbeat_due(now_ns)
+        self.revision += 1
+        if not self._timers.take(message):
+            return []
+        _, _, container = message.name.partition(" ")
+        attempt = self._live.get(container)
+        return self._ask_to_suspend(attempt, now_ns) if attempt is not None else []
+
+    def _heartbeat_due(self, now_ns: int) -> list[Effect]:
+        if self._final_acknowledged:
+            return []
+        effects: list[Effect] = [*self._heartbeat(now_ns)]
+        if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.debt):
+            self.revision += 1
+            effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
+        return [*effects, SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+
+    def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
+        if self._sent is not None and self._sent[0] <= message.id:
+            self._told = self._sent[1]
+            self._sent = None
+            self.revision += 1
+        if message.ended and not self._final_acknowledged:
+            self.revision += 1
+            self._final_acknowledged = True
+            return [ExitApplication(self.container)]
+        answer = message.answer
+        if answer is None or answer.id != self._answer_id + 1 or self.state is not JobState.RUNNING:
+            return []
+        self.revision += 1
+        self._answer_id = answer.id
+        return self._apply(answer, now_ns)
+
+    def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for report in answer.finished:
+            effects += self._on_report(report, now_ns)
+        for node in answer.lost_nodes:
+            effects += self._node_lost(node, now_ns)
+        for allocation in answer.allocated:
+            effects += self._assign(allocation, now_ns)
+        if answer.costs is not None:
+            self.releaser.costs = answer.costs
+        self.releaser.debt += answer.reclaim
+        return effects + self._release(now_ns)
+
+    # ---- asking for containers ----
+
+    def _request(self, attempt: TaskAttempt) -> None:
+        attempt.move(AttemptEvent.REQUEST)
+        if attempt.checkpoint is not None:
+            self._resumes[attempt.task] = attempt
+        else:
+            self._waiting[attempt.kind].append(attempt)
+
+    def _ask_for_reduces_if_due(self) -> None:
+        """Slow-start: reduces are asked for once this share of the maps is done."""
+        if self._reduces_asked or self._maps_done * 100 < len(self.maps) * self._protocol.slow_start_percent:
+            return
+        self._reduces_asked = True
+        for task in self.reduces:
+            task.move(TaskEvent.SCHEDULE)
+            self._request(task.new_attempt())
+
+    def _ask(self) -> Ask:
+        resumes = sorted(self._resumes.values(), key=lambda attempt: (attempt.suspended_ns or 0, attempt.task))
+        return Ask(
+            maps=len(self._waiting[Kind.MAP]),
+            reduces=len(self._waiting[Kind.REDUCE]),
+            resumes=tuple(self._resume_ask(attempt) for attempt in resumes),
+        )
+
+    @staticmethod
+    def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
+        suspended_ns = attempt.suspended_ns or 0
+        if attempt.state is AttemptState.SUSPENDED:
+            assert attempt.node is not None
+            return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
+        assert attempt.checkpoint is not None
+        return ResumeAsk(attempt.task, attempt.checkpoint.hostname, suspended_ns)
+
+    def _heartbeat(self, now_ns: int) -> list[Effect]:
+        if self.state in (JobState.SUCCEEDED, JobState.FAILED):
+            return self._final_heartbeat(now_ns)
+        ask = self._ask()
+        says = (ask, self._answer_id)
+        if says == self._told:
+            return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id))]
+        self._sent = (now_ns, says)
+        self.revision += 1
+        return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id, ask))]
+
+    def _final_heartbeat(self, now_ns: int) -> list[Effect]:
+        message = ApplicationHeartbeat(
+            self.job, now_ns, self._answer_id, Ask(), self.state, self.finish_ns, self.reason
+        )
+        return [Send(RESOURCE_MANAGER, message)]
+
+    def _assign(self, allocation: Allocation, now_ns: int) -> list[Effect]:
+        if allocation.task is not None:
+            attempt = self._resumes.pop(allocation.task, None)
+        else:
+            waiting = self._waiting[allocation.kind]
+            attempt = waiting.popleft() if waiting else None
+        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+            return self._give_back(allocation, now_ns)
+        attempt.ready_ns = allocation.ready_ns
+        if attempt.state is AttemptState.SUSPENDED:
+            attempt.resuming = True
+            command: Message = ResumeContainer(allocation.container, allocation.ready_ns)
+            return [self._commands.send(allocation.container, allocation.node, command, now_ns)]
+        attempt.move(AttemptEvent.ASSIGN)
+        attempt.container, attempt.node = allocation.container, allocation.node
+        self._live[allocation.container] = attempt
+        command = StartContainer(
+            container=allocation.container,
+            job=self.job,
+            kind=attempt.kind,
+            task=attempt.task,
+            attempt=attempt.name,
+            ready_ns=allocation.ready_ns,
+            checkpoint=attempt.checkpoint,
+        )
+        outputs = self._outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
+        return [*outputs, self._commands.send(allocation.container, allocation.node, command, now_ns)]
+
+    def _give_back(self, allocation: Allocation, now_ns: int) -> list[Effect]:
+        """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
+        command = KillContainer(allocation.container, self.job, "not needed any more")
+        return [self._commands.send(allocation.container, allocation.node, command, now_ns)]
+
+    # ---- map outputs ----
+
+    def _maps_complete(self, now_ns: int) -> list[Effect]:
+        self._outputs.complete(tuple(task.output_node or "" for task in self.maps))
+        effects: list[Effect] = []
+        for attempt in self._live.values():
+            if attempt.kind is Kind.REDUCE and attempt.node is not None:
+                effects += self._outputs.tell(attempt.node, now_ns)
+        return effects
+
+    def _outputs_received(self, message: MapOutputsReceived, now_ns: int) -> list[Effect]:
+        self._outputs.received(message.node, message.version)
+        return []
+
+    # ---- reports ----
+
+    def _reported(self, message: ContainerReported, now_ns: int) -> list[Effect]:
+        if self.state is not JobState.RUNNING:
+            return []
+        effects = self._on_report(message.report, now_ns)
+        return effects + self._release(now_ns)
+
+    def _on_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        self._commands.settle(report)
+        attempt = self._live.get(report.container)
+        if attempt is None or report.revision <= attempt.revision:
+            return []
+        attempt.revision = report.revision
+        if report.state is ContainerState.LAUNCHING:
+            return []
+        if attempt.state is AttemptState.ASSIGNED and report.outcome is not Outcome.LAUNCH_FAILED:
+            self._launched(attempt, now_ns)
+        if report.state is ContainerState.DONE:
+            return self._ended(attempt, report, now_ns)
+        if report.state is ContainerState.SUSPENDED:
+            return self._stopped(attempt, now_ns)
+        if report.committing and attempt.state in (AttemptState.RUNNING, AttemptState.SUSPEND_PENDING):
+            attempt.move(AttemptEvent.COMMIT)
+            self._spare(attempt)
+        if report.refusals > attempt.refusals:
+            attempt.refusals = report.refusals
+            self._refused(attempt, now_ns)
+        if attempt.resuming and report.state is ContainerState.RUNNING:
+            attempt.resuming = False
+            attempt.move(AttemptEvent.RESUME)
+            attempt.running_ns = now_ns
+            attempt.estimate = attempt.estimate.unanchored()
+        return []
+
+    def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
+        attempt.move(AttemptEvent.LAUNCH)
+        attempt.running_ns = now_ns
+        self._task(attempt).move(TaskEvent.LAUNCHED)
+
+    def _spare(self, attempt: TaskAttempt) -> None:
+        """It is a victim no more.  One that ends by itself has paid the debt: its container comes free all the same."""
+        attempt.victim = False
+        if attempt.container is not None:
+            self._timers.forget(f"ask {attempt.container}")
+            self._commands.withdraw_suspend(attempt.container)
+
+    def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:
+        if attempt.state is not AttemptState.SUSPEND_PENDING:
+            return
+        attempt.move(AttemptEvent.REFUSED)
+        self._spare(attempt)
+        self.releaser.debt += 1
+        # Not the same one again at once: another node may have room.
+        attempt.spared_until_ns = now_ns + self._protocol.retry_ns
+
+    def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        if attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.move(AttemptEvent.SAVED)
+            attempt.victim = False
+            attempt.suspended_ns = now_ns
+            self._resumes[attempt.task] = attempt
+        elif attempt.resuming:  # the resume has failed: ask again
+            attempt.resuming = False
+            self._resumes[attempt.task] = attempt
+        return []
+
+    def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        assert attempt.container is not None
+        del self._live[attempt.container]
+        if self._resumes.get(attempt.task) is attempt:
+            del self._resumes[attempt.task]
+        was_victim = attempt.victim
+        self._spare(attempt)
+        task = self._task(attempt)
+        if report.outcome is Outcome.SUCCEEDED:
+            return self._succeeded(task, attempt, report, now_ns)
+        if report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.move(AttemptEvent.SAVED)
+            task.checkpoint = report.checkpoint
+            self._retry(task, now_ns)
+            return []
+        if report.outcome in (Outcome.KILLED, Outcome.LOST):
+            attempt.move(AttemptEvent.KILL)
+            self._retry(task, now_ns)
+            self._settle_debt(lost=report.outcome is Outcome.LOST, was_victim=was_victim)
+            return []
+        attempt.move(AttemptEvent.FAIL)
+        task.failures += 1
+        if task.failures >= self._protocol.task_attempts_max:
+            task.move(TaskEvent.FAIL)
+            return self._fail(f"{attempt.name} failed {task.failures} times, at last: {report.reason}", now_ns)
+        self._retry(task, now_ns)
+        return []
+
+    def _settle_debt(self, lost: bool, was_victim: bool) -> None:
+        if lost and was_victim:
+            self.releaser.debt += 1  # its container has not come free: the node is gone
+        elif not lost and not was_victim and self.releaser.debt:
+            self.releaser.debt -= 1  # the ResourceManager has lost patience and taken one itself
+
+    def _retry(self, task: Task, now_ns: int) -> None:
+        task.move(TaskEvent.RETRY)
+        self._request(task.new_attempt(suspended_ns=now_ns if task.checkpoint else None))
+
+    def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        attempt.move(AttemptEvent.SUCCEED)
+        task.move(TaskEvent.SUCCEED)
+        effects: list[Effect] = []
+        if task.kind is Kind.MAP:
+            task.output_node = report.node
+            self._maps_done += 1
+            self._ask_for_reduces_if_due()
+            if self._maps_done == len(self.maps):
+                effects += self._maps_complete(now_ns)
+        else:
+            self._reduces_done += 1
+        return effects + self._finish_if_done(now_ns)
+
+    # ---- giving containers back ----
+
+    def _release(self, now_ns: int) -> list[Effect]:
+        """Read progress when there is a debt and somebody to pay it."""
+        if not self.releaser.debt:
+            return []
+        candidates = self.releaser.candidates(self._live_reduces(), now_ns)
+        if not candidates:
+            return []
+        return [ReadProgress(tuple(a.container for a in candidates if a.container is not None))]
+
+    def _progress(self, message: ProgressSamples, now_ns: int) -> list[Effect]:
+        self.releaser.read(message, self._live, now_ns)
+        candidates = self.releaser.candidates(self._live_reduces(), now_ns)
+        effects: list[Effect] = []
+        for victim in self.releaser.choose(candidates, self._keys_total, now_ns):
+            container, node = victim.place
+            if self._mechanism is Mechanism.KILL:
+                kill = KillContainer(container, self.job, "preempted")
+                effects.append(self._commands.send(container, node, kill, now_ns))
+            else:
+                heartbeat = Phase(self._seed, victim.name, "task heartbeat", self._protocol.task_heartbeat_ns)
+                effects.append(self._timers.set(f"ask {container}", heartbeat.after(now_ns)))
+        return effects
+
+    def _ask_to_suspend(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        """The victim's own heartbeat has come (natjam, step 6)."""
+        if attempt.state is not AttemptState.RUNNING or not attempt.victim:
+            return []
+        container, node = attempt.place
+        attempt.move(AttemptEvent.SUSPEND)
+        command = SuspendContainer(container, self._mechanism, now_ns)
+        return [self._commands.send(container, node, command, now_ns)]
+
+    def _live_reduces(self) -> list[TaskAttempt]:
+        return [attempt for attempt in self._live.values() if attempt.kind is Kind.REDUCE]
+
+    # ---- faults ----
+
+    def _node_lost(self, node: str, now_ns: int) -> list[Effect]:
+        """Maps whose output lay there run again while reduces may still need it."""
+        self._outputs.forget_node(node)
+        if not self.reduces or self._reduces_done == len(self.reduces):
+            return []
+        lost = [task for task in self.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]
+        for task in lost:
+            task.move(TaskEvent.OUTPUT_LOST)
+            task.output_node = None
+            self._maps_done -= 1
+            self._request(task.new_attempt())
+        if not lost:
+            return []
+        self._outputs.incomplete()
+        return self._make_room_for_maps(now_ns)
+
+    def _make_room_for_maps(self, now_ns: int) -> list[Effect]:
+        """Reduces that wait for a lost output would hold every container for ever: the last one launched goes."""
+        running = [a for a in self._live_reduces() if a.state is AttemptState.RUNNING and not a.victim]
+        if not running:
+            return []
+        last = max(running, key=lambda attempt: (attempt.running_ns, attempt.task))
+        container, node = last.place
+        last.victim = True
+        kill = KillContainer(container, self.job, "room for a map whose output was lost")
+        return [self._commands.send(container, node, kill, now_ns)]
+
+    # ---- the end ----
+
+    def _finish_if_done(self, now_ns: int) -> list[Effect]:
+        open_tasks = len(self.reduces) - self._reduces_done if self.reduces else len(self.maps) - self._maps_done
+        if open_tasks or self.state is not JobState.RUNNING:
+            return []
+        self.state = JOB_TABLE.next(self.state, JobEvent.SUCCEED, self.job)
+        return self._end(now_ns)
+
+    def _fail(self, reason: str, now_ns: int) -> list[Effect]:
+        self.state = JOB_TABLE.next(self.state, JobEvent.FAIL, self.job)
+        self.reason = reason
+        return self._end(now_ns)
+
+    def _end(self, now_ns: int) -> list[Effect]:
+        self.finish_ns = now_ns
+        effects: list[Effect] = []
+        for attempt in self._live.values():
+            if attempt.container is not None and attempt.node is not None:
+                kill = KillContainer(attempt.container, self.job, "the job has ended")
+                effects.append(Send(node_address(attempt.node), kill))
+        return [*effects, *self._final_heartbeat(now_ns)]
+
+    def _task(self, attempt: TaskAttempt) -> Task:
+        return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task]
+
+    def validate_state(self) -> None:
+        """One unfinished attempt a task; counters agree with states; whoever has a container has not ended."""
+        for task in (*self.maps, *self.reduces):
+            open_attempts = [a for a in task.attempts if a.state not in ENDED]
+            if self._mechanism is Mechanism.CHECKPOINT:
+                open_attempts = [a for a in open_attempts if a.state is not AttemptState.SUSPENDED]
+            assert len(open_attempts) <= 1, f"{self.job}: {task.kind.value} {task.index} runs twice"
+        assert self._maps_done == sum(task.state is TaskState.SUCCEEDED for task in self.maps)
+        assert self._reduces_done == sum(task.state is TaskState.SUCCEEDED for task in self.reduces)
+        for container, attempt in self._live.items():
+            assert attempt.container == container, attempt.name
+            assert attempt.state not in ENDED, attempt.name
+        assert self.releaser.debt >= 0
+
+
+_HANDLERS = {
+    Start: ApplicationMaster._start,
+    TimerFired: ApplicationMaster._timer,
+    ApplicationHeartbeatResponse: ApplicationMaster._response,
+    ContainerReported: ApplicationMaster._reported,
+    MapOutputsReceived: ApplicationMaster._outputs_received,
+    ProgressSamples: ApplicationMaster._progress,
+}
+
+_COUNT_THEMSELVES = frozenset({ApplicationMaster._timer, ApplicationMaster._response})

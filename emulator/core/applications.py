@@ -1,0 +1,191 @@
+"""What the ResourceManager keeps of each job and node: requests, containers, news not yet delivered."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from emulator.core.messages import (
+    Allocation,
+    Answer,
+    ApplicationHeartbeat,
+    ContainerReport,
+    Kind,
+    MeasuredCosts,
+    ResumeAsk,
+)
+
+
+@dataclass(slots=True)
+class HeldContainer:
+    """A container as the ResourceManager knows it."""
+
+    id: str
+    job: str
+    kind: Kind
+    node: str
+    task: int | None
+    since_ns: int
+    on_slot: bool = True
+    """False while the process in it is stopped."""
+    dying: bool = False
+    """Its kill has been ordered."""
+
+    @property
+    def number(self) -> int:
+        """Place in the order in which containers were made."""
+        return int(self.id.rpartition("-")[2])
+
+
+class NodeState(Enum):
+    """A worker as the ResourceManager knows it."""
+
+    UNKNOWN = "not heard of yet"
+    ALIVE = "alive"
+    LOST = "lost"
+
+
+@dataclass(slots=True)
+class FreeSlot:
+    """A free container of a node: since when, and who held it last."""
+
+    since_ns: int
+    former_owner: str | None
+
+
+@dataclass(slots=True)
+class Node:
+    """A worker."""
+
+    name: str
+    rack: str
+    capacity: int
+    state: NodeState = NodeState.UNKNOWN
+    free: deque[FreeSlot] = field(default_factory=deque)
+    last_heartbeat_id: int = -1
+    finished_jobs: list[str] = field(default_factory=list)
+    """Jobs whose end the NodeManager has still to be told."""
+    told_jobs: tuple[str, ...] = ()
+    """Jobs whose end it has been told in answer to heartbeat ``told_id``; repeated until it says it has heard."""
+    told_id: int = -1
+
+    def register(self, now_ns: int) -> None:
+        """Its first heartbeat: all its containers are free."""
+        self.state = NodeState.ALIVE
+        self.free.extend(FreeSlot(now_ns, None) for _ in range(self.capacity))
+
+    def freed(self, now_ns: int, former_owner: str) -> None:
+        """One of its containers has come free."""
+        if self.state is NodeState.ALIVE:
+            self.free.append(FreeSlot(now_ns, former_owner))
+
+    def take_news(self, heard_id: int, heartbeat_id: int) -> bool:
+        """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
+        heard = bool(self.told_jobs) and heard_id >= self.told_id
+        if heard:
+            self.told_jobs = ()
+        if not self.told_jobs and self.finished_jobs:
+            self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
+            self.finished_jobs = []
+            return True
+        return heard
+
+
+class Requests:
+    """The containers a job waits for, each with the instant its request arrived here.
+
+    The ask in a heartbeat is absolute and does not yet know of what has been allocated since the job's last
+    acknowledged answer, so that is taken off.
+    """
+
+    def __init__(self) -> None:
+        self.application_master: int | None = None
+        """When the ApplicationMaster's own container was asked for; None when it has it."""
+        self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        self.resumes: dict[int, tuple[ResumeAsk, int]] = {}
+        """By task, in the order of suspension, with the instant of the request."""
+
+    @property
+    def pending(self) -> int:
+        """All containers wanted."""
+        waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
+        return waiting + (self.application_master is not None)
+
+    def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[Allocation], now_ns: int) -> None:
+        """Take the ask of a heartbeat; what stays asked for keeps the instant it was first asked."""
+        ask = heartbeat.ask
+        assert ask is not None
+        for kind, wanted in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
+            given = sum(1 for allocation in undelivered if allocation.kind is kind and allocation.task is None)
+            since, count = self.since[kind], max(0, wanted - given)
+            while len(since) > count:
+                since.pop()
+            since.extend([now_ns] * (count - len(since)))
+        given_tasks = {allocation.task for allocation in undelivered}
+        before = self.resumes
+        self.resumes = {
+            resume.task: (resume, before[resume.task][1] if resume.task in before else now_ns)
+            for resume in ask.resumes
+            if resume.task not in given_tasks
+        }
+
+
+@dataclass(slots=True)
+class Application:
+    """A job at the ResourceManager."""
+
+    name: str
+    queue: str
+    order: int
+    submit_ns: int
+    maps: int
+    reduces: int
+    deadline_ns: int | None
+    priority: int
+    requests: Requests = field(default_factory=Requests)
+    slots: int = 0
+    """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
+    running_reduces: int = 0
+    """Reduces on a slot."""
+    last_heartbeat_id: int = -1
+    answer: Answer | None = None
+    """The answer the ApplicationMaster has not acknowledged."""
+    acknowledged_id: int = 0
+    allocated: list[Allocation] = field(default_factory=list)
+    finished: list[ContainerReport] = field(default_factory=list)
+    reclaim: int = 0
+    lost_nodes: list[str] = field(default_factory=list)
+
+    @property
+    def undelivered(self) -> list[Allocation]:
+        """Allocations the ApplicationMaster does not know of, or has not said that it does."""
+        return [*(self.answer.allocated if self.answer else ()), *self.allocated]
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the next heartbeat will be answered with something."""
+        waiting = self.allocated or self.finished or self.reclaim or self.lost_nodes
+        return self.answer is not None or bool(waiting)
+
+    def acknowledge(self, answer_id: int) -> bool:
+        """The ApplicationMaster has applied the answer ``answer_id``; whether that is new."""
+        if self.answer is None or answer_id < self.answer.id:
+            return False
+        self.answer = None
+        self.acknowledged_id = answer_id
+        return True
+
+    def take_news(self, costs: MeasuredCosts) -> Answer | None:
+        """The answer to a heartbeat: the unacknowledged one again, else a new one, else None."""
+        if self.answer is None and self.has_news:
+            self.answer = Answer(
+                id=self.acknowledged_id + 1,
+                allocated=tuple(self.allocated),
+                finished=tuple(self.finished),
+                reclaim=self.reclaim,
+                lost_nodes=tuple(self.lost_nodes),
+                costs=costs if self.reclaim else None,
+            )
+            self.allocated, self.finished, self.reclaim, self.lost_nodes = [], [], 0, []
+        return self.answer

@@ -1,0 +1,65 @@
+"""The client: submits the jobs of a workload when their time comes and waits for their end."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from emulator.core.effects import AllFinished, Effect, Send
+from emulator.core.job import JobSpec
+from emulator.core.machine import IllegalTransition, Timers
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    JobFinished,
+    JobState,
+    Message,
+    Start,
+    SubmitJob,
+    TimerFired,
+)
+
+
+class Client:
+    """One client for the whole workload; ``states`` fills as jobs end."""
+
+    def __init__(self, jobs: tuple[JobSpec, ...]) -> None:
+        self.address = CLIENT
+        self.revision = 0
+        self.states: dict[str, JobState] = {}
+        self._unsubmitted = deque(sorted(jobs, key=lambda job: job.submit_ns))
+        self._unfinished = {job.name for job in jobs}
+        self._timers = Timers()
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        self.revision += 1
+        if isinstance(message, Start):
+            return [*self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
+        if isinstance(message, TimerFired):
+            return self._submit_due(now_ns) if self._timers.take(message) else []
+        if isinstance(message, JobFinished):
+            return self._job_finished(message)
+        raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for the client")
+
+    def _submit_due(self, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        while self._unsubmitted and self._unsubmitted[0].submit_ns <= now_ns:
+            effects.append(Send(RESOURCE_MANAGER, _submission(self._unsubmitted.popleft())))
+        if self._unsubmitted:
+            effects.append(self._timers.set("submit", self._unsubmitted[0].submit_ns))
+        return effects
+
+    def _job_finished(self, message: JobFinished) -> list[Effect]:
+        if message.job not in self._unfinished:
+            return []
+        self._unfinished.discard(message.job)
+        self.states[message.job] = message.state
+        return [] if self._unfinished else [AllFinished()]
+
+    def validate_state(self) -> None:
+        """A job that has ended has been submitted."""
+        assert not self.states.keys() & {job.name for job in self._unsubmitted}
+
+
+def _submission(job: JobSpec) -> SubmitJob:
+    return SubmitJob(job.name, job.queue, len(job.map_ns), len(job.reduce_ns), job.deadline_ns, job.priority)

@@ -1,0 +1,119 @@
+"""Commands from an ApplicationMaster to NodeManagers that must arrive: kept and repeated until shown done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulator.core.effects import Send
+from emulator.core.messages import (
+    ContainerReport,
+    ContainerState,
+    MapOutputs,
+    Message,
+    ResumeContainer,
+    StartContainer,
+    SuspendContainer,
+    node_address,
+)
+
+
+class CommandLedger:
+    """The last command about each container whose report has not shown it done."""
+
+    def __init__(self, retry_ns: int) -> None:
+        self._retry_ns = retry_ns
+        self._open: dict[str, tuple[int, str, Message]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def send(self, container: str, node: str, command: Message, now_ns: int) -> Send:
+        """Send a command and remember it; it replaces an earlier one about the same container."""
+        to = node_address(node)
+        self._open[container] = (now_ns, to, command)
+        return Send(to, command)
+
+    def settle(self, report: ContainerReport) -> None:
+        """Forget the command that this report shows carried out, or no longer possible."""
+        entry = self._open.get(report.container)
+        if entry is not None and _shows_done(report, entry[2]):
+            del self._open[report.container]
+
+    def withdraw_suspend(self, container: str) -> None:
+        """Stop repeating a suspend that has become pointless."""
+        entry = self._open.get(container)
+        if entry is not None and isinstance(entry[2], SuspendContainer):
+            del self._open[container]
+
+    def repeat(self, now_ns: int) -> Iterator[Send]:
+        """The commands that have gone unanswered for too long, once more."""
+        for container, (sent_ns, to, command) in self._open.items():
+            if sent_ns <= now_ns - self._retry_ns:
+                self._open[container] = (now_ns, to, command)
+                yield Send(to, command)
+
+
+class MapOutputLedger:
+    """Which nodes know where the outputs of a job's maps lie."""
+
+    def __init__(self, job: str, retry_ns: int) -> None:
+        self._job = job
+        self._retry_ns = retry_ns
+        self._nodes: tuple[str, ...] | None = None
+        self._version = 0
+        self._told: set[str] = set()
+        self._unacknowledged: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._unacknowledged)
+
+    def complete(self, nodes: tuple[str, ...]) -> None:
+        """All maps are done; ``nodes[i]`` has the output of map i.  Whoever knew an older version must be told anew."""
+        self._nodes = nodes
+        self._version += 1
+        self._told.clear()
+        self._unacknowledged.clear()
+
+    def incomplete(self) -> None:
+        """A map's output has been lost."""
+        self._nodes = None
+
+    def tell(self, node: str, now_ns: int) -> list[Send]:
+        """Tell ``node``, unless it knows or there is nothing to tell yet."""
+        if self._nodes is None or node in self._told:
+            return []
+        self._told.add(node)
+        self._unacknowledged[node] = now_ns
+        return [self._message(node)]
+
+    def received(self, node: str, version: int) -> None:
+        """``node`` has acknowledged."""
+        if version == self._version:
+            self._unacknowledged.pop(node, None)
+
+    def forget_node(self, node: str) -> None:
+        """``node`` is gone."""
+        self._unacknowledged.pop(node, None)
+
+    def repeat(self, now_ns: int) -> Iterator[Send]:
+        """Tell again whoever has not acknowledged for too long."""
+        for node, sent_ns in self._unacknowledged.items():
+            if sent_ns <= now_ns - self._retry_ns and self._nodes is not None:
+                self._unacknowledged[node] = now_ns
+                yield self._message(node)
+
+    def _message(self, node: str) -> Send:
+        assert self._nodes is not None
+        return Send(node_address(node), MapOutputs(self._job, self._version, self._nodes))
+
+
+def _shows_done(report: ContainerReport, command: Message) -> bool:
+    if report.state is ContainerState.DONE:
+        return True
+    if isinstance(command, StartContainer):
+        return report.state is not ContainerState.LAUNCHING
+    if isinstance(command, SuspendContainer):
+        return report.state is ContainerState.SUSPENDED
+    if isinstance(command, ResumeContainer):
+        return report.state is ContainerState.RUNNING
+    return False

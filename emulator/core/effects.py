@@ -1,0 +1,113 @@
+"""What machines want done.  Only drivers (``emulator.live``, ``emulator.sim``) carry effects out.
+
+The executor's contract: every effect on a container yields exactly one completion message (``Launched`` or
+``LaunchFailed``, ``Suspended`` or ``SuspendFailed``, ...); an exit or crash is a message of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.core.messages import Kind, Message, TaskCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Base of all effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Effect):
+    """Deliver ``message`` to the machine at ``to``."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer(Effect):
+    """Deliver ``TimerFired(name, generation, at_ns)`` to the same machine at ``at_ns``."""
+
+    name: str
+    at_ns: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgress(Effect):
+    """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own reduces)."""
+
+    containers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllFinished(Effect):
+    """The client has seen the end of every job."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitApplication(Effect):
+    """The ApplicationMaster is done and leaves its container."""
+
+    container: str
+
+
+# ---- on containers, by NodeManagers only ----
+
+
+@dataclass(frozen=True, slots=True)
+class Launch(Effect):
+    """Start a task process (or an ApplicationMaster) in ``container``."""
+
+    container: str
+    job: str
+    kind: Kind
+    task: int
+    attempt: str
+    first_key_at_ns: int
+    """Do not start the first key (an ApplicationMaster: its work) before this instant; 0: at once."""
+    checkpoint: TaskCheckpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvideInput(Effect):
+    """All map outputs of ``job`` are known: for the reduces that wait here and for those to come."""
+
+    job: str
+    version: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend(Effect):
+    """SIGTSTP."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Effect):
+    """SIGCONT."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(Effect):
+    """Finish the key, save the key counter, exit."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Effect):
+    """SIGKILL."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp(Effect):
+    """Remove what ``job`` has left on this node's local disk."""
+
+    job: str

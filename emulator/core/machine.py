@@ -1,0 +1,116 @@
+"""What every state machine here has in common: a literal transition table, timers, seeded phases.
+
+Theory of operation
+-------------------
+A machine is an object with ``address`` and ``handle(message, now_ns) -> list[Effect]``.  It performs no I/O and reads
+no clock: time comes in as emulated nanoseconds, wishes go out as effects, and the driver (live or simulated) carries
+them out.  Given the same messages at the same times it returns the same effects, which is what makes a journal
+replayable.  Randomness is drawn from ``keyed_random``, whose key is the seed, the machine and the decision, never from
+a stream whose position depends on history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from emulator.core.effects import Effect, SetTimer
+from emulator.core.messages import Message, TimerFired
+
+StateT = TypeVar("StateT", bound=Enum)
+EventT = TypeVar("EventT", bound=Enum)
+
+
+class Machine(Protocol):
+    """One role (ResourceManager, NodeManager, ApplicationMaster, Client) as a pure state machine."""
+
+    address: str
+    revision: int
+    """Grows with every change of state; a heartbeat that says nothing and its response make none."""
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message at emulated time ``now_ns``; return what the driver must do about it."""
+        ...
+
+    def validate_state(self) -> None:
+        """Raise AssertionError when an invariant of the machine does not hold; used by tests and ``--strict``."""
+        ...
+
+
+class IllegalTransition(Exception):
+    """An event arrived that the state has no arc for; nothing has been changed."""
+
+
+class TransitionTable(Generic[StateT, EventT]):
+    """The arcs of one kind of state machine, written as a literal mapping (state, event) -> next state."""
+
+    def __init__(self, name: str, arcs: Mapping[tuple[StateT, EventT], StateT]) -> None:
+        self.name = name
+        self.arcs = dict(arcs)
+
+    def next(self, state: StateT, event: EventT, who: str) -> StateT:
+        """Return the state that ``event`` leads to; raise IllegalTransition naming ``who`` when there is no arc."""
+        target = self.arcs.get((state, event))
+        if target is None:
+            raise IllegalTransition(f"{self.name} {who}: no arc for {event.value} in {state.value}")
+        return target
+
+    def allows(self, state: StateT, event: EventT) -> bool:
+        """Whether ``state`` has an arc for ``event``."""
+        return (state, event) in self.arcs
+
+
+class Timers:
+    """The timers of one machine.  Each setting gets a new generation, so that a stale firing can be told apart."""
+
+    def __init__(self) -> None:
+        self._generations: dict[str, int] = {}
+        self._count = 0
+
+    def set(self, name: str, at_ns: int) -> SetTimer:
+        """Arm (or re-arm) the timer ``name`` for emulated instant ``at_ns``."""
+        self._count += 1
+        self._generations[name] = self._count
+        return SetTimer(name, at_ns, self._count)
+
+    def take(self, fired: TimerFired) -> bool:
+        """Whether this firing is current; a current one is used up."""
+        if self._generations.get(fired.name) != fired.generation:
+            return False
+        del self._generations[fired.name]
+        return True
+
+    def forget(self, name: str) -> None:
+        """Disarm: a later firing of ``name`` is stale."""
+        self._generations.pop(name, None)
+
+
+HEARTBEAT = "heartbeat"
+"""Name of every periodic timer (heartbeats; the Preemptor's period at the ResourceManager).  It is never cancelled, so
+its generation is always 0 and an empty heartbeat leaves no trace in its machine, which is what lets it be left out of
+journals and simulations."""
+
+
+class Phase:
+    """The instants ``phase + k * period`` at which one machine does something periodically."""
+
+    __slots__ = ("period_ns", "phase_ns")
+
+    def __init__(self, seed: int, who: str, what: str, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.phase_ns = keyed_random(seed, who, what).randrange(period_ns)
+
+    def after(self, now_ns: int) -> int:
+        """The first instant strictly later than ``now_ns``."""
+        return self.phase_ns + ((now_ns - self.phase_ns) // self.period_ns + 1) * self.period_ns
+
+    def until(self, now_ns: int) -> int:
+        """The last instant not later than ``now_ns`` (may be negative)."""
+        return self.phase_ns + (now_ns - self.phase_ns) // self.period_ns * self.period_ns
+
+
+def keyed_random(seed: int, *key: object) -> Random:
+    """A generator of its own for one decision: equal keys draw equally on every machine, whatever came before."""
+    return Random(":".join(map(str, (seed, *key))))

@@ -1,0 +1,485 @@
+"""Everything that machines say to each other, and that executors say to them.
+
+The protocol is YARN's with Natjam's additions (natjam, section 3, Figs 1 and 2).  It is built so that each message may
+be lost, repeated, delayed or overtaken:
+
+* a heartbeat carries absolute state (the whole ask, every unacknowledged report), so a later one replaces an earlier;
+* the ResourceManager answers with an ``Answer`` under an increasing id and repeats it until the id comes back;
+* a command to a NodeManager is idempotent by container id and is repeated until the container's report shows it done;
+* a ``ContainerReport`` is the container's whole state under an increasing revision, so only the newest counts.
+
+Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated nanoseconds unless ``_real_ns``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+RESOURCE_MANAGER = "rm"
+CLIENT = "client"
+
+
+def node_address(node: str) -> str:
+    """Address of the NodeManager of ``node``."""
+    return f"nm:{node}"
+
+
+def job_address(job: str) -> str:
+    """Address of the ApplicationMaster of ``job``."""
+    return f"am:{job}"
+
+
+class Kind(str, Enum):
+    """What a container holds."""
+
+    APPLICATION_MASTER = "am"
+    MAP = "map"
+    REDUCE = "reduce"
+
+
+class Mechanism(str, Enum):
+    """What happens to a victim (DESIGN section 2)."""
+
+    WAIT = "wait"
+    KILL = "kill"
+    SUSPEND = "suspend"
+    CHECKPOINT = "checkpoint"
+
+
+class ContainerState(str, Enum):
+    """A container's state at its NodeManager."""
+
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    SUSPENDING = "suspending"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    CHECKPOINTING = "checkpointing"
+    KILLING = "killing"
+    DONE = "done"
+
+
+class Outcome(str, Enum):
+    """How a container ended."""
+
+    SUCCEEDED = "succeeded"
+    CHECKPOINTED = "checkpointed"
+    KILLED = "killed"
+    CRASHED = "crashed"
+    LAUNCH_FAILED = "launch-failed"
+    LOST = "lost"
+
+
+class JobState(str, Enum):
+    """State of a job at its ApplicationMaster."""
+
+    NEW = "new"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Base of all messages."""
+
+
+# ---- parts of messages ----
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCheckpoint:
+    """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
+
+    past_containers: tuple[str, ...]
+    """Containers of the suspended attempts, in order; their partial outputs make up the output in this order."""
+    keys_done: int
+    input_path: str
+    """Local path of the merged reduce input on ``hostname``."""
+    hostname: str
+    """Node of the last suspended attempt, preferred at resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealCost:
+    """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
+
+    mechanism_real_ns: int
+    key_real_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReport:
+    """All that a NodeManager knows of one container; a higher ``revision`` replaces a lower."""
+
+    container: str
+    job: str
+    kind: Kind
+    node: str
+    revision: int
+    state: ContainerState
+    committing: bool = False
+    refusals: int = 0
+    """How often a suspend of it has been refused or has failed."""
+    checkpoint: TaskCheckpoint | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    ready_ns: int = 0
+    """The later of request at the ResourceManager and container free (start of the schedule or resume overhead)."""
+    first_key_ns: int | None = None
+    input_ready_ns: int | None = None
+    suspend_asked_ns: int | None = None
+    """When the ApplicationMaster asked the task to suspend (start of the suspend overhead)."""
+    keys_done: int = 0
+    """Key counter at the end, or at the stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeAsk:
+    """A container wanted for a suspended reduce."""
+
+    task: int
+    hostname: str
+    suspended_ns: int
+    container: str | None = None
+    """Set when the stopped process itself is to go on: only its own node will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """All containers a job still wants, beyond those in the answers it has acknowledged."""
+
+    maps: int = 0
+    reduces: int = 0
+    resumes: tuple[ResumeAsk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A container given to a job."""
+
+    container: str
+    kind: Kind
+    node: str
+    ready_ns: int
+    task: int | None = None
+    """The suspended reduce it is for; None for a new map or reduce."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCosts:
+    """This cluster's own mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
+
+    schedule_ns: int | None = None
+    suspend_ns: int | None = None
+    resume_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
+
+    id: int
+    allocated: tuple[Allocation, ...] = ()
+    finished: tuple[ContainerReport, ...] = ()
+    reclaim: int = 0
+    """Number of reduce containers to be given back (natjam step 4)."""
+    lost_nodes: tuple[str, ...] = ()
+    costs: MeasuredCosts | None = None
+
+
+# ---- client and ResourceManager ----
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob(Message):
+    """Client to ResourceManager."""
+
+    job: str
+    queue: str
+    maps: int
+    reduces: int
+    deadline_ns: int | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobFinished(Message):
+    """ResourceManager to client; ``finish_ns`` is the durable commit as the ApplicationMaster reports it."""
+
+    job: str
+    state: JobState
+    finish_ns: int
+    reason: str = ""
+
+
+# ---- heartbeats ----
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHeartbeat(Message):
+    """NodeManager to ResourceManager (natjam step 10)."""
+
+    node: str
+    id: int
+    """The instant it was made: grows strictly."""
+    freed: tuple[ContainerReport, ...] = ()
+    """Containers ended or stopped, not yet acknowledged."""
+    heard_id: int = -1
+    """The last response that had news in it."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it reports nothing."""
+        return not self.freed
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHeartbeatResponse(Message):
+    """ResourceManager to NodeManager; acknowledges all heartbeats up to ``id``."""
+
+    id: int
+    finished_jobs: tuple[str, ...] = ()
+    """Jobs that have ended: their local files and records can go.  Repeated until heard."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it has no news."""
+        return not self.finished_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationHeartbeat(Message):
+    """ApplicationMaster to ResourceManager (natjam steps 1 and 11)."""
+
+    job: str
+    id: int
+    answer_id: int
+    """The last answer applied."""
+    ask: Ask | None = None
+    """None: unchanged since the last one acknowledged."""
+    final_state: JobState | None = None
+    finish_ns: int | None = None
+    reason: str = ""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it repeats what is known."""
+        return self.ask is None and self.final_state is None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationHeartbeatResponse(Message):
+    """ResourceManager to ApplicationMaster; acknowledges all heartbeats up to ``id``."""
+
+    id: int
+    answer: Answer | None = None
+    ended: bool = False
+    """The job's final state has been taken note of."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it has no news."""
+        return self.answer is None and not self.ended
+
+
+# ---- commands to a NodeManager and its reports ----
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer(Message):
+    """ApplicationMaster (for its own container the ResourceManager) to NodeManager: natjam step 12."""
+
+    container: str
+    job: str
+    kind: Kind
+    task: int
+    attempt: str
+    ready_ns: int
+    checkpoint: TaskCheckpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendContainer(Message):
+    """ApplicationMaster to NodeManager, at the task's own heartbeat: natjam step 6."""
+
+    container: str
+    mechanism: Mechanism
+    asked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeContainer(Message):
+    """ApplicationMaster to NodeManager: let the stopped process go on."""
+
+    container: str
+    ready_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class KillContainer(Message):
+    """ResourceManager or ApplicationMaster to NodeManager."""
+
+    container: str
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapOutputs(Message):
+    """ApplicationMaster to NodeManager: all maps are done, and this is where their outputs lie."""
+
+    job: str
+    version: int
+    nodes: tuple[str, ...]
+    """Node of map i's output at position i."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapOutputsReceived(Message):
+    """NodeManager to ApplicationMaster."""
+
+    node: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerReported(Message):
+    """NodeManager to ApplicationMaster: steps 8 and 9, and every other change of a container."""
+
+    report: ContainerReport
+
+
+# ---- from the driver ----
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Message):
+    """The machine is on: first message of every machine.  An ApplicationMaster is told its own container."""
+
+    container: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired(Message):
+    """A timer set by this machine; ``due_ns`` is when it should have fired."""
+
+    name: str
+    generation: int
+    due_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost(Message):
+    """The driver knows that a node is gone (its host process has died)."""
+
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSamples(Message):
+    """Answer to ``ReadProgress``: what the task heartbeats since the last reading have said."""
+
+    samples: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+    """(container, ((instant_ns, keys_done), ...)) in order of time."""
+
+
+# Completions: every effect on a container yields exactly one of these.
+
+
+@dataclass(frozen=True, slots=True)
+class Launched(Message):
+    container: str
+    cost: RealCost
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed(Message):
+    container: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended(Message):
+    container: str
+    keys_done: int
+    cost: RealCost
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendFailed(Message):
+    container: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(Message):
+    container: str
+    cost: RealCost
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeFailed(Message):
+    container: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed(Message):
+    container: str
+    checkpoint: TaskCheckpoint
+    size_bytes: int
+    cost: RealCost
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed(Message):
+    container: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Killed(Message):
+    container: str
+    cost: RealCost
+
+
+@dataclass(frozen=True, slots=True)
+class KillFailed(Message):
+    container: str
+    reason: str
+
+
+# Events of their own.
+
+
+@dataclass(frozen=True, slots=True)
+class FirstKey(Message):
+    """A reduce starts its first key, or a map its work."""
+
+    container: str
+    at_ns: int
+    input_ready_ns: int
+    cost: RealCost
+    """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committing(Message):
+    """All keys are done; the output is being put together."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited(Message):
+    """The process has ended, by itself or not; always the last message about a container."""
+
+    container: str
+    code: int | None
+    signal: int | None
+    keys_done: int
+    reason: str = ""

@@ -1,0 +1,483 @@
+"""The NodeManager: containers of one node, and nothing else that decides.
+
+Theory of operation
+-------------------
+A NodeManager carries out what ApplicationMasters (and, for kills and for ApplicationMasters' own containers, the
+ResourceManager) tell it, by emitting effects on containers; it is the only machine that does.  Each container has a
+state from the table below.  Commands are idempotent: a repeated one is answered with the container's current report,
+and a kill that overtakes its start leaves a tombstone that refuses the start.
+
+Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
+ended or stopped are told to the ResourceManager in each heartbeat until it acknowledges one (step 10).  Under an
+overhead profile a suspended container is held back until the profile's total has passed since the ApplicationMaster
+asked; then a heartbeat of its own carries it, so that the total has the low deviation of the published one.
+
+A stopped process frees its container but not its memory, which is charged to ``memory + swap``; beyond that, or
+beyond ``max_suspended``, a suspend is refused (os-assisted-preemption, section III).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from emulator.core.effects import (
+    Checkpoint,
+    CleanUp,
+    Effect,
+    Kill,
+    Launch,
+    ProvideInput,
+    Resume,
+    Send,
+    SetTimer,
+    Suspend,
+)
+from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    Exited,
+    FirstKey,
+    KillContainer,
+    Killed,
+    KillFailed,
+    Kind,
+    Launched,
+    LaunchFailed,
+    MapOutputs,
+    MapOutputsReceived,
+    Mechanism,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    Outcome,
+    ResumeContainer,
+    Resumed,
+    ResumeFailed,
+    Start,
+    StartContainer,
+    SuspendContainer,
+    Suspended,
+    SuspendFailed,
+    TaskCheckpoint,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.settings import NodeSettings, Settings
+
+
+class Event(Enum):
+    """What can happen to a container."""
+
+    LAUNCHED = "launched"
+    SUSPEND = "suspend"
+    SUSPENDED = "suspended"
+    SUSPEND_FAILED = "suspend failed"
+    RESUME = "resume"
+    RESUMED = "resumed"
+    RESUME_FAILED = "resume failed"
+    CHECKPOINT = "checkpoint"
+    CHECKPOINT_FAILED = "checkpoint failed"
+    KILL = "kill"
+    EXITED = "exited"
+
+
+_S = ContainerState
+CONTAINER_TABLE: TransitionTable[ContainerState, Event] = TransitionTable(
+    "container",
+    {
+        (_S.LAUNCHING, Event.LAUNCHED): _S.RUNNING,
+        (_S.LAUNCHING, Event.KILL): _S.KILLING,
+        (_S.LAUNCHING, Event.EXITED): _S.DONE,
+        (_S.RUNNING, Event.SUSPEND): _S.SUSPENDING,
+        (_S.RUNNING, Event.CHECKPOINT): _S.CHECKPOINTING,
+        (_S.RUNNING, Event.KILL): _S.KILLING,
+        (_S.RUNNING, Event.EXITED): _S.DONE,
+        (_S.SUSPENDING, Event.SUSPENDED): _S.SUSPENDED,
+        (_S.SUSPENDING, Event.SUSPEND_FAILED): _S.RUNNING,
+        (_S.SUSPENDING, Event.KILL): _S.KILLING,
+        (_S.SUSPENDING, Event.EXITED): _S.DONE,
+        (_S.SUSPENDED, Event.RESUME): _S.RESUMING,
+        (_S.SUSPENDED, Event.KILL): _S.KILLING,
+        (_S.SUSPENDED, Event.EXITED): _S.DONE,
+        (_S.RESUMING, Event.RESUMED): _S.RUNNING,
+        (_S.RESUMING, Event.RESUME_FAILED): _S.SUSPENDED,
+        (_S.RESUMING, Event.KILL): _S.KILLING,
+        (_S.RESUMING, Event.EXITED): _S.DONE,
+        (_S.CHECKPOINTING, Event.CHECKPOINT_FAILED): _S.RUNNING,
+        (_S.CHECKPOINTING, Event.KILL): _S.KILLING,
+        (_S.CHECKPOINTING, Event.EXITED): _S.DONE,
+        (_S.KILLING, Event.EXITED): _S.DONE,
+    },
+)
+
+
+@dataclass(slots=True)
+class Container:
+    """What a NodeManager keeps of one container."""
+
+    id: str
+    job: str
+    kind: Kind
+    ready_ns: int
+    state: ContainerState = ContainerState.LAUNCHING
+    on_slot: bool = True
+    """Whether it holds one of the node's containers; a stopped one, even while it is killed, does not."""
+    revision: int = 1
+    committing: bool = False
+    refusals: int = 0
+    checkpoint: TaskCheckpoint | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    first_key_ns: int | None = None
+    input_ready_ns: int | None = None
+    suspend_asked_ns: int | None = None
+    keys_done: int = 0
+    slot_free_ns: int | None = None
+    """From when on the ResourceManager may know that the slot is free; None while it is not."""
+
+
+class NodeManager:
+    """The machine of one node; see the module's theory of operation."""
+
+    def __init__(self, node: NodeSettings, settings: Settings) -> None:
+        self.node = node
+        self.address = node_address(node.name)
+        self.containers: dict[str, Container] = {}
+        self.unacknowledged: dict[str, int | None] = {}
+        """Freed containers the ResourceManager has not acknowledged, and the heartbeat that first told it."""
+        self.slots_used = 0
+        self.revision = 0
+        self._map_outputs: dict[str, int] = {}
+        self._finished_jobs: set[str] = set()
+        self._heard_id = -1
+        self._overheads = settings.overheads
+        self._timers = Timers()
+        self._phase = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+
+    # ---- messages ----
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for a NodeManager")
+        if handler not in _COUNT_THEMSELVES:
+            self.revision += 1
+        return handler(self, message, now_ns)
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        if message.name == HEARTBEAT:
+            return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+        self.revision += 1
+        if not self._timers.take(message):
+            return []
+        verb, _, container_id = message.name.partition(" ")
+        if verb == "release":
+            return self._heartbeat(now_ns)
+        container = self.containers.get(container_id)
+        if container is not None and container.state is ContainerState.RESUMING:
+            return [Resume(container.id)]
+        return []
+
+    def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
+        known = self.containers.get(message.container)
+        if known is not None:
+            return self._report(known)
+        container = Container(message.container, message.job, message.kind, message.ready_ns)
+        self.containers[container.id] = container
+        self.slots_used += 1
+        if self.slots_used > self.node.containers:
+            return self._refuse_start(container, now_ns)
+        resuming = message.checkpoint is not None
+        pad_ns = self._overheads.resume_ns if resuming else self._overheads.schedule_ns
+        return [
+            Launch(
+                container=message.container,
+                job=message.job,
+                kind=message.kind,
+                task=message.task,
+                attempt=message.attempt,
+                first_key_at_ns=message.ready_ns + pad_ns if pad_ns else 0,
+                checkpoint=message.checkpoint,
+            )
+        ]
+
+    def _refuse_start(self, container: Container, now_ns: int) -> list[Effect]:
+        container.state = ContainerState.DONE
+        container.outcome = Outcome.LAUNCH_FAILED
+        container.reason = f"{self.node.name} has no free container"
+        return self._free(container, now_ns)
+
+    def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is None or container.state is not ContainerState.RUNNING or container.committing:
+            return self._report(container) if container else []
+        container.suspend_asked_ns = message.asked_ns
+        if message.mechanism is Mechanism.CHECKPOINT:
+            self._move(container, Event.CHECKPOINT)
+            return [Checkpoint(container.id)]
+        if self.stopped >= self.node.suspended_limit:
+            container.refusals += 1
+            container.reason = f"{self.node.name} holds {self.stopped} stopped processes and has room for no more"
+            return self._report_change(container)
+        self._move(container, Event.SUSPEND)
+        return [Suspend(container.id)]
+
+    def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is None or container.state is not ContainerState.SUSPENDED:
+            return self._report(container) if container else []
+        self._move(container, Event.RESUME)
+        container.on_slot = True
+        self.slots_used += 1
+        container.ready_ns = message.ready_ns
+        container.slot_free_ns = None
+        self.unacknowledged.pop(container.id, None)
+        at_ns = message.ready_ns + self._overheads.resume_ns
+        if self._overheads.resume_ns and at_ns > now_ns:
+            return [self._timers.set(f"resume {container.id}", at_ns)]
+        return [Resume(container.id)]
+
+    def _kill_container(self, message: KillContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is None:
+            # The kill has overtaken the start: remember it, so that the start finds it done.
+            container = Container(message.container, message.job, Kind.REDUCE, now_ns)
+            container.state = ContainerState.DONE
+            container.outcome, container.reason = Outcome.KILLED, message.why
+            self.containers[container.id] = container
+            self.slots_used += 1  # given back at once by _free
+            return self._free(container, now_ns)
+        if container.state in (ContainerState.DONE, ContainerState.KILLING):
+            return self._report(container)
+        self._move(container, Event.KILL)
+        container.reason = message.why
+        return [Kill(container.id)]
+
+    def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
+        received = Send(job_address(message.job), MapOutputsReceived(self.node.name, message.version))
+        if self._map_outputs.get(message.job, 0) >= message.version:
+            return [received]
+        self._map_outputs[message.job] = message.version
+        return [ProvideInput(message.job, message.version, message.nodes), received]
+
+    def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
+        told = [id for id, first in self.unacknowledged.items() if first is not None and first <= message.id]
+        self.revision += bool(told or message.finished_jobs)
+        if message.finished_jobs:
+            self._heard_id = max(self._heard_id, message.id)
+        for container_id in told:
+            del self.unacknowledged[container_id]
+            if self.containers[container_id].job in self._finished_jobs:
+                self._forget(self.containers[container_id])
+        effects: list[Effect] = []
+        for job in message.finished_jobs:
+            if job not in self._finished_jobs:
+                effects += self._clean_up(job)
+        return effects
+
+    # ---- completions ----
+
+    def _launched(self, message: Launched, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        if container.state is not ContainerState.LAUNCHING:
+            return []  # killed meanwhile
+        self._move(container, Event.LAUNCHED)
+        return self._report(container)
+
+    def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        self._move(container, Event.EXITED)
+        container.outcome, container.reason = Outcome.LAUNCH_FAILED, message.reason
+        return self._free(container, now_ns)
+
+    def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
+        return []
+
+    def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        container.committing = True
+        return self._report_change(container)
+
+    def _suspended(self, message: Suspended, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        container.keys_done = message.keys_done
+        if container.state is not ContainerState.SUSPENDING:
+            return []  # a kill is on its way
+        self._move(container, Event.SUSPENDED)
+        return self._free(container, now_ns)
+
+    def _operation_failed(self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        event = _FAILED_EVENT[type(message)]
+        if not CONTAINER_TABLE.allows(container.state, event):
+            return []  # a kill is on its way
+        self._move(container, event)
+        container.refusals += 1
+        container.reason = message.reason
+        return self._free(container, now_ns) if event is Event.RESUME_FAILED else self._report(container)
+
+    def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        if container.state is not ContainerState.RESUMING:
+            return []
+        self._move(container, Event.RESUMED)
+        return self._report(container)
+
+    def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        container.checkpoint = message.checkpoint
+        return []  # reported with the exit, which follows
+
+    def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
+        return []  # the exit that follows says all
+
+    def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
+        container = self.containers[message.container]
+        killing = container.state is ContainerState.KILLING
+        if container.state is ContainerState.DONE:
+            return []  # a launch that failed has no more to say
+        self._move(container, Event.EXITED)
+        container.keys_done = message.keys_done
+        if message.code == 0:
+            container.outcome = Outcome.SUCCEEDED
+        elif container.checkpoint is not None:
+            container.outcome = Outcome.CHECKPOINTED
+        elif killing:
+            container.outcome = Outcome.KILLED
+        else:
+            container.outcome = Outcome.CRASHED
+            container.reason = message.reason
+        return self._free(container, now_ns)
+
+    # ---- parts ----
+
+    @property
+    def stopped(self) -> int:
+        """Processes stopped or about to be."""
+        held = (ContainerState.SUSPENDED, ContainerState.SUSPENDING)
+        return sum(1 for container in self.containers.values() if container.state in held)
+
+    def _move(self, container: Container, event: Event) -> None:
+        container.state = CONTAINER_TABLE.next(container.state, event, container.id)
+        container.revision += 1
+
+    def _free(self, container: Container, now_ns: int) -> list[Effect]:
+        """The slot is free: tell the job now, the ResourceManager at the next heartbeat or when the profile says."""
+        self.unacknowledged[container.id] = None
+        self.slots_used -= container.on_slot
+        container.on_slot = False
+        container.slot_free_ns = now_ns
+        effects = self._report(container)
+        suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
+        if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
+            container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
+            effects.append(self._timers.set(f"release {container.id}", container.slot_free_ns))
+        return effects
+
+    def _report_change(self, container: Container) -> list[Effect]:
+        container.revision += 1
+        return self._report(container)
+
+    def _report(self, container: Container) -> list[Effect]:
+        if container.kind is Kind.APPLICATION_MASTER:
+            return []  # it knows
+        return [Send(job_address(container.job), ContainerReported(self.report(container)))]
+
+    def report(self, container: Container) -> ContainerReport:
+        """The container's whole state, as sent."""
+        return ContainerReport(
+            container=container.id,
+            job=container.job,
+            kind=container.kind,
+            node=self.node.name,
+            revision=container.revision,
+            state=container.state,
+            committing=container.committing,
+            refusals=container.refusals,
+            checkpoint=container.checkpoint,
+            outcome=container.outcome,
+            reason=container.reason,
+            ready_ns=container.ready_ns,
+            first_key_ns=container.first_key_ns,
+            input_ready_ns=container.input_ready_ns,
+            suspend_asked_ns=container.suspend_asked_ns,
+            keys_done=container.keys_done,
+        )
+
+    def _heartbeat(self, now_ns: int) -> list[Effect]:
+        freed = []
+        for container_id, first in self.unacknowledged.items():
+            container = self.containers[container_id]
+            if container.slot_free_ns is not None and container.slot_free_ns <= now_ns:
+                freed.append(self.report(container))
+                if first is None:
+                    self.unacknowledged[container_id] = now_ns
+                    self.revision += 1
+        return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, now_ns, tuple(freed), self._heard_id))]
+
+    def _clean_up(self, job: str) -> list[Effect]:
+        self._finished_jobs.add(job)
+        for container in [c for c in self.containers.values() if c.job == job]:
+            self._forget(container)
+        self._map_outputs.pop(job, None)
+        return [CleanUp(job)]
+
+    def _forget(self, container: Container) -> None:
+        """Drop a container that has ended and whose end the ResourceManager knows."""
+        if container.state is ContainerState.DONE and container.id not in self.unacknowledged:
+            del self.containers[container.id]
+
+    def validate_state(self) -> None:
+        """Never over-committed, neither in slots nor in memory; what is free is told until it is acknowledged."""
+        held = sum(container.on_slot for container in self.containers.values())
+        assert self.slots_used == held <= self.node.containers, f"{self.address}: {self.slots_used} containers in use"
+        assert self.stopped <= self.node.suspended_limit, f"{self.address}: {self.stopped} stopped processes"
+        for container_id in self.unacknowledged:
+            assert not self.containers[container_id].on_slot, f"{container_id} told free and is not"
+
+
+_FAILED_EVENT = {
+    SuspendFailed: Event.SUSPEND_FAILED,
+    CheckpointFailed: Event.CHECKPOINT_FAILED,
+    ResumeFailed: Event.RESUME_FAILED,
+}
+
+_HANDLERS = {
+    Start: NodeManager._start,
+    TimerFired: NodeManager._timer,
+    StartContainer: NodeManager._start_container,
+    SuspendContainer: NodeManager._suspend_container,
+    ResumeContainer: NodeManager._resume_container,
+    KillContainer: NodeManager._kill_container,
+    MapOutputs: NodeManager._map_outputs_known,
+    NodeHeartbeatResponse: NodeManager._response,
+    Launched: NodeManager._launched,
+    LaunchFailed: NodeManager._launch_failed,
+    FirstKey: NodeManager._first_key,
+    Committing: NodeManager._committing,
+    Suspended: NodeManager._suspended,
+    SuspendFailed: NodeManager._operation_failed,
+    CheckpointFailed: NodeManager._operation_failed,
+    ResumeFailed: NodeManager._operation_failed,
+    Resumed: NodeManager._resumed,
+    Checkpointed: NodeManager._checkpointed,
+    Killed: NodeManager._ignore,
+    KillFailed: NodeManager._ignore,
+    Exited: NodeManager._exited,
+}
+
+_COUNT_THEMSELVES = frozenset({NodeManager._timer, NodeManager._response})

@@ -1,0 +1,124 @@
+"""The Preemptor: a part of the ResourceManager that asks containers back (natjam, section 3.2).
+
+Theory of operation
+-------------------
+Once a period it looks at every job of a queue that may reclaim.  When the cluster is full and the job has more pending
+requests than entries in its reclaim list, each missing entry is made: the job eviction policy names a victim job among
+those that still have a reduce to give, and that job's ApplicationMaster is told at its next heartbeat.  An entry goes
+when the job is given a container.  One that has stood for ``kill_timeout`` (12 s) goes to the expired list for
+``expired`` (2 s) and a container of its victim, the first by the task eviction order, is killed through the
+NodeManager.  Entries, expired ones included, are what keeps a request from being made twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.core.machine import keyed_random
+from emulator.core.settings import Settings
+from emulator.policies.views import JobEvictionView, JobView
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """An intention of ``requester`` to take a container from ``victim``."""
+
+    requester: str
+    victim: str
+    since_ns: int
+
+
+class Preemptor:
+    """Reclaim and expired lists; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.reclaims: dict[str, list[Reclaim]] = {}
+        """The reclaim list of each requesting job, oldest first."""
+        self.expired: list[tuple[int, Reclaim]] = []
+        """Reclaims that ended in a kill, with the instant their container is assumed dead."""
+        self._seed = settings.seed
+        self._policy = settings.scheduler.job_eviction
+        self._kill_timeout_ns = settings.protocol.kill_timeout_ns
+        self._expired_ns = settings.protocol.expired_ns
+        self._decisions = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being reclaimed."""
+        return not self.reclaims and not self.expired
+
+    def outstanding(self, requester: str) -> int:
+        """Containers on their way to ``requester``."""
+        dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
+        return len(self.reclaims.get(requester, ())) + dying
+
+    def asked_of(self, victim: str) -> int:
+        """Containers asked back from ``victim`` that it still holds."""
+        asked = sum(1 for entries in self.reclaims.values() for entry in entries if entry.victim == victim)
+        return asked + sum(1 for _, reclaim in self.expired if reclaim.victim == victim)
+
+    def choose(self, requester: str, view: JobEvictionView) -> str:
+        """Enter one more reclaim for ``requester``; return the victim the policy has named."""
+        self._decisions += 1
+        victim = self._policy(view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
+        if victim not in {job.name for job in view.jobs}:
+            raise ValueError(f"job eviction returned {victim!r}, which is not a job of the view")
+        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
+        return victim
+
+    def allocated(self, requester: str, former_owner: str | None) -> None:
+        """``requester`` was given a container that ``former_owner`` held before: one entry is fulfilled."""
+        entries = self.reclaims.get(requester)
+        if not entries:
+            return
+        matching = next((i for i, entry in enumerate(entries) if entry.victim == former_owner), 0)
+        self._drop(requester, matching)
+
+    def withdraw_surplus(self, requester: str, pending: int) -> None:
+        """The job wants fewer containers than are being reclaimed for it: its newest intentions are void."""
+        while len(self.reclaims.get(requester, ())) > pending:
+            self._drop(requester, -1)
+
+    def forget_job(self, job: str) -> None:
+        """``job`` has ended: nothing is reclaimed for it or from it any more."""
+        self.reclaims.pop(job, None)
+        for requester in list(self.reclaims):
+            kept = [entry for entry in self.reclaims[requester] if entry.victim != job]
+            if kept:
+                self.reclaims[requester] = kept
+            else:
+                del self.reclaims[requester]
+        self.expired = [(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)]
+
+    def expire(self, now_ns: int, kill: Callable[[str], bool]) -> None:
+        """Lose patience with entries that are too old: ``kill(victim)`` a container of the victim, if it has one."""
+        self.expired = [(until_ns, entry) for until_ns, entry in self.expired if until_ns > now_ns]
+        for requester in list(self.reclaims):
+            while requester in self.reclaims:
+                oldest = min(self.reclaims[requester], key=lambda entry: entry.since_ns)
+                if now_ns - oldest.since_ns < self._kill_timeout_ns:
+                    break
+                self._drop(requester, self.reclaims[requester].index(oldest))
+                if kill(oldest.victim):
+                    self.expired.append((now_ns + self._expired_ns, oldest))
+
+    def _drop(self, requester: str, index: int) -> None:
+        del self.reclaims[requester][index]
+        if not self.reclaims[requester]:
+            del self.reclaims[requester]
+
+
+def net_of(view: JobView, asked: int) -> JobView:
+    """The job as eviction must weigh it: what has been asked back counts as gone."""
+    return JobView(
+        name=view.name,
+        queue=view.queue,
+        order=view.order,
+        submit_ns=view.submit_ns,
+        containers=view.containers - asked,
+        reclaimable=view.reclaimable - asked,
+        pending=view.pending,
+        deadline_ns=view.deadline_ns,
+        priority=view.priority,
+    )

@@ -1,0 +1,82 @@
+"""The Releaser: which running reduces of a job are given back (natjam, section 3.2).
+
+Theory of operation
+-------------------
+The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
+ApplicationMaster, keeps that debt and, as soon as it has read what the task heartbeats said, orders the running
+reduces by the task eviction policy and takes the first ones.  Estimates are refreshed once a period and the latest
+complete set is used: readings later than the last refresh are left for the next.  Reading lazily, all missed readings
+at once, gives the same estimates as reading every period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from emulator.core.machine import Phase, keyed_random
+from emulator.core.messages import MeasuredCosts, ProgressSamples
+from emulator.core.settings import Settings
+from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.policies.views import TaskEvictionView, TaskView
+
+
+class Releaser:
+    """Part of one ApplicationMaster; see the module's theory of operation."""
+
+    def __init__(self, job: str, settings: Settings) -> None:
+        self.job = job
+        self.debt = 0
+        """Containers asked back for which no victim has been chosen yet."""
+        self.costs = MeasuredCosts()
+        self._seed = settings.seed
+        self._policy = settings.scheduler.task_eviction
+        self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
+        self._decisions = 0
+
+    @staticmethod
+    def candidates(reduces: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
+        """Only RUNNING reduces that have not been chosen already, nor refused just now."""
+        running = AttemptState.RUNNING
+        return [a for a in reduces if a.state is running and not a.victim and a.spared_until_ns <= now_ns]
+
+    def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
+        """Replay the readings up to the last refresh into the estimates of ``attempts`` (by container)."""
+        until_ns = self._refresh.until(now_ns)
+        for container, readings in message.samples:
+            attempt = attempts.get(container)
+            if attempt is None:
+                continue
+            for at_ns, keys_done in readings:
+                if attempt.running_ns <= at_ns <= until_ns:
+                    attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
+
+    def choose(self, candidates: list[TaskAttempt], keys_total: list[int], now_ns: int) -> list[TaskAttempt]:
+        """Pay as much of the debt as ``candidates`` allow; mark and return the victims.  ``keys_total`` is by task."""
+        if not self.debt or not candidates:
+            return []
+        view = TaskEvictionView(
+            now_ns, self.job, tuple(_view(a, keys_total[a.task], now_ns) for a in candidates), self.costs
+        )
+        self._decisions += 1
+        order = self._policy(view, keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions))
+        by_container = {attempt.container: attempt for attempt in candidates}
+        if len(set(order)) != len(order) or not set(order) <= by_container.keys():
+            raise ValueError(f"task eviction returned {order!r}, which are not containers of the view")
+        victims = [by_container[container] for container in order[: self.debt]]
+        for victim in victims:
+            victim.victim = True
+        self.debt -= len(victims)
+        return victims
+
+
+def _view(attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
+    container, node = attempt.place
+    return TaskView(
+        task=attempt.task,
+        container=container,
+        node=node,
+        started_ns=attempt.running_ns,
+        keys_done=attempt.estimate.keys_done,
+        keys_total=keys_total,
+        remaining_ns=attempt.estimate.remaining_ns(keys_total, now_ns),
+    )

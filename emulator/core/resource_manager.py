@@ -1,0 +1,453 @@
+"""The ResourceManager: queues, allocation, and the Preemptor.
+
+Theory of operation
+-------------------
+Jobs are submitted to queues.  A job first waits for a container for its ApplicationMaster, which the ResourceManager
+itself has launched; from then on the ApplicationMaster's heartbeats say what the job wants.  Containers are given out
+on NodeManagers' heartbeats: the allocation policy says which queue may have the next one, job selection which job of
+it.  Inside a queue, suspended reduces come before everything else, and inside a job its own container, then maps, then
+new reduces (natjam, section 3.2, R1).  A suspended reduce waits for its old node as placement says; a stopped process
+can only have its own.
+
+News for an ApplicationMaster (containers given, containers ended, containers to give back) wait for its next
+heartbeat and are repeated until acknowledged.  The Preemptor runs once a period.  Requests are counted from the moment
+they arrive here and containers from the moment they are known free: the later of the two goes along with an
+allocation, because that is where scheduling overhead begins.
+"""
+
+from __future__ import annotations
+
+from emulator.core.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.cost_ledger import CostLedger
+from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, keyed_random
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    Allocation,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    ContainerReport,
+    ContainerState,
+    JobFinished,
+    JobState,
+    KillContainer,
+    Kind,
+    Mechanism,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    NodeLost,
+    Outcome,
+    Start,
+    StartContainer,
+    SubmitJob,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.preemptor import Preemptor, net_of
+from emulator.core.settings import Settings
+from emulator.policies.views import JobEvictionView, JobView, QueueView, TaskEvictionView, TaskView
+
+
+class ResourceManager:
+    """The cluster's one ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.address = RESOURCE_MANAGER
+        self.revision = 0
+        self.nodes = {node.name: Node(node.name, node.rack, node.containers) for node in settings.nodes}
+        self.applications: dict[str, Application] = {}
+        """Jobs submitted and not yet ended, in the order of submission."""
+        self.containers: dict[str, HeldContainer] = {}
+        """Containers given out and not known to have ended, those of ended jobs included."""
+        self.preemptor = Preemptor(settings)
+        self.costs = CostLedger()
+        self._settings = settings
+        self._scheduler = settings.scheduler
+        self._placement_delay_ns = settings.protocol.placement_delay_ns
+        self._period = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
+        self._retry_ns = settings.protocol.retry_ns
+        self._total = sum(node.containers for node in settings.nodes)
+        self._submitted = 0
+        self._containers_made = 0
+        self._kills = 0
+        self._ended: dict[str, JobState] = {}
+        self._unregistered: dict[str, tuple[int, StartContainer]] = {}
+        """ApplicationMasters launched that have not been heard of: when they were (last) launched, and how."""
+
+    # ---- messages ----
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        handler = _HANDLERS.get(type(message))
+        if handler is None:
+            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for the ResourceManager")
+        return handler(self, message, now_ns)
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        self.revision += 1
+        return [SetTimer(HEARTBEAT, self._period.after(now_ns), 0)]
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        return [*self._preempt(now_ns), *self._relaunch(now_ns), SetTimer(HEARTBEAT, self._period.after(now_ns), 0)]
+
+    def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
+        if message.job in self.applications or message.job in self._ended:
+            return []
+        self.revision += 1
+        application = Application(
+            name=message.job,
+            queue=message.queue,
+            order=self._submitted,
+            submit_ns=now_ns,
+            maps=message.maps,
+            reduces=message.reduces,
+            deadline_ns=message.deadline_ns,
+            priority=message.priority,
+        )
+        application.requests.application_master = now_ns
+        self._submitted += 1
+        self.applications[message.job] = application
+        return []
+
+    def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
+        node = self.nodes[message.node]
+        if message.id < node.last_heartbeat_id or node.state is NodeState.LOST:
+            return []
+        node.last_heartbeat_id = message.id
+        if node.state is NodeState.UNKNOWN:
+            self.revision += 1
+            node.register(now_ns)
+        effects: list[Effect] = []
+        for report in message.freed:
+            effects += self._freed(report, now_ns)
+        effects += self._allocate(node, now_ns)
+        self.revision += node.take_news(message.heard_id, message.id)
+        return [*effects, Send(node_address(node.name), NodeHeartbeatResponse(message.id, node.told_jobs))]
+
+    def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
+        address = job_address(message.job)
+        application = self.applications.get(message.job)
+        if application is None:
+            ended = message.job in self._ended
+            return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
+        self.revision += bool(self._unregistered.pop(message.job, None))
+        self.revision += application.acknowledge(message.answer_id)
+        if message.final_state is not None and message.finish_ns is not None:
+            effects = self._end(application, message.final_state, message.finish_ns, message.reason)
+            return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
+        if message.ask is not None and message.id > application.last_heartbeat_id:
+            self.revision += 1
+            application.last_heartbeat_id = message.id
+            application.requests.replace(message, application.undelivered, now_ns)
+            self.preemptor.withdraw_surplus(application.name, application.requests.pending)
+        self.revision += application.has_news
+        answer = application.take_news(self.costs.measured())
+        return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
+
+    def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
+        self.revision += 1
+        node = self.nodes[message.node]
+        node.state = NodeState.LOST
+        node.free.clear()
+        for application in self.applications.values():
+            application.lost_nodes.append(node.name)
+        effects: list[Effect] = []
+        for held in [held for held in self.containers.values() if held.node == node.name]:
+            report = ContainerReport(
+                container=held.id,
+                job=held.job,
+                kind=held.kind,
+                node=node.name,
+                revision=1 << 62,  # nothing this node may still have said is newer
+                state=ContainerState.DONE,
+                outcome=Outcome.LOST,
+                reason=message.reason or f"{node.name} is lost",
+            )
+            effects += self._freed(report, now_ns)
+        if all(other.state is NodeState.LOST for other in self.nodes.values()):
+            for application in list(self.applications.values()):
+                effects += self._end(application, JobState.FAILED, now_ns, f"no node is left: {message.reason}")
+        return effects
+
+    # ---- containers ----
+
+    def _freed(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """A container has ended, or its process has been stopped."""
+        held = self.containers.get(report.container)
+        stopped = report.state is ContainerState.SUSPENDED
+        if held is None or (stopped and not held.on_slot):
+            return []
+        self.revision += 1
+        self.costs.take(report, held.task is not None, now_ns)
+        application = self.applications.get(held.job)
+        if held.on_slot:
+            held.on_slot = False
+            self.nodes[held.node].freed(now_ns, held.job)
+            if application is not None:
+                application.slots -= 1
+                application.running_reduces -= held.kind is Kind.REDUCE
+        if stopped:
+            return []
+        del self.containers[held.id]
+        if application is None:
+            return []
+        if held.kind is Kind.APPLICATION_MASTER:
+            return self._end(application, JobState.FAILED, now_ns, f"its ApplicationMaster ended: {report.reason}")
+        application.finished.append(report)
+        return []
+
+    def _allocate(self, node: Node, now_ns: int) -> list[Effect]:
+        """Give out what is free on ``node``."""
+        effects: list[Effect] = []
+        while node.free:
+            given = self._allocate_one(node, now_ns)
+            if given is None:
+                break
+            self.revision += 1
+            effects += given
+        return effects
+
+    def _allocate_one(self, node: Node, now_ns: int) -> list[Effect] | None:
+        queues = self._queue_views()
+        if not any(queue.pending for queue in queues):
+            return None
+        for queue in self._scheduler.allocation(queues, self._total).order:
+            wish = self._first_wish(queue, node, now_ns)
+            if wish is not None:
+                return self._give(*wish, node, now_ns)
+        return None
+
+    def _first_wish(self, queue: str, node: Node, now_ns: int) -> tuple[Application, Kind, int | None] | None:
+        """The request of ``queue`` that ``node`` serves next: job, kind, and the task if it is suspended."""
+        jobs = self._in_order(queue, now_ns)
+        for application in jobs:
+            if application.requests.since[Kind.MAP]:
+                continue  # its maps come first, or its reduces would wait for ever for their output
+            task = self._resume_for(application, node, now_ns)
+            if task is not None:
+                return application, Kind.REDUCE, task
+        for application in jobs:
+            requests = application.requests
+            if requests.application_master is not None:
+                return application, Kind.APPLICATION_MASTER, None
+            if requests.since[Kind.MAP]:
+                return application, Kind.MAP, None
+            if requests.since[Kind.REDUCE]:
+                return application, Kind.REDUCE, None
+        return None
+
+    def _in_order(self, queue: str, now_ns: int) -> list[Application]:
+        views = tuple(
+            self._job_view(application)
+            for application in self.applications.values()
+            if application.queue == queue and application.requests.pending
+        )
+        names = self._scheduler.job_selection(views, now_ns)
+        if len(set(names)) != len(names) or not set(names) <= {view.name for view in views}:
+            raise ValueError(f"job selection returned {names!r}, which are not the jobs of the view")
+        return [self.applications[name] for name in names]
+
+    def _resume_for(self, application: Application, node: Node, now_ns: int) -> int | None:
+        """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
+        elsewhere = None
+        for task, (resume, since_ns) in application.requests.resumes.items():
+            if resume.hostname == node.name:
+                return task
+            if elsewhere is None and resume.container is None:
+                old = self.nodes.get(resume.hostname)
+                waited = now_ns - since_ns >= self._placement_delay_ns
+                if old is None or old.state is not NodeState.ALIVE or (waited and not old.free):
+                    elsewhere = task
+        return elsewhere
+
+    def _give(self, application: Application, kind: Kind, task: int | None, node: Node, now_ns: int) -> list[Effect]:
+        slot = node.free.popleft()
+        requests = application.requests
+        container = None
+        if kind is Kind.APPLICATION_MASTER:
+            assert requests.application_master is not None
+            since_ns, requests.application_master = requests.application_master, None
+        elif task is not None:
+            resume, since_ns = requests.resumes.pop(task)
+            container = resume.container
+        else:
+            since_ns = requests.since[kind].popleft()
+        ready_ns = max(since_ns, slot.since_ns)
+        held = self.containers.get(container) if container else None
+        if held is None:
+            self._containers_made += 1
+            name = f"container-{self._containers_made:06d}"
+            held = HeldContainer(name, application.name, kind, node.name, task, now_ns)
+            self.containers[held.id] = held
+        held.on_slot = True
+        application.slots += 1
+        application.running_reduces += kind is Kind.REDUCE
+        self.preemptor.allocated(application.name, slot.former_owner)
+        if kind is Kind.APPLICATION_MASTER:
+            return self._launch_application_master(application, held, ready_ns, now_ns)
+        application.allocated.append(Allocation(held.id, kind, node.name, ready_ns, task))
+        return []
+
+    # ---- ApplicationMasters ----
+
+    def _launch_application_master(
+        self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
+    ) -> list[Effect]:
+        start = StartContainer(
+            held.id, application.name, Kind.APPLICATION_MASTER, 0, f"{application.name}/am", ready_ns
+        )
+        self._unregistered[application.name] = (now_ns, start)
+        return [Send(node_address(held.node), start)]
+
+    def _relaunch(self, now_ns: int) -> list[Effect]:
+        """Repeat launches of ApplicationMasters that have not been heard of (the message may have been lost)."""
+        patience_ns = self._retry_ns + self._settings.overheads.schedule_ns
+        effects: list[Effect] = []
+        for job, (launched_ns, start) in self._unregistered.items():
+            if now_ns - launched_ns >= patience_ns:
+                self.revision += 1
+                self._unregistered[job] = (now_ns, start)
+                effects.append(Send(node_address(self.containers[start.container].node), start))
+        return effects
+
+    def _end(self, application: Application, state: JobState, finish_ns: int, reason: str) -> list[Effect]:
+        """The job has ended: whatever it still holds is taken away."""
+        self.revision += 1
+        del self.applications[application.name]
+        self._ended[application.name] = state
+        self._unregistered.pop(application.name, None)
+        self.preemptor.forget_job(application.name)
+        effects: list[Effect] = []
+        for node in self.nodes.values():
+            node.finished_jobs.append(application.name)
+        for held in [held for held in self.containers.values() if held.job == application.name]:
+            if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
+                continue  # it leaves by itself
+            kill = KillContainer(held.id, application.name, "the job has ended")
+            effects.append(Send(node_address(held.node), kill))
+        return [*effects, Send(CLIENT, JobFinished(application.name, state, finish_ns, reason))]
+
+    # ---- preemption ----
+
+    def _preempt(self, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if not self.preemptor.idle:
+            self.revision += 1
+            self.preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        if self._scheduler.mechanism is Mechanism.WAIT or any(node.free for node in self.nodes.values()):
+            return effects  # natjam, section 3.2: only when the cluster is full
+        queues = self._queue_views()
+        for queue, victims in self._scheduler.allocation(queues, self._total).reclaim:
+            view = next(view for view in queues if view.name == queue)
+            room = view.maximum - view.used
+            for application in self._in_order(queue, now_ns):
+                room -= self._reclaim_for(application, victims, room, now_ns)
+        return effects
+
+    def _reclaim_for(self, application: Application, victims: tuple[str, ...], room: int, now_ns: int) -> int:
+        """Make the reclaim requests ``application`` lacks; return how many containers are then on their way to it."""
+        outstanding = self.preemptor.outstanding(application.name)
+        while outstanding < min(application.requests.pending, room):
+            jobs = self._victims(victims)
+            if not jobs:
+                break
+            self.revision += 1
+            view = JobEvictionView(now_ns, jobs, self.costs.measured())
+            self.applications[self.preemptor.choose(application.name, view)].reclaim += 1
+            outstanding += 1
+        return outstanding
+
+    def _victims(self, queues: tuple[str, ...]) -> tuple[JobView, ...]:
+        """Jobs of the first of ``queues`` that have a reduce to give."""
+        for queue in queues:
+            views = (
+                net_of(self._job_view(application), self.preemptor.asked_of(application.name))
+                for application in self.applications.values()
+                if application.queue == queue and application.running_reduces
+            )
+            found = tuple(view for view in views if view.reclaimable > 0)
+            if found:
+                return found
+        return ()
+
+    def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
+        """Kill the victim job's container that the task eviction order puts first; whether there was one.
+
+        The ResourceManager knows no progress: the reduce that has held its container longest counts as the one with
+        the least time left.
+        """
+        reduces = [
+            held
+            for held in self.containers.values()
+            if held.job == victim and held.kind is Kind.REDUCE and held.on_slot and not held.dying
+        ]
+        if not reduces:
+            return False
+        oldest_ns = min(held.since_ns for held in reduces)
+        tasks = tuple(
+            TaskView(held.number, held.id, held.node, held.since_ns, 0, 0, held.since_ns - oldest_ns)
+            for held in reduces
+        )
+        self._kills += 1
+        order = self._scheduler.task_eviction(
+            TaskEvictionView(now_ns, victim, tasks, self.costs.measured()),
+            keyed_random(self._settings.seed, "rm", "kill", self._kills),
+        )
+        held = self.containers[order[0]]
+        held.dying = True
+        kill = KillContainer(held.id, victim, "asked back and not given in time")
+        effects.append(Send(node_address(held.node), kill))
+        return True
+
+    # ---- views ----
+
+    def _queue_views(self) -> tuple[QueueView, ...]:
+        used: dict[str, int] = {}
+        pending: dict[str, int] = {}
+        for application in self.applications.values():
+            used[application.queue] = used.get(application.queue, 0) + application.slots
+            pending[application.queue] = pending.get(application.queue, 0) + application.requests.pending
+        return tuple(
+            QueueView(q.name, q.rank, q.capacity, q.maximum, used.get(q.name, 0), pending.get(q.name, 0))
+            for q in self._scheduler.queues
+        )
+
+    def validate_state(self) -> None:
+        """No node over-committed, every slot either free or held, counters agree, reclaims name living jobs."""
+        for node in self.nodes.values():
+            held = sum(1 for c in self.containers.values() if c.node == node.name and c.on_slot)
+            if node.state is NodeState.ALIVE:
+                assert held + len(node.free) == node.capacity, f"{node.name}: {held} held, {len(node.free)} free"
+        for application in self.applications.values():
+            mine = [c for c in self.containers.values() if c.job == application.name and c.on_slot]
+            assert application.slots == len(mine), application.name
+            assert application.running_reduces == sum(c.kind is Kind.REDUCE for c in mine), application.name
+        for requester, entries in self.preemptor.reclaims.items():
+            assert requester in self.applications, requester
+            assert all(entry.victim in self.applications for entry in entries), requester
+
+    def _job_view(self, application: Application) -> JobView:
+        return JobView(
+            name=application.name,
+            queue=application.queue,
+            order=application.order,
+            submit_ns=application.submit_ns,
+            containers=application.slots,
+            reclaimable=application.running_reduces,
+            pending=application.requests.pending,
+            deadline_ns=application.deadline_ns,
+            priority=application.priority,
+        )
+
+
+_HANDLERS = {
+    Start: ResourceManager._start,
+    TimerFired: ResourceManager._timer,
+    SubmitJob: ResourceManager._submit,
+    NodeHeartbeat: ResourceManager._node_heartbeat,
+    ApplicationHeartbeat: ResourceManager._application_heartbeat,
+    NodeLost: ResourceManager._node_lost,
+}

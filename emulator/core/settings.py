@@ -1,0 +1,91 @@
+"""The numbers and choices a machine is built with; made from an experiment file by ``emulator.assemble``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.core.messages import Mechanism
+from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """One worker.  All containers of a cluster have one size, ``container_memory_bytes``."""
+
+    name: str
+    rack: str
+    containers: int
+    container_memory_bytes: int
+    memory_bytes: int
+    swap_bytes: int
+    max_suspended: int
+
+    @property
+    def suspended_limit(self) -> int:
+        """Stopped processes it can hold: their memory is charged to RAM and swap beyond the running containers'."""
+        room_bytes = self.memory_bytes + self.swap_bytes - self.containers * self.container_memory_bytes
+        return max(0, min(self.max_suspended, room_bytes // self.container_memory_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """A queue of the capacity scheduler, in containers.  ``rank`` 0 is the most urgent."""
+
+    name: str
+    rank: int
+    capacity: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolSettings:
+    """Periods and limits of the protocol, emulated nanoseconds (natjam, section 3.2)."""
+
+    heartbeat_ns: int
+    preemptor_period_ns: int
+    estimate_period_ns: int
+    task_heartbeat_ns: int
+    kill_timeout_ns: int
+    expired_ns: int
+    slow_start_percent: int
+    """Share of a job's maps that must be done before reduces are asked for."""
+    task_attempts_max: int
+    placement_delay_ns: int
+    """How long a resuming reduce holds out for its old node when that has no room."""
+
+    @property
+    def retry_ns(self) -> int:
+        """After this long without a sign a command is sent again."""
+        return 4 * self.heartbeat_ns
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadSettings:
+    """Totals that a profile pads to, emulated nanoseconds; 0 pads nothing (profile ``native``)."""
+
+    schedule_ns: int = 0
+    suspend_ns: int = 0
+    resume_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """The choice on each axis, policies already resolved to functions."""
+
+    allocation: AllocationPolicy
+    job_selection: JobSelectionPolicy
+    job_eviction: JobEvictionPolicy
+    task_eviction: TaskEvictionPolicy
+    mechanism: Mechanism
+    queues: tuple[QueueSettings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything the machines of one run share."""
+
+    seed: int
+    protocol: ProtocolSettings
+    overheads: OverheadSettings
+    scheduler: SchedulerSettings
+    nodes: tuple[NodeSettings, ...]

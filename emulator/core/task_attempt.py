@@ -1,0 +1,127 @@
+"""The task attempt: natjam's Fig. 2, with failure states.
+
+Theory of operation
+-------------------
+An attempt asks for a container (``UNASSIGNED``), gets one (``ASSIGNED``), is launched (``RUNNING``), walks its keys,
+commits and succeeds.  Natjam adds ``SUSPEND_PENDING`` (the task has been asked to suspend, S1) and ``SUSPENDED`` (its
+checkpoint has been saved, S2).  Under *checkpoint* SUSPENDED is terminal: a new attempt resumes from NEW by R1 (every
+heartbeat asks for a container and names the old host) and R2 (the checkpoint goes along with the launch); C1 joins the
+partial outputs at commit.  Under *suspend* the attempt, its container and its partial file stay, and the arc
+SUSPENDED -> RUNNING exists, on that node only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from emulator.core.estimator import RateEstimate
+from emulator.core.machine import TransitionTable
+from emulator.core.messages import Kind, TaskCheckpoint
+
+
+class AttemptState(Enum):
+    """States of Fig. 2, and how an attempt may end."""
+
+    NEW = "New"
+    UNASSIGNED = "Unassigned"
+    ASSIGNED = "Assigned"
+    RUNNING = "Running"
+    SUSPEND_PENDING = "Suspend-Pending"
+    SUSPENDED = "Suspended"
+    COMMIT_PENDING = "Commit-Pending"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    KILLED = "Killed"
+
+
+class AttemptEvent(Enum):
+    """Arcs of Fig. 2: S1, S2, R1, R2 and C1 are Natjam's."""
+
+    REQUEST = "container requested (R1)"
+    ASSIGN = "container assigned (R2)"
+    LAUNCH = "launched"
+    SUSPEND = "asked to suspend (S1)"
+    SAVED = "checkpoint saved (S2)"
+    REFUSED = "suspend refused"
+    RESUME = "resumed on its node"
+    COMMIT = "keys done"
+    SUCCEED = "committed (C1)"
+    FAIL = "failed"
+    KILL = "killed"
+
+
+_S, _E = AttemptState, AttemptEvent
+ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
+    "attempt",
+    {
+        (_S.NEW, _E.REQUEST): _S.UNASSIGNED,
+        (_S.UNASSIGNED, _E.ASSIGN): _S.ASSIGNED,
+        (_S.UNASSIGNED, _E.KILL): _S.KILLED,
+        (_S.ASSIGNED, _E.LAUNCH): _S.RUNNING,
+        (_S.ASSIGNED, _E.FAIL): _S.FAILED,
+        (_S.ASSIGNED, _E.KILL): _S.KILLED,
+        (_S.RUNNING, _E.SUSPEND): _S.SUSPEND_PENDING,
+        (_S.RUNNING, _E.COMMIT): _S.COMMIT_PENDING,
+        (_S.RUNNING, _E.SUCCEED): _S.SUCCEEDED,
+        (_S.RUNNING, _E.FAIL): _S.FAILED,
+        (_S.RUNNING, _E.KILL): _S.KILLED,
+        (_S.SUSPEND_PENDING, _E.SAVED): _S.SUSPENDED,
+        (_S.SUSPEND_PENDING, _E.REFUSED): _S.RUNNING,
+        (_S.SUSPEND_PENDING, _E.COMMIT): _S.COMMIT_PENDING,
+        (_S.SUSPEND_PENDING, _E.SUCCEED): _S.SUCCEEDED,
+        (_S.SUSPEND_PENDING, _E.FAIL): _S.FAILED,
+        (_S.SUSPEND_PENDING, _E.KILL): _S.KILLED,
+        (_S.SUSPENDED, _E.RESUME): _S.RUNNING,
+        (_S.SUSPENDED, _E.FAIL): _S.FAILED,
+        (_S.SUSPENDED, _E.KILL): _S.KILLED,
+        (_S.COMMIT_PENDING, _E.SUCCEED): _S.SUCCEEDED,
+        (_S.COMMIT_PENDING, _E.FAIL): _S.FAILED,
+        (_S.COMMIT_PENDING, _E.KILL): _S.KILLED,
+    },
+)
+
+ENDED = frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED})
+
+
+def attempt_name(job: str, kind: Kind, task: int, number: int) -> str:
+    """Name of an attempt as journals and tables show it, e.g. ``research-XL/r003.1``."""
+    return f"{job}/{kind.value[0]}{task:03d}.{number}"
+
+
+@dataclass(slots=True)
+class TaskAttempt:
+    """One attempt at a task."""
+
+    name: str
+    kind: Kind
+    task: int
+    checkpoint: TaskCheckpoint | None = None
+    """What it resumes from; None for a fresh start."""
+    suspended_ns: int | None = None
+    """When its task (or itself, under *suspend*) was suspended: the order of resumption."""
+    state: AttemptState = AttemptState.NEW
+    container: str | None = None
+    node: str | None = None
+    ready_ns: int = 0
+    running_ns: int = 0
+    victim: bool = False
+    """Chosen by the Releaser and not yet confirmed."""
+    spared_until_ns: int = 0
+    """Not to be chosen before this instant: its node has just refused."""
+    resuming: bool = False
+    """Under *suspend*: the container is there and the process has been told to go on."""
+    revision: int = 0
+    refusals: int = 0
+    estimate: RateEstimate = field(default_factory=RateEstimate)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its container and node; it must have been assigned one."""
+        if self.container is None or self.node is None:
+            raise ValueError(f"{self.name} has no container in {self.state.value}")
+        return self.container, self.node
+
+    def move(self, event: AttemptEvent) -> None:
+        """Take an arc of Fig. 2; raise IllegalTransition, with nothing changed, when there is none."""
+        self.state = ATTEMPT_TABLE.next(self.state, event, self.name)
