@@ -1,0 +1,1 @@
+"""The discrete-event driver: the same machines in virtual time."""

@@ -1,0 +1,321 @@
+"""A simulated cluster: carries out the machines' effects in virtual time.
+
+Theory of operation
+-------------------
+Every machine of the run is here, behind a recorder that journals what it handles.  A message arrives after the
+network's delay; an effect on a container takes what the cost model says and is answered by exactly one completion, as
+the executor's contract has it (``emulator.core.effects``).  Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from emulator.assemble import make_machine
+from emulator.core import effects as fx
+from emulator.core.job import JobSpec
+from emulator.core.machine import Machine, keyed_random
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    Checkpointed,
+    CheckpointFailed,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Kind,
+    Launched,
+    Message,
+    ProgressSamples,
+    RealCost,
+    Resumed,
+    ResumeFailed,
+    Start,
+    Suspended,
+    SuspendFailed,
+    TaskCheckpoint,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.settings import Settings
+from emulator.journal import Record, Recorder
+from emulator.sim.cost_model import CostModel, Network
+from emulator.sim.kernel import Kernel
+from emulator.sim.tasks import VirtualTask
+
+_FREE = RealCost(0)
+
+
+class SimulatedCluster:
+    """Machines, virtual processes and virtual time of one run."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: Mapping[str, JobSpec],
+        sink: Callable[[Record], None],
+        costs: CostModel | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self.kernel = Kernel()
+        self.finished = False
+        self.machines: dict[str, Machine] = {}
+        self.tasks: dict[str, VirtualTask] = {}
+        """Virtual processes, by container."""
+        self._settings = settings
+        self._jobs = jobs
+        self._sink = sink
+        self._costs = costs or CostModel()
+        self._network = network or Network(self._costs)
+        self._recorders: dict[str, Recorder] = {}
+        self._inputs: dict[tuple[str, str], int] = {}
+        """(node, job): version of the map outputs known there."""
+        self._random = keyed_random(settings.seed, "network")
+
+    def run(self, limit_ns: int = 10**9 * 10**9) -> None:
+        """From the start to the end of all jobs.  Raises RuntimeError when that does not come by ``limit_ns``."""
+        for address in (RESOURCE_MANAGER, *(node_address(node.name) for node in self._settings.nodes), CLIENT):
+            self.boot(address, Start())
+        self.kernel.run(lambda: self.finished, limit_ns)
+
+    def boot(self, address: str, start: Start) -> None:
+        """Make the machine of ``address`` and tell it to start."""
+        machine = make_machine(address, self._settings, self._jobs)
+        self.machines[address] = machine
+        self._recorders[address] = Recorder(machine, self._sink)
+        self.tell(address, start)
+
+    def tell(self, address: str, message: Message) -> None:
+        """Have a machine handle ``message`` now; a machine that is gone hears nothing."""
+        recorder = self._recorders.get(address)
+        if recorder is None:
+            return
+        for effect in recorder.handle(message, self.kernel.now_ns):
+            _CARRY_OUT[type(effect)](self, address, effect)
+
+    def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
+        self.kernel.at(self.kernel.now_ns + delay_ns, action)
+
+    # ---- effects of any machine ----
+
+    def _send(self, sender: str, effect: fx.Send) -> None:
+        for delay_ns in self._network.deliveries(sender, effect.to, self._random):
+            self._later(delay_ns, partial(self.tell, effect.to, effect.message))
+
+    def _set_timer(self, address: str, effect: fx.SetTimer) -> None:
+        fired = TimerFired(effect.name, effect.generation, effect.at_ns)
+        self.kernel.at(max(effect.at_ns, self.kernel.now_ns), partial(self.tell, address, fired))
+
+    def _read_progress(self, address: str, effect: fx.ReadProgress) -> None:
+        now_ns = self.kernel.now_ns
+        samples = []
+        for container in effect.containers:
+            task = self.tasks.get(container)
+            if task is None or task.first_key_ns is None:
+                continue
+            samples.append((container, _readings(task, now_ns, self._settings.protocol.estimate_period_ns)))
+        self.tell(address, ProgressSamples(tuple(samples)))
+
+    def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
+        self.finished = True
+
+    def _exit_application(self, address: str, effect: fx.ExitApplication) -> None:
+        self._end(effect.container, code=0)
+
+    # ---- effects on containers ----
+
+    def _launch(self, address: str, effect: fx.Launch) -> None:
+        node = address.partition(":")[2]
+        spec = self._jobs[effect.job]
+        task = VirtualTask(effect, node, keys=1, length_ns=0)
+        if effect.kind is Kind.MAP:
+            task.length_ns = spec.map_ns[effect.task]
+        elif effect.kind is Kind.REDUCE:
+            task.length_ns, task.keys = spec.reduce_ns[effect.task], spec.reduce_keys[effect.task]
+            task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
+        self.tasks[effect.container] = task
+        self._later(self._costs.launch_ns, partial(self._launched, effect.container))
+
+    def _launched(self, container: str) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return
+        task.launched_ns = self.kernel.now_ns
+        self.tell(node_address(task.node), Launched(container, RealCost(self._costs.launch_ns)))
+        self._await_input(container)
+
+    def _await_input(self, container: str) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return
+        launch = task.launch
+        input_ns = 0
+        if launch.kind is Kind.REDUCE:
+            input_ns = self._costs.input_ns
+            if self._jobs[launch.job].map_ns and (task.node, launch.job) not in self._inputs:
+                return  # ProvideInput will come
+        ready_ns = self.kernel.now_ns + input_ns
+        self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns))
+
+    def _first_key(self, container: str, input_ready_ns: int) -> None:
+        task = self.tasks.get(container)
+        if task is None or task.first_key_ns is not None or task.stopped or task.checkpointing:
+            return
+        now_ns = self.kernel.now_ns
+        task.first_key_ns = task.since_ns = now_ns
+        if task.launch.kind is Kind.APPLICATION_MASTER:
+            self.boot(job_address(task.launch.job), Start(container))
+            return
+        self.tell(node_address(task.node), FirstKey(container, now_ns, input_ready_ns, _FREE))
+        self._plan_end(container, task)
+
+    def _plan_end(self, container: str, task: VirtualTask) -> None:
+        task.token += 1
+        left_ns = task.left_ns - task.active_ns(self.kernel.now_ns) + self._costs.commit_ns
+        self._later(max(0, left_ns), partial(self._walked, container, task.token))
+
+    def _walked(self, container: str, token: int) -> None:
+        task = self.tasks.get(container)
+        if task is not None and task.token == token:
+            self._end(container, code=0)
+
+    def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:
+        node = address.partition(":")[2]
+        self._inputs[node, effect.job] = effect.version
+        for container, task in list(self.tasks.items()):
+            waits = task.first_key_ns is None and task.launch.kind is Kind.REDUCE and not task.stopped
+            if waits and task.node == node and task.launch.job == effect.job and task.launched_ns:
+                self._await_input(container)
+
+    def _suspend(self, address: str, effect: fx.Suspend) -> None:
+        self._later(self._costs.suspend_ns, partial(self._suspended, address, effect.container))
+
+    def _suspended(self, address: str, container: str) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            self.tell(address, SuspendFailed(container, "the process has ended"))
+            return
+        now_ns = self.kernel.now_ns
+        task.token += 1
+        task.active_before_ns, task.since_ns, task.stopped = task.active_ns(now_ns), None, True
+        self.tell(address, Suspended(container, task.keys_done(now_ns), RealCost(self._costs.suspend_ns)))
+
+    def _resume(self, address: str, effect: fx.Resume) -> None:
+        self._later(self._costs.resume_ns, partial(self._resumed, address, effect.container))
+
+    def _resumed(self, address: str, container: str) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            self.tell(address, ResumeFailed(container, "the process has ended"))
+            return
+        task.stopped = False
+        self.tell(address, Resumed(container, RealCost(self._costs.resume_ns)))
+        if task.first_key_ns is None:
+            self._await_input(container)
+        else:
+            task.since_ns = self.kernel.now_ns
+            self._plan_end(container, task)
+
+    def _checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
+        """The key in progress is finished first."""
+        task = self.tasks.get(effect.container)
+        if task is None:
+            self.tell(address, CheckpointFailed(effect.container, "the process has ended"))
+            return
+        now_ns = self.kernel.now_ns
+        key_ns = 0
+        keys_done = task.keys_done(now_ns)
+        if task.first_key_ns is not None:
+            keys_done = min(task.keys, keys_done + 1)
+            key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
+            if keys_done == task.keys:
+                # The last key: it ends by itself, and the order comes too late.
+                self._later(key_ns, partial(self._checkpoint_too_late, address, effect.container))
+                return
+        task.token += 1
+        task.checkpointing = True
+        saved = partial(self._checkpointed, address, effect.container, keys_done, key_ns)
+        self._later(key_ns + self._costs.checkpoint_ns, saved)
+
+    def _checkpoint_too_late(self, address: str, container: str) -> None:
+        self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
+
+    def _checkpointed(self, address: str, container: str, keys_done: int, key_ns: int) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return  # killed meanwhile
+        before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
+        checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
+        self.tell(address, Checkpointed(container, checkpoint, 0, RealCost(self._costs.checkpoint_ns, key_ns)))
+        self._end(container, code=75, keys_done=keys_done)
+
+    def _kill(self, address: str, effect: fx.Kill) -> None:
+        self._later(self._costs.kill_ns, partial(self._killed, address, effect.container))
+
+    def _killed(self, address: str, container: str) -> None:
+        if container not in self.tasks:
+            self.tell(address, KillFailed(container, "the process has ended"))
+            return
+        self.tell(address, Killed(container, RealCost(self._costs.kill_ns)))
+        self.crash(container, signal=9, reason="killed")
+
+    def crash(self, container: str, signal: int, reason: str) -> None:
+        """The process of ``container`` ends by ``signal``."""
+        self._end(container, code=None, signal=signal, reason=reason)
+
+    def _end(
+        self,
+        container: str,
+        code: int | None,
+        signal: int | None = None,
+        keys_done: int | None = None,
+        reason: str = "",
+    ) -> None:
+        task = self.tasks.pop(container, None)
+        if task is None:
+            return
+        if task.launch.kind is Kind.APPLICATION_MASTER:
+            address = job_address(task.launch.job)
+            self.machines.pop(address, None)
+            self._recorders.pop(address, None)
+        if keys_done is None:
+            keys_done = task.keys if code == 0 else task.keys_done(self.kernel.now_ns)
+        self.tell(node_address(task.node), Exited(container, code, signal, keys_done, reason))
+
+    def _clean_up(self, address: str, effect: fx.CleanUp) -> None:
+        self._inputs.pop((address.partition(":")[2], effect.job), None)
+
+
+def _readings(task: VirtualTask, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
+    """What its heartbeats have said: the start, the last key a period ago, the last key.
+
+    Its rate is constant, so that readings in between would change no estimate; the one a period ago is there because
+    the ApplicationMaster leaves out what is newer than its last refresh.
+    """
+    assert task.first_key_ns is not None
+    begin_ns = now_ns - task.active_ns(now_ns)  # the instant it would have begun at, had it never stopped
+    readings = [(begin_ns, task.keys_before)]
+    for at_ns in (now_ns - period_ns, now_ns):
+        keys_done = task.keys_done(at_ns)
+        if keys_done > readings[-1][1]:
+            readings.append((begin_ns + task.instant_of(keys_done), keys_done))
+    return tuple(readings)
+
+
+_CARRY_OUT: dict[type[fx.Effect], Callable[..., None]] = {
+    fx.Send: SimulatedCluster._send,
+    fx.SetTimer: SimulatedCluster._set_timer,
+    fx.ReadProgress: SimulatedCluster._read_progress,
+    fx.AllFinished: SimulatedCluster._all_finished,
+    fx.ExitApplication: SimulatedCluster._exit_application,
+    fx.Launch: SimulatedCluster._launch,
+    fx.ProvideInput: SimulatedCluster._provide_input,
+    fx.Suspend: SimulatedCluster._suspend,
+    fx.Resume: SimulatedCluster._resume,
+    fx.Checkpoint: SimulatedCluster._checkpoint,
+    fx.Kill: SimulatedCluster._kill,
+    fx.CleanUp: SimulatedCluster._clean_up,
+}

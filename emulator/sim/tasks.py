@@ -1,0 +1,51 @@
+"""Virtual task processes: what ``emulator.live`` does with real ones, as arithmetic on active time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.core.effects import Launch
+
+
+@dataclass(slots=True)
+class VirtualTask:
+    """One process.  It walks ``keys`` keys in ``length_ns`` of active time, from key ``keys_before``."""
+
+    launch: Launch
+    node: str
+    keys: int
+    length_ns: int
+    keys_before: int = 0
+    launched_ns: int = 0
+    first_key_ns: int | None = None
+    """When its first key started; None while it waits for input or padding."""
+    active_before_ns: int = 0
+    """Active time walked before ``since_ns``."""
+    since_ns: int | None = None
+    """Start of the present spell of activity; None while stopped or waiting."""
+    stopped: bool = False
+    checkpointing: bool = False
+    token: int = 0
+    """Grows with every change, so that an end planned before it is known as stale."""
+
+    def active_ns(self, now_ns: int) -> int:
+        """Active time walked by this process so far."""
+        return self.active_before_ns + (now_ns - self.since_ns if self.since_ns is not None else 0)
+
+    def instant_of(self, keys_done: int) -> int:
+        """Active time of this process at the end of its ``keys_done``-th key of the whole walk."""
+        start_ns = self.keys_before * self.length_ns // self.keys
+        return keys_done * self.length_ns // self.keys - start_ns
+
+    def keys_done(self, now_ns: int) -> int:
+        """Key counter."""
+        if self.first_key_ns is None:
+            return self.keys_before
+        start_ns = self.keys_before * self.length_ns // self.keys
+        # One ns of grace: instants are rounded down, so a key ends at most 1 ns before its exact time.
+        return min(self.keys, ((start_ns + self.active_ns(now_ns) + 1) * self.keys - 1) // self.length_ns)
+
+    @property
+    def left_ns(self) -> int:
+        """Active time from launch to the end of the walk."""
+        return self.instant_of(self.keys)
