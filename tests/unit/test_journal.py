@@ -1,0 +1,358 @@
+"""The journal: every message and effect survives the file, broken files are named, empty heartbeats are left out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.messages import (
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    ContainerState,
+    Kind,
+    Launched,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    RealCost,
+    Start,
+    TimerFired,
+)
+from emulator.journal import (
+    JournalError,
+    JournalHeader,
+    JournalWriter,
+    Record,
+    Recorder,
+    decode_record,
+    encode_record,
+    is_empty_heartbeat,
+    merge,
+    read_journal,
+)
+from emulator.journal_codec import EFFECT_TYPES, MESSAGE_TYPES
+
+HEADER = JournalHeader("live", 1, 20.0, "ab" * 32, {"natjam": "0.1.0"})
+
+
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Anything the annotation allows: written apart from the codec, so that it does not share its mistakes."""
+    origin, parameters = get_origin(hint), get_args(hint)
+    if hint is Message:
+        return st.one_of([objects_of(cls) for cls in MESSAGE_TYPES.values()])
+    if hint is Effect:
+        return st.one_of([objects_of(cls) for cls in EFFECT_TYPES.values()])
+    if origin in (Union, UnionType):
+        return st.none() | st.one_of([values_of(parameter) for parameter in parameters if parameter is not NoneType])
+    if origin is tuple and parameters[-1] is Ellipsis:
+        return st.lists(values_of(parameters[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values_of, parameters))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    if dataclasses.is_dataclass(hint):
+        return objects_of(hint)
+    return {int: st.integers(-(2**63), 2**63 - 1), str: st.text(max_size=8), bool: st.booleans()}[hint]
+
+
+def objects_of(cls: Any) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(cls)
+    return st.builds(cls, **{field.name: values_of(hints[field.name]) for field in dataclasses.fields(cls)})
+
+
+RECORDS = objects_of(Record)
+
+
+def record(t_ns: int = 5, seq: int = 0, actor: str = "nm:node-1") -> Record:
+    message = Launched("container-000001", RealCost(1200))
+    report = ContainerReport("container-000001", "j", Kind.REDUCE, "node-1", 2, ContainerState.RUNNING)
+    heartbeat = NodeHeartbeat("node-1", 7, (report,))
+    return Record(t_ns, seq, actor, message, (Send("rm", heartbeat), SetTimer("heartbeat", 9, 0)))
+
+
+def write(path: Path, records: list[Record]) -> Path:
+    with JournalWriter(path, HEADER) as writer:
+        for each in records:
+            writer.write(each)
+    return path
+
+
+# ---- one record ----
+
+
+@given(RECORDS)
+@settings(max_examples=300)
+def test_a_record_reads_back_equal_and_of_the_same_types(original: Record) -> None:
+    read = decode_record(encode_record(original))
+    assert read == original
+    assert repr(read) == repr(original)  # repr tells an enum from its value and a tuple from a list
+
+
+def test_every_message_and_effect_is_known() -> None:
+    assert {"Start", "Exited", "ContainerReported", "JobFinished"} <= MESSAGE_TYPES.keys()
+    assert {"Send", "Launch", "SetTimer", "AllFinished"} <= EFFECT_TYPES.keys()
+
+
+def test_a_line_can_be_searched_for_types_and_names() -> None:
+    line = encode_record(record()).decode()
+    assert '"actor":"nm:node-1"' in line
+    assert '"message":{"Launched":{"container":"container-000001"' in line
+    assert '{"Send":{"to":"rm","message":{"NodeHeartbeat":{"node":"node-1"' in line
+    assert '"state":"running"' in line
+    assert "\n" not in line
+
+
+@given(RECORDS, st.data())
+@settings(max_examples=300)
+def test_a_damaged_line_is_a_journal_error_or_a_record(original: Record, data: st.DataObject) -> None:
+    line = bytearray(encode_record(original))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(line) - 1))
+        line[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+        if not line:
+            break
+    with contextlib.suppress(JournalError):
+        assert isinstance(decode_record(bytes(line)), Record)
+
+
+LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.floats(allow_nan=False) | st.text(max_size=4)
+JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner))
+
+
+@given(JSON, st.data())
+@settings(max_examples=300)
+def test_any_other_value_in_any_place_is_a_journal_error_or_a_record(value: Any, data: st.DataObject) -> None:
+    tree = orjson.loads(encode_record(record()))
+    place, key = tree, data.draw(st.sampled_from(sorted(tree)))
+    while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
+        place = place[key]
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+    place[key] = value
+    with contextlib.suppress(JournalError):
+        assert isinstance(decode_record(orjson.dumps(tree)), Record)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (b'"t_ns":5', b'"t_ns":5.0', "t_ns: expected int, found 5.0"),
+        (b'"seq":0,', b"", "field 'seq' is missing"),
+        (b'"seq":0', b'"seq":0,"extra":1', "unknown field 'extra'"),
+        (b'"Launched"', b'"Lunched"', "message: there is no message 'Lunched'"),
+        (b'"SetTimer"', b'"Message"', "effects: there is no effect 'Message'"),
+        (
+            b'"mechanism_real_ns":1200',
+            b'"mechanism_real_ns":true',
+            "message.Launched.cost.mechanism_real_ns: expected int",
+        ),
+        (b'"state":"running"', b'"state":"walking"', "state: expected one of launching"),
+        (b'"freed":[', b'"freed":[3,', "freed: expected an object, found 3"),
+        (b'"committing":false', b'"committing":0', "committing: expected bool, found 0"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_named(before: bytes, after: bytes, problem: str) -> None:
+    line = encode_record(record())
+    assert before in line
+    with pytest.raises(JournalError) as caught:
+        decode_record(line.replace(before, after))
+    assert problem in caught.value.message
+
+
+# ---- files ----
+
+
+def test_a_journal_reads_back(tmp_path: Path) -> None:
+    records = [record(t_ns, t_ns) for t_ns in range(5000)]
+    header, read = read_journal(write(tmp_path / "journal.jsonl.zst", records))
+    assert header == HEADER
+    assert list(read) == records
+
+
+def test_lines_encoded_elsewhere_make_the_same_file(tmp_path: Path) -> None:
+    records = [record(t_ns, t_ns) for t_ns in range(100)]
+    one = write(tmp_path / "one", records)
+    with JournalWriter(tmp_path / "other", HEADER) as writer:
+        for each in records:
+            writer.write_line(encode_record(each))
+    assert one.read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_a_truncated_file_yields_what_it_has_then_says_so(tmp_path: Path) -> None:
+    path = write(tmp_path / "j", [record(t_ns * 7919, t_ns) for t_ns in range(50_000)])
+    path.write_bytes(path.read_bytes()[:-100])
+    _, read = read_journal(path)
+    assert [next(read).seq for _ in range(1000)] == list(range(1000))
+    with pytest.raises(JournalError, match=r"j: line \d{5}: the file is truncated"):
+        list(read)
+
+
+@pytest.mark.parametrize("cut", [0, 3, 20])
+def test_a_file_cut_in_its_header_says_so(tmp_path: Path, cut: int) -> None:
+    path = write(tmp_path / "j", [record()])
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(JournalError, match="j: line 1: the file is truncated"):
+        read_journal(path)
+
+
+def test_the_broken_line_is_numbered(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "j", HEADER) as writer:
+        writer.write(record())
+        writer.write_line(b'{"t_ns":')
+    _, read = read_journal(tmp_path / "j")
+    assert next(read) == record()
+    with pytest.raises(JournalError, match="j: line 3: not JSON"):
+        next(read)
+
+
+def test_a_changed_byte_is_found(tmp_path: Path) -> None:
+    path = write(tmp_path / "j", [record(t_ns, t_ns) for t_ns in range(3)])
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1  # in the checksum
+    path.write_bytes(data)
+    with pytest.raises(JournalError, match="j: line 1: the compressed data is broken"):
+        read_journal(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "empty"),
+        (b"{}\n", "line 1: not the header of a natjam journal"),
+        (b"[]\n", "line 1: not the header of a natjam journal"),
+        (b'{"natjam_journal":2}\n', "this release reads version 1, found 2"),
+        (b'{"natjam_journal":1,"engine":"live"}\n', "line 1: field 'seed' is missing"),
+        (b'{"natjam_journal":1', "line 1: the file is truncated"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, text: bytes, problem: str) -> None:
+    (tmp_path / "j").write_bytes(zstandard.compress(text))
+    with pytest.raises(JournalError) as caught:
+        read_journal(tmp_path / "j")
+    assert problem in caught.value.message
+    assert str(tmp_path / "j") in caught.value.message
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello, this is no zstd data at all")
+    with pytest.raises(JournalError, match="text: line 1: the compressed data is broken"):
+        read_journal(tmp_path / "text")
+    with pytest.raises(JournalError, match="missing: cannot be read: No such file"):
+        read_journal(tmp_path / "missing")
+    with pytest.raises(JournalError, match="cannot be read: Is a directory"):
+        read_journal(tmp_path)
+    path = write(tmp_path / "longer", [record()])
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(JournalError, match="more after the end"):
+        list(read_journal(path)[1])
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_a_damaged_file_raises_nothing_else(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
+    content = bytearray(path.read_bytes())
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at : at + data.draw(st.integers(0, 5))] = data.draw(st.binary(max_size=5))
+    path.write_bytes(content)
+    with contextlib.suppress(JournalError):
+        list(read_journal(path)[1])
+
+
+# ---- order, and what is left out ----
+
+
+def test_merge_is_by_time_then_actor_then_number() -> None:
+    nm = [record(1, 0), record(3, 1), record(3, 2)]
+    am = [record(2, 0, "am:j"), record(3, 1, "am:j")]
+    assert [(r.t_ns, r.actor, r.seq) for r in merge([*nm, *am])] == [
+        (1, "nm:node-1", 0),
+        (2, "am:j", 0),
+        (3, "am:j", 1),
+        (3, "nm:node-1", 1),
+        (3, "nm:node-1", 2),
+    ]
+
+
+REPORT = ContainerReport("c", "j", Kind.MAP, "node-1", 2, ContainerState.DONE)
+TIMER = TimerFired("heartbeat", 0, 5)
+NEXT = SetTimer("heartbeat", 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "effects"),
+    [
+        (TIMER, [Send("rm", NodeHeartbeat("node-1", 5)), NEXT]),
+        (TIMER, [Send("rm", ApplicationHeartbeat("j", 5, 1)), NEXT]),
+        (TIMER, [NEXT]),
+        (TIMER, []),
+        (NodeHeartbeat("node-1", 5), [Send("nm:node-1", NodeHeartbeatResponse(5))]),
+        (NodeHeartbeat("node-1", 5, (REPORT,)), [Send("nm:node-1", NodeHeartbeatResponse(5))]),  # heard before
+        (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5))]),
+        (NodeHeartbeatResponse(5), []),
+        (ApplicationHeartbeatResponse(5), []),
+    ],
+)
+def test_empty_heartbeats(message: Message, effects: list[Effect]) -> None:
+    assert is_empty_heartbeat(message, effects, 7, 7)
+    assert not is_empty_heartbeat(message, effects, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("message", "effects"),
+    [
+        (TIMER, [Send("rm", NodeHeartbeat("node-1", 5, (REPORT,))), NEXT]),
+        (TIMER, [Send("rm", ApplicationHeartbeat("j", 5, 1, Ask(maps=1))), NEXT]),
+        (TIMER, [SetTimer("release c", 9, 1)]),
+        (TIMER, [Send("am:j", Start())]),
+        (TimerFired("release c", 1, 5), []),
+        (Start(), [NEXT]),
+        (Launched("c", RealCost(1)), []),
+        (NodeHeartbeat("node-1", 5), [Send("nm:node-1", NodeHeartbeatResponse(5, ("j",)))]),
+        (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, Answer(1)))]),
+        (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, ended=True))]),
+    ],
+)
+def test_heartbeats_that_say_something_and_other_messages(message: Message, effects: list[Effect]) -> None:
+    assert not is_empty_heartbeat(message, effects, 7, 7)
+
+
+class Counter:
+    """A machine that notices every Start."""
+
+    address = "counter"
+
+    def __init__(self) -> None:
+        self.revision = 0
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        self.revision += isinstance(message, Start)
+        return [SetTimer("heartbeat", now_ns + 1, 0)]
+
+    def validate_state(self) -> None:
+        assert self.revision >= 0
+
+
+def test_the_recorder_numbers_what_it_records_and_leaves_empty_heartbeats_out() -> None:
+    records: list[Record] = []
+    recorder = Recorder(Counter(), records.append)
+    assert recorder.handle(Start(), 1) == [SetTimer("heartbeat", 2, 0)]
+    assert recorder.handle(TIMER, 2) == [SetTimer("heartbeat", 3, 0)]
+    recorder.handle(Start("c"), 3)
+    assert records == [
+        Record(1, 0, "counter", Start(), (SetTimer("heartbeat", 2, 0),)),
+        Record(3, 1, "counter", Start("c"), (SetTimer("heartbeat", 4, 0),)),
+    ]
