@@ -122,7 +122,8 @@ class SupervisorClient:
                 self._process.kill()
             await self._ended
             await self._drained
-            self._pipe.abort()
+            if not self._pipe.is_closing():  # asyncio's pipe transport cannot be aborted twice
+                self._pipe.abort()
         if self._page is not None:
             self._page.close()
             self._page = None

@@ -1,0 +1,199 @@
+"""What preemption costs in real time, each cost beside the raw system calls' own, measured in the same run.
+
+Run with ``pytest tests/benchmarks -s``.  The targets are asserted: they are the promise that emulated overheads are
+padded from below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from supervision import Host, in_host
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.slow]
+
+_ROUNDS = 200
+_Samples = list[int]
+
+
+def _percentile(samples: _Samples, fraction: float) -> float:
+    return sorted(samples)[min(len(samples) - 1, int(fraction * len(samples)))] / 1e6
+
+
+def _print(title: str, rows: dict[str, _Samples]) -> None:
+    print(f"\n{title:<58}{'n':>6}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}")
+    for name, samples in rows.items():
+        figures = (_percentile(samples, 0.5), _percentile(samples, 0.99), max(samples) / 1e6)
+        print(f"  {name:<56}{len(samples):>6}" + "".join(f"{figure:>10.3f}" for figure in figures))
+
+
+@contextmanager
+def _sleeper() -> Iterator[int]:
+    """A forked process that does nothing at all."""
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            signal.pause()
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _raw_stop_and_continue() -> tuple[_Samples, _Samples]:
+    stops, continues = [], []
+    with _sleeper() as pid:
+        for _ in range(_ROUNDS):
+            for number, flag, samples in [
+                (signal.SIGSTOP, os.WSTOPPED, stops),
+                (signal.SIGCONT, os.WCONTINUED, continues),
+            ]:
+                started = time.monotonic_ns()
+                os.kill(pid, number)
+                os.waitid(os.P_PID, pid, flag)
+                samples.append(time.monotonic_ns() - started)
+    return stops, continues
+
+
+def _raw_fork() -> _Samples:
+    samples = []
+    for _ in range(_ROUNDS):
+        started = time.monotonic_ns()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        samples.append(time.monotonic_ns() - started)
+        os.waitpid(pid, 0)
+    return samples
+
+
+def _raw_fsync(directory: Path) -> _Samples:
+    """Write, fsync and rename a small file, as a checkpoint must."""
+    samples = []
+    for number in range(_ROUNDS):
+        started = time.monotonic_ns()
+        with open(directory / "new", "wb") as file:
+            file.write(b"x" * 200)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(directory / "new", directory / f"file-{number % 2}")
+        samples.append(time.monotonic_ns() - started)
+    return samples
+
+
+def test_stop_and_continue(tmp_path: Path) -> None:
+    raw_stops, raw_continues = _raw_stop_and_continue()
+    stops, continues, wakes = [], [], []
+
+    async def scenario(host: Host) -> None:
+        await host.launch("c1", keys=10_000, key_s=0.005)
+        await host.keys_done("c1", 1)
+        for _ in range(_ROUNDS):
+            suspended = await host.do("suspend", "c1")
+            stops.append(suspended["stopped_real_ns"] - suspended["signalled_real_ns"])
+            resumed = await host.do("resume", "c1")
+            continues.append(resumed["continued_real_ns"] - resumed["signalled_real_ns"])
+            keys = host.client.page.read(0).keys_done
+            await host.keys_done("c1", keys + 1)  # so that each stop finds a written key and an open file
+            wakes.append(host.client.page.read(0).state_since_real_ns - resumed["signalled_real_ns"])
+
+    in_host(tmp_path, scenario, 1)
+    rows = {
+        "SIGTSTP sent to stop confirmed": stops,
+        "  raw: kill(SIGSTOP) and waitid, bare process": raw_stops,
+        "SIGCONT sent to continue confirmed": continues,
+        "SIGCONT sent to the reduce at work again": wakes,
+        "  raw: kill(SIGCONT) and waitid, bare process": raw_continues,
+    }
+    _print("suspend and resume", rows)
+    assert _percentile(stops, 0.5) < 1
+    assert _percentile(stops, 0.99) < 5
+    assert _percentile(continues, 0.5) < 1
+    assert _percentile(wakes, 0.5) < 1
+
+
+def test_checkpoint(tmp_path: Path) -> None:
+    raw = _raw_fsync(tmp_path)
+    mechanism, key = [], []
+
+    async def scenario(host: Host) -> None:
+        for number in range(_ROUNDS):
+            name = f"c{number}"
+            await host.launch(name, keys=200, key_s=0.005, job="one")
+            await host.keys_done(name, 1)
+            done = await host.do("checkpoint", name)
+            assert done["event"] == "checkpointed"
+            in_progress = done["key_done_real_ns"] - done["signalled_real_ns"]
+            key.append(in_progress)
+            mechanism.append(done["exited_real_ns"] - done["received_real_ns"] - in_progress)
+
+    in_host(tmp_path, scenario, _ROUNDS)
+    rows = {
+        "checkpoint order to exit, less the key in progress": mechanism,
+        "  raw: write, fsync, rename of one small file": raw,
+        "key in progress (keys of 5 ms)": key,
+    }
+    _print("checkpoint", rows)
+    assert _percentile(mechanism, 0.5) < 10
+
+
+def test_launch(tmp_path: Path) -> None:
+    raw = _raw_fork()
+    first_keys, forks = [], []
+
+    async def scenario(host: Host) -> None:
+        for number in range(_ROUNDS):
+            name = f"c{number}"
+            launched = await host.launch(name, keys=20, key_s=0.001, job="one")
+            first_key = await host.event("first_key", name)
+            forks.append(launched["forked_real_ns"] - launched["received_real_ns"])
+            first_keys.append(first_key["real_ns"] - launched["received_real_ns"])
+            await host.event("exited", name)
+            (tmp_path / "output/one/part-r-00000").unlink()
+
+    in_host(tmp_path, scenario, _ROUNDS)
+    rows = {
+        "launch order to first key, local input": first_keys,
+        "launch order to fork done": forks,
+        f"  raw: fork of a Python process of {_resident_mb():.0f} MB": raw,
+    }
+    _print("launch", rows)
+    assert _percentile(first_keys, 0.5) < 15
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def test_two_hundred_stopped_together(tmp_path: Path) -> None:
+    last_stops = []
+
+    async def scenario(host: Host) -> None:
+        names = [f"c{number}" for number in range(200)]
+        for name in names:
+            host.client.send(host.reduce(name, keys=1, key_s=600, localised=False, maps=1))
+        await host.until(lambda: len(host.events) == 200)
+        await asyncio.sleep(0.5)
+        for _ in range(5):
+            before = len(host.events)
+            for op in ("suspend", "resume"):
+                for name in names:
+                    host.client.send({"op": op, "id": name})
+            await host.until(lambda: len(host.events) == before + 400)  # noqa: B023 - awaited in this round
+            stopped = [e for e in host.events[before:] if e["event"] == "suspended"]
+            received = min(e["received_real_ns"] for e in stopped)
+            last_stops.append(max(e["stopped_real_ns"] for e in stopped) - received)
+
+    in_host(tmp_path, scenario, 200)
+    _print("burst", {"200 suspended together, first order to last stop": last_stops})
+    assert statistics.median(last_stops) < 400_000_000

@@ -1,0 +1,163 @@
+"""A node host without Ray for the live tests: a supervisor client, reduces with local input, events to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from emulator.live import mapper, partial_output
+from emulator.live.janitor import find_run_processes
+from emulator.live.supervisor_client import SupervisorClient
+
+BOUND_S = 30.0
+COMPLETIONS = {
+    "launch": ("launched", "launch_failed"),
+    "suspend": ("suspended", "suspend_failed"),
+    "resume": ("resumed", "resume_failed"),
+    "checkpoint": ("checkpointed", "checkpoint_failed"),
+    "kill": ("killed", "kill_failed"),
+}
+
+
+class Host:
+    """One supervisor in `directory`; leaving the block closes it and checks that nothing of it is left."""
+
+    def __init__(self, directory: Path, slots: int = 8) -> None:
+        self.directory = directory
+        self.run_id = secrets.token_hex(4)
+        self.events: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        self._arrived = asyncio.Event()
+        self._taken: set[int] = set()
+        self._next_slot = 0
+        self.slots: dict[str, int] = {}
+        self.client = SupervisorClient(self.run_id, directory, slots, self._on_event, self._on_lost)
+
+    async def __aenter__(self) -> Host:
+        self._descriptors = open_descriptors()
+        await self.client.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+        assert find_run_processes(self.run_id) == []
+        assert list(self.directory.glob("page-*")) == []
+        await asyncio.sleep(0)  # transports close their descriptors in the loop's next turn
+        assert open_descriptors() == self._descriptors
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        self._arrived.set()
+
+    def _on_lost(self, reason: str) -> None:
+        self.lost.append(reason)
+        self._arrived.set()
+
+    async def until(self, true: Callable[[], Any], bound_s: float = BOUND_S) -> Any:
+        """Wait until `true()` holds, asked again after every event; its value.  Fails after a bound."""
+        deadline = time.monotonic() + bound_s
+        while not (value := true()):
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), deadline - time.monotonic())
+            except asyncio.TimeoutError:
+                raise AssertionError(f"not within {bound_s} s; events: {self.events}, lost: {self.lost}") from None
+        return value
+
+    async def event(self, name: str, container: str) -> dict[str, Any]:
+        """The next event of that name from that container that was not taken before."""
+
+        def find() -> dict[str, Any] | None:
+            for number, event in enumerate(self.events):
+                if number not in self._taken and (event["event"], event["id"]) == (name, container):
+                    self._taken.add(number)
+                    return event
+            return None
+
+        return await self.until(find)
+
+    async def keys_done(self, container: str, keys: int) -> None:
+        """Wait until the page shows at least `keys` keys.  The page has no events: it is looked at often."""
+        deadline = time.monotonic() + BOUND_S
+        while self.client.page.read(self.slots[container]).keys_done < keys:
+            assert time.monotonic() < deadline, f"{container} has not done {keys} keys"
+            await asyncio.sleep(0.002)
+
+    async def do(self, op: str, container: str) -> dict[str, Any]:
+        """Send one operation; its completion."""
+        before = len(self.events)
+        self.client.send({"op": op, "id": container})
+        names = COMPLETIONS[op]
+
+        def find() -> dict[str, Any] | None:
+            later = self.events[before:]
+            return next((e for e in later if e["event"] in names and e["id"] == container), None)
+
+        return await self.until(find)
+
+    def reduce(
+        self, container: str, keys: int = 5, key_s: float = 0.02, localised: bool = True, **params: Any
+    ) -> dict[str, Any]:
+        """The launch command of a reduce; its input is put on the node's disk first, unless told otherwise."""
+        work_dir = self.directory / "node-1"
+        defaults = {
+            "origin_real_ns": time.monotonic_ns(),
+            "scale": 1,
+            "container_id": container,
+            "job": f"job of {container}",
+            "task": 0,
+            "maps": 0,
+            "keys": keys,
+            "reduce_keys": [keys],
+            "output_bytes": None,
+            "duration_ns": round(keys * key_s * 1e9),
+            "first_key_at_ns": 0,
+            "outputs": [],
+            "checkpoint": None,
+            "node": "node-1",
+            "work_dir": str(work_dir),
+            "output_dir": str(self.directory / "output"),
+            "secret": "a secret of the run",
+        }
+        merged = {**defaults, **params}
+        if localised:
+            mapper.localise_without_maps({**merged, "seed": 7, "shuffle_bytes": None, "only_partition": 0})
+        self.slots[container] = self._next_slot
+        self._next_slot += 1
+        slot = self.slots[container]
+        return {"op": "launch", "id": container, "kind": "reduce", "slot": slot, "params": merged}
+
+    async def launch(self, container: str, **params: Any) -> dict[str, Any]:
+        """Launch a reduce; its `launched` event."""
+        self.client.send(self.reduce(container, **params))
+        return await self.event("launched", container)
+
+    def output(self, job: str) -> bytes:
+        """The committed output of a job's only reduce."""
+        return Path(partial_output.final_path(str(self.directory / "output"), job, 0)).read_bytes()
+
+
+def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots: int = 8) -> None:
+    """Run a scenario in a fresh host."""
+
+    async def run() -> None:
+        async with Host(directory, slots) as host:
+            await scenario(host)
+
+    asyncio.run(run())
+
+
+def open_descriptors() -> set[str]:
+    """What this process has open, by number and target."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+    return found
