@@ -107,7 +107,9 @@ def run_map(params: dict[str, Any], services: Task) -> None:
     ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys,
     seed, shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns
     (emulated).  The duration counts from the launch, or from first_key_at_ns where that is later; writing
-    happens inside it.  With ``only_partition`` it runs :func:`localise_without_maps` instead.  Raises OSError.
+    happens inside it.  With ``only_partition`` it runs :func:`localise_without_maps` instead.
+
+    Raises OSError.
     """
     started_real_ns = time.monotonic_ns()
     first_key_real_ns = max(started_real_ns, services.clock.to_real_ns(params["first_key_at_ns"]))

@@ -1,0 +1,1 @@
+"""What comes after a run: checking its output, and measuring what it shows."""

@@ -1,0 +1,285 @@
+"""Proof that a run's output is right: every file is recomputed from the seed and the job, and compared.
+
+This is the second implementation of the data's definition, and shares no code with the tasks that ran
+(``emulator.live`` is not imported).  What a job's output must be:
+
+- Notation: ``M`` maps; ``K`` keys of reduce ``r``; ``T`` keys of all reduces; key ``i`` of reduce ``r`` is
+  number ``g = i + keys of the reduces before r``; ``part(A, j, n) = A*(j+1)//n - A*j//n``.  A job with
+  reduces and no maps has the data of one map.  All integers are big-endian, ``SHAKE(text, n)`` is ``n`` bytes
+  of SHAKE-128 of its UTF-8.
+- ``SHAKE("natjam/1/keys/<seed>/<r>/<b>/<job>", 21*256)`` holds 21 bytes for each of the keys 256*b to 256*b +
+  255: ``x`` u64, ``a``, ``b``, ``c`` u32 and ``e`` u8.
+- Key ``i`` is ``i*(2^64//K) + x % (2^64//K)`` as 16 hexadecimal digits, so keys rise.
+- It comes from maps ``a % M``; with ``e % 3 >= 1`` also ``b % M``; with ``e % 3 == 2`` also ``c % M``: ``n``
+  different ones, in rising order.
+- The ``j``-th of them emits ``part(part(S, g, T), j, n)`` bytes, ``S`` being the job's shuffle bytes, or 100
+  bytes where ``S`` is not given, in values of 65,536 bytes and a rest; one empty value if none.  Value ``p``
+  of map ``m`` is ``SHAKE("natjam/1/value/<seed>/<r>/<i>/<m>/<p>/<job>", its length)``.
+- The key's line in ``part-r-<r>`` (five digits) is key, tab, number of values, tab, digest: the first 32
+  hexadecimal digits of the SHA-256 of all values, maps rising, each preceded by its length as u32.  With
+  output bytes ``O``, a line that with its newline is shorter than ``part(O, g, T)`` is filled up to that with
+  a tab and the digest repeated.
+- ``part-m-<m>`` of a job without reduces has ``part(O, m, M)`` bytes, or 100: blocks of 65,536 bytes
+  ``SHAKE("natjam/1/map-output/<seed>/<m>/<job>", 65536)``, the first 8 bytes of each replaced by its number
+  as u64.
+
+A job's files lie in a directory named as the job, percent-encoded (all but letters, digits and ``_.-~``; a
+job named ``.``, ``..`` or ``_partial`` has its first character encoded too); nothing else may lie in the
+output directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from emulator.core.job import JobSpec
+
+_BLOCK_BYTES = 1 << 16
+_READ_BYTES = 1 << 20
+_LISTED_FILES = 20
+
+
+@dataclass(slots=True)
+class Verification:
+    """What the comparison found; everything counted over all jobs given."""
+
+    files_expected: int = 0
+    bytes_compared: int = 0
+    keys_expected: int = 0
+    keys_written: int = 0
+    """Lines in all reduce output files, right or wrong."""
+    keys_lost: int = 0
+    """Expected keys that are in no line of their file."""
+    keys_duplicated: int = 0
+    """Lines of a key beyond its first one."""
+    files_differing: list[str] = field(default_factory=list)
+    files_missing: list[str] = field(default_factory=list)
+    files_extra: list[str] = field(default_factory=list)
+    """Files nobody should have written; partial outputs that were left behind too."""
+
+    @property
+    def verified(self) -> bool:
+        """True when every expected file is there, equal to the byte, and no other."""
+        return not (self.files_differing or self.files_missing or self.files_extra)
+
+    def to_summary(self) -> dict[str, Any]:
+        """The ``output`` object of summary.json; names of files, at most 20 a kind, relative to the
+        directory."""
+        return {
+            "verified": self.verified,
+            "keys_expected": self.keys_expected,
+            "keys_written": self.keys_written,
+            "keys_lost": self.keys_lost,
+            "keys_duplicated": self.keys_duplicated,
+            "files_expected": self.files_expected,
+            "files_differing": len(self.files_differing),
+            "files_missing": len(self.files_missing),
+            "files_extra": len(self.files_extra),
+            "bytes_compared": self.bytes_compared,
+            "differing": self.files_differing[:_LISTED_FILES],
+            "missing": self.files_missing[:_LISTED_FILES],
+            "extra": self.files_extra[:_LISTED_FILES],
+        }
+
+
+def verify_output(
+    jobs: Sequence[JobSpec], seed: int, output_directory: str | os.PathLike[str], processes: int = 1
+) -> Verification:
+    """Recompute and compare every output file of ``jobs``.
+
+    ``seed`` is the data seed the maps were given.  Memory stays bounded, except by the keys of one file that
+    is not as it should be.  With ``processes`` above 1, files are spread over that many fresh processes.
+    Raises OSError when a file that is there cannot be read.
+    """
+    root = os.fspath(output_directory)
+    tasks = [
+        (job, task)
+        for job in jobs
+        for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
+    ]
+    check = partial(_check_file, seed, root)
+    if processes > 1:
+        # Spawned, not forked: the caller may have threads.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, context) as pool:
+            checked = list(pool.map(check, tasks, chunksize=max(1, len(tasks) // (processes * 8))))
+    else:
+        checked = list(map(check, tasks))
+    result = Verification()
+    for part in checked:
+        _add(result, part)
+    expected = {_relative_path(job, task) for job, task in tasks}
+    result.files_extra = sorted(_files_below(root) - expected)
+    return result
+
+
+def _add(total: Verification, part: Verification) -> None:
+    for name in (
+        "files_expected",
+        "bytes_compared",
+        "keys_expected",
+        "keys_written",
+        "keys_lost",
+        "keys_duplicated",
+    ):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    total.files_differing += part.files_differing
+    total.files_missing += part.files_missing
+
+
+def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Verification:
+    """Compare one output file; the result counts this file alone."""
+    job, task = job_and_task
+    name = _relative_path(job, task)
+    result = Verification(files_expected=1)
+    if job.reduce_keys:
+        result.keys_expected = job.reduce_keys[task]
+        expected = reduce_output(job, seed, task)
+    else:
+        expected = map_output(job, seed, task)
+    try:
+        # Not through a symbolic link: an output file is a file.
+        descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        result.files_missing.append(name)
+        result.keys_lost = result.keys_expected
+        return result
+    with open(descriptor, "rb", buffering=0) as file:
+        result.bytes_compared = os.fstat(descriptor).st_size
+        if _equal(file, expected):
+            result.keys_written = result.keys_expected
+            return result
+        result.files_differing.append(name)
+        if job.reduce_keys:
+            file.seek(0)
+            found = Counter(_keys_in(file))
+            result.keys_written = found.total()
+            result.keys_lost = sum(1 for _, key, _ in _keys(job, seed, task) if key not in found)
+            result.keys_duplicated = result.keys_written - len(found)
+    return result
+
+
+def _equal(file: BinaryIO, expected: Iterable[bytes]) -> bool:
+    """Whether a file holds exactly these bytes."""
+    pending: list[bytes] = []
+    size = 0
+    for piece in expected:
+        pending.append(piece)
+        size += len(piece)
+        if size >= _READ_BYTES:
+            if not _next_equals(file, b"".join(pending)):
+                return False
+            pending.clear()
+            size = 0
+    return _next_equals(file, b"".join(pending)) and not file.read(1)
+
+
+def _next_equals(file: BinaryIO, expected: bytes) -> bool:
+    read = 0
+    while read < len(expected):
+        block = file.read(len(expected) - read)
+        if not block or block != expected[read : read + len(block)]:
+            return False
+        read += len(block)
+    return True
+
+
+def _keys_in(file: BinaryIO) -> Iterator[bytes]:
+    """What stands before the first tab of every line, at most 64 bytes of it."""
+    head, at_start = b"", True
+    while block := file.read(_READ_BYTES):
+        position = 0
+        while position < len(block):
+            end = block.find(b"\n", position)
+            stop = len(block) if end < 0 else end
+            if len(head) < 64:
+                head += block[position : min(stop, position + 64)]
+            at_start = False
+            if end >= 0:
+                yield head.partition(b"\t")[0][:64]
+                head, at_start = b"", True
+            position = stop + 1
+    if not at_start:
+        yield head.partition(b"\t")[0][:64]
+
+
+def _files_below(root: str) -> set[str]:
+    """Paths, relative to ``root``, of everything below it that is not a directory."""
+    return {
+        os.path.relpath(os.path.join(directory, name), root)
+        for directory, directories, files in os.walk(root)
+        for name in (*files, *(d for d in directories if os.path.islink(os.path.join(directory, d))))
+    }
+
+
+def _relative_path(job: JobSpec, task: int) -> str:
+    directory = quote(job.name, safe="")
+    if directory in (".", "..", "_partial"):
+        directory = f"%{ord(directory[0]):02X}{directory[1:]}"
+    return f"{directory}/part-{'r' if job.reduce_keys else 'm'}-{task:05d}"
+
+
+def reduce_output(job: JobSpec, seed: int, reduce_index: int) -> Iterator[bytes]:
+    """The bytes of one reduce's output file, in pieces; see the module's description."""
+    before, total = sum(job.reduce_keys[:reduce_index]), sum(job.reduce_keys)
+    for i, key, maps in _keys(job, seed, reduce_index):
+        digest, count = hashlib.sha256(), 0
+        for j, m in enumerate(maps):
+            size = 100
+            if job.shuffle_bytes is not None:
+                size = _part(_part(job.shuffle_bytes, before + i, total), j, len(maps))
+            for p, start in enumerate(range(0, max(size, 1), _BLOCK_BYTES)):
+                length = min(_BLOCK_BYTES, size - start)
+                digest.update(length.to_bytes(4, "big"))
+                digest.update(_shake(f"natjam/1/value/{seed}/{reduce_index}/{i}/{m}/{p}/{job.name}", length))
+                count += 1
+        mark = digest.hexdigest()[:32]
+        line = f"{key.decode()}\t{count}\t{mark}"
+        fill = 0 if job.output_bytes is None else _part(job.output_bytes, before + i, total) - len(line) - 1
+        if fill <= 0:
+            yield f"{line}\n".encode()
+            continue
+        yield f"{line}\t".encode()
+        repeated = (mark * (_READ_BYTES // len(mark))).encode()
+        for start in range(0, fill - 1, len(repeated)):
+            yield repeated[: fill - 1 - start]
+        yield b"\n"
+
+
+def _keys(job: JobSpec, seed: int, reduce_index: int) -> Iterator[tuple[int, bytes, list[int]]]:
+    """Number, key and maps, rising, of every key of a reduce."""
+    keys, maps = job.reduce_keys[reduce_index], max(1, len(job.map_ns))
+    width = 2**64 // keys
+    material = b""
+    for i in range(keys):
+        if i % 256 == 0:
+            material = _shake(f"natjam/1/keys/{seed}/{reduce_index}/{i // 256}/{job.name}", 21 * 256)
+        drawn = material[i % 256 * 21 :][:21]
+        value = i * width + int.from_bytes(drawn[:8], "big") % width
+        chosen = [int.from_bytes(drawn[at : at + 4], "big") % maps for at in (8, 12, 16)]
+        yield i, f"{value:016x}".encode(), sorted(set(chosen[: 1 + drawn[20] % 3]))
+
+
+def map_output(job: JobSpec, seed: int, map_index: int) -> Iterator[bytes]:
+    """The bytes of one map's file of a map-only job, in pieces."""
+    size = 100 if job.output_bytes is None else _part(job.output_bytes, map_index, len(job.map_ns))
+    block = _shake(f"natjam/1/map-output/{seed}/{map_index}/{job.name}", _BLOCK_BYTES)
+    for number, start in enumerate(range(0, size, _BLOCK_BYTES)):
+        yield (number.to_bytes(8, "big") + block[8:])[: size - start]
+
+
+def _part(amount: int, index: int, count: int) -> int:
+    return amount * (index + 1) // count - amount * index // count
+
+
+def _shake(text: str, length: int) -> bytes:
+    return hashlib.shake_128(text.encode()).digest(length)
