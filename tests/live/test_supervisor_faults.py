@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -25,10 +26,13 @@ from emulator.live.supervisor_client import SupervisorClient, SupervisorLost
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def gone(run_id: str) -> bool:
-    """Wait until no process of a run is left.  Processes have no event for others: they are looked for often."""
+def gone(run_id: str, pids: Sequence[int] = ()) -> bool:
+    """Wait until no process of a run, nor any of `pids`, is left.
+
+    Processes have no event for others: they are looked for often.
+    """
     deadline = time.monotonic() + BOUND_S
-    while find_run_processes(run_id):
+    while find_run_processes(run_id) or any(_runs(pid) for pid in pids):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
@@ -43,8 +47,7 @@ def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
         os.kill(host.client.pid, signal.SIGKILL)
         await host.until(lambda: host.lost)
         assert "status -9" in host.lost[0]
-        assert gone(host.run_id)
-        assert not any(_runs(pid) for pid in pids)
+        assert gone(host.run_id, pids)
         host.client.send({"op": "kill", "id": "c2"})  # nobody is there: dropped
 
     in_host(tmp_path, scenario)
