@@ -1,0 +1,108 @@
+"""An application host: a warm process that runs ApplicationMasters, any number at a time."""
+
+from __future__ import annotations
+
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.effects import Effect, ExitApplication, ReadProgress
+from emulator.core.messages import JobState, ProgressSamples, Start, job_address
+from emulator.core.task import TaskState
+from emulator.core.task_attempt import AttemptState
+from emulator.live.host import Call, MachineHost
+from emulator.live.plan import (
+    HOST,
+    ApplicationExited,
+    ApplicationLaunched,
+    LaunchApplication,
+    ProgressReadings,
+    RunPlan,
+    StopApplication,
+)
+from emulator.progress import JobStatus
+
+_READINGS_KEPT = 1000
+
+
+class ApplicationHost(MachineHost):
+    """Runs ApplicationMasters and keeps what their reduces' heartbeats have said until they read it."""
+
+    def __init__(self, name: str, plan: RunPlan, call: Call) -> None:
+        super().__init__(name, plan, call)
+        self._masters: dict[str, ApplicationMaster] = {}
+        self._node_hosts: dict[str, str] = {}
+        """Node host of each ApplicationMaster's container."""
+        self._readings: dict[str, list[tuple[int, int]]] = {}
+        self._ended: dict[str, JobStatus] = {}
+
+    def note(self, message: object) -> None:
+        """Orders and readings from node hosts."""
+        if isinstance(message, ProgressReadings):
+            for container, at_ns, keys_done in message.readings:
+                readings = self._readings.setdefault(container, [])
+                if len(readings) >= _READINGS_KEPT:
+                    del readings[1::2]  # every other one: a rate over longer spells is as good
+                readings.append((at_ns, keys_done))
+        elif isinstance(message, LaunchApplication):
+            self._node_hosts[message.container] = message.node_host
+            self.post(message.node_host, HOST, ApplicationLaunched(message.container))
+            if message.at_ns > self.clock.now_ns():
+                self.at(message.at_ns, self._start, message)
+            else:
+                self._start(message)
+        elif isinstance(message, StopApplication):
+            self._leave(message.job, message.container, killed=True)
+
+    def _start(self, message: LaunchApplication) -> None:
+        if message.container not in self._node_hosts:
+            return  # killed before its time
+        master = self.boot(job_address(message.job), Start(message.container))
+        if isinstance(master, ApplicationMaster):
+            self._masters[message.job] = master
+
+    def _leave(self, job: str, container: str, killed: bool) -> None:
+        node_host = self._node_hosts.pop(container, None)
+        if node_host is None:
+            return
+        master = self._masters.pop(job, None)
+        if master is not None:
+            self._ended[job] = _status(master, self.plan.jobs[job].queue)
+            for task in master.reduces:
+                for attempt in task.attempts:
+                    self._readings.pop(attempt.container or "", None)
+        self.retire(job_address(job))
+        self.post(node_host, HOST, ApplicationExited(container, killed))
+
+    def execute(self, address: str, effect: Effect) -> None:
+        """What ApplicationMasters want done."""
+        if isinstance(effect, ReadProgress):
+            samples = tuple((c, tuple(self._readings.pop(c, ()))) for c in effect.containers)
+            self.tell(address, ProgressSamples(tuple(sample for sample in samples if sample[1])))
+        elif isinstance(effect, ExitApplication):
+            self._leave(address.partition(":")[2], effect.container, killed=False)
+        else:
+            super().execute(address, effect)
+
+    def job_statuses(self) -> list[JobStatus]:
+        """The jobs that run or have run here."""
+        running = [_status(master, self.plan.jobs[job].queue) for job, master in self._masters.items()]
+        return [*self._ended.values(), *running]
+
+
+def _status(master: ApplicationMaster, queue: str) -> JobStatus:
+    tasks = [*master.maps, *master.reduces]
+    done = sum(task.state is TaskState.SUCCEEDED for task in tasks)
+    running = suspended = 0
+    for task in tasks:
+        if not task.attempts or task.state is TaskState.SUCCEEDED:
+            continue
+        newest = task.attempt
+        if newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
+            suspended += 1
+        elif newest.state in _ON_CONTAINER:
+            running += 1
+    ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
+    state = master.state.value if ended else "running"
+    waiting = len(tasks) - done - running - suspended
+    return JobStatus(master.job, queue, state, done, running, suspended, waiting, len(tasks))
+
+
+_ON_CONTAINER = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING, AttemptState.COMMIT_PENDING})

@@ -1,0 +1,458 @@
+"""A node host: the NodeManagers of one Ray node, and the processes in their containers.
+
+Theory of operation
+-------------------
+NodeManagers say what to do with containers; this host has its supervisor do it and turns the supervisor's events into
+completion messages.  A container of an ApplicationMaster is a place in an application host instead of a process.  The
+shuffle service is a process of its own.  Once a task heartbeat period the progress page is read, and what has changed
+goes to the application hosts: one message each, however many reduces there are.
+
+Should the supervisor die, all its processes are dead; every one is reported as a crash and a new supervisor started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.core import effects as fx
+from emulator.core.messages import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Kind,
+    Launched,
+    LaunchFailed,
+    Message,
+    RealCost,
+    Resumed,
+    ResumeFailed,
+    Start,
+    Suspended,
+    SuspendFailed,
+    TaskCheckpoint,
+    node_address,
+)
+from emulator.live import records
+from emulator.live.host import Call, MachineHost
+from emulator.live.plan import (
+    HOST,
+    ApplicationExited,
+    ApplicationLaunched,
+    LaunchApplication,
+    ProgressReadings,
+    RunPlan,
+    StopApplication,
+)
+from emulator.live.progress_page import TaskState
+from emulator.live.shuffle_process import ShuffleProcess
+from emulator.live.supervisor_client import SupervisorClient
+from emulator.storage.local import job_directory_name
+
+
+@dataclass(slots=True)
+class _Process:
+    """A container whose process the supervisor has, or is about to have."""
+
+    node: str
+    launch: fx.Launch
+    slot: int
+    ordered_real_ns: int
+    input_sent_real_ns: int = 0
+    """When the last map outputs were sent to it, if it was launched without."""
+    told: tuple[int, int] | None = None
+    """The last reading passed on."""
+
+
+class NodeHost(MachineHost):
+    """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
+
+    def __init__(self, name: str, plan: RunPlan, call: Call, work_dir: Path) -> None:
+        super().__init__(name, plan, call)
+        self.work_dir = work_dir
+        self.nodes = plan.node_hosts[name]
+        self.checkpoint_bytes = 0
+        self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.bind)
+        self.shuffle_urls: dict[str, str] = {}
+        """Of every node of the run."""
+        self._processes: dict[str, _Process] = {}
+        self._applications: dict[str, tuple[str, str, int]] = {}
+        """Containers of ApplicationMasters: node, job, when ordered (real)."""
+        self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """(node, job): where the outputs of its maps lie, once all are known."""
+        self._settings_of = {node.name: node for node in self.settings.nodes}
+        held = sum(self._settings_of[n].containers + self._settings_of[n].suspended_limit for n in self.nodes)
+        slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
+        self._free_slots = list(range(slots - 1, -1, -1))
+        self._supervisor: SupervisorClient | None = None
+        self._held_back: list[dict[str, Any]] = []
+        """Commands given while there is no supervisor."""
+        self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
+            plan.run_id, work_dir, slots, self._on_event, self._on_supervisor_lost
+        )
+
+    # ---- life ----
+
+    async def open(self) -> dict[str, str]:
+        """Make the nodes' directories, start supervisor and shuffle service; the nodes' shuffle URLs."""
+        for node in self.nodes:
+            (self.work_dir / node).mkdir(parents=True, mode=0o700)
+        os.makedirs(self.plan.output_dir, exist_ok=True)
+        self._supervisor = self._new_supervisor()
+        urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())
+        return urls
+
+    def begin(self, origin_real_ns: int) -> None:
+        """Start the NodeManagers at emulated time 0."""
+        super().begin(origin_real_ns)
+        for node in self.nodes:
+            self.at(0, self._boot_node, node)
+        self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
+
+    def _boot_node(self, node: str) -> None:
+        self.boot(node_address(node), Start())
+
+    async def close(self) -> dict[str, dict[str, int]]:
+        """End all processes and remove the directory; what the shuffle service has served, by node."""
+        if self._supervisor is not None:
+            await self._supervisor.close()
+        served = await self.shuffle.close()
+        await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
+        return served
+
+    @property
+    def supervisor_pid(self) -> int:
+        """Process id of the supervisor."""
+        assert self._supervisor is not None
+        return self._supervisor.pid
+
+    def _command(self, op: str, container: str, **fields: Any) -> None:
+        command = {"op": op, "id": container, **fields}
+        if self._supervisor is None:
+            self._held_back.append(command)
+        else:
+            self._supervisor.send(command)
+
+    def _on_supervisor_lost(self, reason: str) -> None:
+        self._supervisor = None
+        self._held_back.clear()
+        for container, process in list(self._processes.items()):
+            self._forget(container, process)
+            if not _is_input(container):
+                lost = Exited(container, None, 9, 0, f"its supervisor died: {reason}")
+                self.tell(node_address(process.node), lost)
+        self.spawn(self._restart_supervisor())
+
+    async def _restart_supervisor(self) -> None:
+        supervisor = self._new_supervisor()
+        await supervisor.start()
+        self._supervisor = supervisor
+        for command in self._held_back:
+            supervisor.send(command)
+        self._held_back.clear()
+
+    # ---- effects ----
+
+    def execute(self, address: str, effect: fx.Effect) -> None:
+        """What NodeManagers want done."""
+        node = address.partition(":")[2]
+        if isinstance(effect, fx.Launch):
+            self._launch(node, effect)
+        elif isinstance(effect, fx.Suspend):
+            self._operate("suspend", effect.container, address, SuspendFailed)
+        elif isinstance(effect, fx.Resume):
+            self._operate("resume", effect.container, address, ResumeFailed)
+        elif isinstance(effect, fx.Checkpoint):
+            self._operate("checkpoint", effect.container, address, CheckpointFailed)
+        elif isinstance(effect, fx.Kill):
+            self._kill(address, effect.container)
+        elif isinstance(effect, fx.ProvideInput):
+            self._provide_input(node, effect)
+        elif isinstance(effect, fx.CleanUp):
+            self.spawn(self._clean_up(node, effect.job))
+        else:
+            super().execute(address, effect)
+
+    def _launch(self, node: str, launch: fx.Launch) -> None:
+        now_real_ns = time.monotonic_ns()
+        if launch.kind is Kind.APPLICATION_MASTER:
+            self._applications[launch.container] = (node, launch.job, now_real_ns)
+            host = self._routes[f"am:{launch.job}"]
+            note = LaunchApplication(launch.job, launch.container, self.name, now_real_ns, launch.first_key_at_ns)
+            self.post(host, HOST, note)
+            return
+        process = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+        self._processes[launch.container] = process
+        spec = self.plan.jobs[launch.job]
+        if launch.kind is Kind.MAP:
+            params = self._map_params(node, launch, launch.container)
+            self._command("launch", launch.container, kind="map", slot=process.slot, params=params)
+        elif not spec.map_ns and not self._has_input(node, launch):
+            # No maps made its input: make it here first, in a process that may hold the seed.
+            maker = f"{launch.container}.input"
+            self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+            params = self._map_params(node, launch, maker) | {"only_partition": launch.task, "duration_ns": 0}
+            params["first_key_at_ns"] = 0
+            self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
+        else:
+            self._launch_reduce(process)
+
+    def _launch_reduce(self, process: _Process) -> None:
+        params = self._reduce_params(process.node, process.launch)
+        self._command("launch", process.launch.container, kind="reduce", slot=process.slot, params=params)
+
+    def _has_input(self, node: str, launch: fx.Launch) -> bool:
+        return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
+
+    def _operate(self, op: str, container: str, address: str, failed: Callable[[str, str], Message]) -> None:
+        if container in self._processes:
+            self._command(op, container)
+        else:
+            self.tell(address, failed(container, "the process has ended"))
+
+    def _kill(self, address: str, container: str) -> None:
+        if container in self._applications:
+            _, job, _ = self._applications[container]
+            self.post(self._routes[f"am:{job}"], HOST, StopApplication(job, container))
+        elif container in self._processes:
+            if f"{container}.input" in self._processes:
+                self._command("kill", f"{container}.input")
+            else:
+                self._command("kill", container)
+        else:
+            self.tell(address, KillFailed(container, "the process has ended"))
+
+    def _provide_input(self, node: str, effect: fx.ProvideInput) -> None:
+        outputs = [{"map": index, "url": self.shuffle_urls[at]} for index, at in enumerate(effect.nodes)]
+        self._outputs[node, effect.job] = outputs
+        for container, process in self._processes.items():
+            launch = process.launch
+            if process.node == node and launch.job == effect.job and launch.kind is Kind.REDUCE:
+                process.input_sent_real_ns = time.monotonic_ns()
+                self._command("input", container, outputs=outputs)
+
+    async def _clean_up(self, node: str, job: str) -> None:
+        self._outputs.pop((node, job), None)
+        for part in ("map", "local"):
+            directory = self.work_dir / node / part / job_directory_name(job)
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    # ---- launch parameters ----
+
+    def _common_params(self, node: str, launch: fx.Launch, container: str) -> dict[str, Any]:
+        spec = self.plan.jobs[launch.job]
+        return {
+            "origin_real_ns": self.clock.origin_real_ns,
+            "scale": float(self.clock.scale),
+            "container_id": container,
+            "job": launch.job,
+            "task": launch.task,
+            "maps": len(spec.map_ns),
+            "reduce_keys": spec.reduce_keys,
+            "output_bytes": spec.output_bytes,
+            "first_key_at_ns": launch.first_key_at_ns,
+            "node": node,
+            "work_dir": str(self.work_dir / node),
+            "output_dir": self.plan.output_dir,
+        }
+
+    def _map_params(self, node: str, launch: fx.Launch, container: str) -> dict[str, Any]:
+        spec = self.plan.jobs[launch.job]
+        return self._common_params(node, launch, container) | {
+            "duration_ns": spec.map_ns[launch.task] if launch.kind is Kind.MAP else 0,
+            "reduces": len(spec.reduce_ns),
+            "seed": self.plan.seed,
+            "shuffle_bytes": spec.shuffle_bytes,
+            "map_only": not spec.reduce_ns,
+        }
+
+    def _reduce_params(self, node: str, launch: fx.Launch) -> dict[str, Any]:
+        spec = self.plan.jobs[launch.job]
+        checkpoint = launch.checkpoint
+        return self._common_params(node, launch, launch.container) | {
+            "keys": spec.reduce_keys[launch.task],
+            "duration_ns": spec.reduce_ns[launch.task],
+            "outputs": self._outputs.get((node, launch.job), []),
+            "secret": self.plan.secret,
+            "checkpoint": checkpoint
+            and {
+                "version": 1,
+                "past_containers": checkpoint.past_containers,
+                "keys_done": checkpoint.keys_done,
+                "input_path": checkpoint.input_path,
+                "hostname": checkpoint.hostname,
+            },
+        }
+
+    # ---- events ----
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        container: str = event["id"]
+        process = self._processes.get(container)
+        if process is None:
+            return
+        if _is_input(container):
+            self._on_input_event(container, process, event)
+            return
+        completion = _COMPLETIONS.get(event["event"])
+        if completion is not None:
+            message = completion(self, process, event)
+            if event["event"] in ("exited", "launch_failed"):
+                self._forget(container, process)
+            self.tell(node_address(process.node), message)
+
+    def _on_input_event(self, maker: str, process: _Process, event: dict[str, Any]) -> None:
+        if event["event"] not in ("exited", "launch_failed"):
+            return
+        self._forget(maker, process)
+        container = process.launch.container
+        reduce = self._processes[container]
+        if event.get("code") == 0:
+            self._launch_reduce(reduce)
+            return
+        self._forget(container, reduce)
+        reason = f"its input could not be made: {event['reason']}"
+        self.tell(node_address(reduce.node), LaunchFailed(container, reason))
+
+    def _forget(self, container: str, process: _Process) -> None:
+        del self._processes[container]
+        self._free_slots.append(process.slot)
+
+    def _launched(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Launched(event["id"], RealCost(event["forked_real_ns"] - process.ordered_real_ns))
+
+    def _launch_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return LaunchFailed(event["id"], event["reason"])
+
+    def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
+        first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
+        keys_before = process.launch.checkpoint.keys_done if process.launch.checkpoint else 0
+        if process.launch.kind is Kind.REDUCE:
+            self._pass_on([(event["id"], first_key_ns, keys_before)])
+        # What it cost: up to the input at hand, and from the end of any padding to the first key.
+        began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
+        due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(process.launch.first_key_at_ns))
+        cost_real_ns = event["input_ready_real_ns"] - began_real_ns + max(0, event["real_ns"] - due_real_ns)
+        input_ready_ns = self.clock.to_emulated_ns(event["input_ready_real_ns"]) if event["waited"] else 0
+        return FirstKey(event["id"], first_key_ns, input_ready_ns, RealCost(max(0, cost_real_ns)))
+
+    def _committing(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Committing(event["id"])
+
+    def _suspended(self, process: _Process, event: dict[str, Any]) -> Message:
+        assert self._supervisor is not None
+        keys_done = self._supervisor.page.read(process.slot).keys_done
+        cost = RealCost(event["stopped_real_ns"] - event["received_real_ns"])
+        return Suspended(event["id"], keys_done, cost)
+
+    def _suspend_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return SuspendFailed(event["id"], event["reason"])
+
+    def _resumed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Resumed(event["id"], RealCost(event["continued_real_ns"] - event["received_real_ns"]))
+
+    def _resume_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return ResumeFailed(event["id"], event["reason"])
+
+    def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
+        saved = event["checkpoint"]
+        checkpoint = TaskCheckpoint(
+            tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"]
+        )
+        self.checkpoint_bytes += event["bytes"]
+        key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
+        total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
+        cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
+        return Checkpointed(event["id"], checkpoint, event["bytes"], cost)
+
+    def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return CheckpointFailed(event["id"], event["reason"])
+
+    def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Killed(event["id"], RealCost(event["exited_real_ns"] - event["received_real_ns"]))
+
+    def _kill_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return KillFailed(event["id"], event["reason"])
+
+    def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
+        self.lag.merge(event["lag"])
+        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], event["reason"])
+
+    # ---- ApplicationMasters ----
+
+    def note(self, message: object) -> None:
+        """What application hosts say of ApplicationMasters."""
+        if not isinstance(message, ApplicationLaunched | ApplicationExited):
+            super().note(message)
+            return
+        found = self._applications.get(message.container)
+        if found is None:
+            return
+        node, _, ordered_real_ns = found
+        if isinstance(message, ApplicationLaunched):
+            cost = RealCost(time.monotonic_ns() - ordered_real_ns)
+            self.tell(node_address(node), Launched(message.container, cost))
+            return
+        del self._applications[message.container]
+        code, signal = (None, 9) if message.killed else (0, None)
+        self.tell(node_address(node), Exited(message.container, code, signal, 0))
+
+    # ---- progress ----
+
+    def _pass_on_progress(self, beat: int) -> None:
+        """The task heartbeats of this period, made from the progress page."""
+        period_ns = self.settings.protocol.task_heartbeat_ns
+        # A host that has fallen behind leaves beats out instead of bunching them.
+        following = max(beat + 1, self.clock.now_ns() // period_ns + 1)
+        self.at(following * period_ns, self._pass_on_progress, following)
+        if self._supervisor is None:
+            return
+        reduces = {p.slot: c for c, p in self._processes.items() if p.launch.kind is Kind.REDUCE}
+        changed = []
+        for slot, progress in self._supervisor.page.snapshot(reduces).items():
+            process = self._processes[reduces[slot]]
+            reading = (progress.last_key_real_ns, progress.keys_done)
+            if progress.state is TaskState.RUNNING and progress.last_key_real_ns and reading != process.told:
+                process.told = reading
+                at_ns = self.clock.to_emulated_ns(progress.last_key_real_ns)
+                changed.append((reduces[slot], at_ns, progress.keys_done))
+        self._pass_on(changed)
+
+    def _pass_on(self, readings: list[tuple[str, int, int]]) -> None:
+        by_host: dict[str, list[tuple[str, int, int]]] = {}
+        for reading in readings:
+            host = self._routes[f"am:{self._processes[reading[0]].launch.job}"]
+            by_host.setdefault(host, []).append(reading)
+        for host, those in by_host.items():
+            self.post(host, HOST, ProgressReadings(tuple(those)))
+
+
+_COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]] = {
+    "launched": NodeHost._launched,
+    "launch_failed": NodeHost._launch_failed,
+    "first_key": NodeHost._first_key,
+    "committing": NodeHost._committing,
+    "suspended": NodeHost._suspended,
+    "suspend_failed": NodeHost._suspend_failed,
+    "resumed": NodeHost._resumed,
+    "resume_failed": NodeHost._resume_failed,
+    "checkpointed": NodeHost._checkpointed,
+    "checkpoint_failed": NodeHost._checkpoint_failed,
+    "killed": NodeHost._killed,
+    "kill_failed": NodeHost._kill_failed,
+    "exited": NodeHost._exited,
+}
+
+
+def _is_input(container: str) -> bool:
+    return container.endswith(".input")

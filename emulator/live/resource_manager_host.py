@@ -1,0 +1,75 @@
+"""The host of the ResourceManager and the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.core.client import Client
+from emulator.core.effects import AllFinished, Effect
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, NodeLost, Start
+from emulator.core.resource_manager import ResourceManager
+from emulator.live.host import Call, MachineHost
+from emulator.live.plan import RunPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The cluster as the ResourceManager knows it."""
+
+    emulated_ns: int
+    used_by_queue: Mapping[str, int]
+    suspended: int
+    job_states: Mapping[str, str]
+    """Of jobs submitted: ``submitted`` or how they ended."""
+
+
+class ResourceManagerHost(MachineHost):
+    """Runs the ResourceManager and the client; ``finished`` is set when every job has ended."""
+
+    def __init__(self, name: str, plan: RunPlan, call: Call) -> None:
+        super().__init__(name, plan, call)
+        self.finished = asyncio.Event()
+        self._manager: ResourceManager | None = None
+        self._client: Client | None = None
+
+    def begin(self, origin_real_ns: int) -> None:
+        """Start both machines at emulated time 0."""
+        super().begin(origin_real_ns)
+        self.at(0, self._boot)
+
+    def _boot(self) -> None:
+        manager, client = self.boot(RESOURCE_MANAGER, Start()), self.boot(CLIENT, Start())
+        assert isinstance(manager, ResourceManager)
+        assert isinstance(client, Client)
+        self._manager, self._client = manager, client
+
+    def execute(self, address: str, effect: Effect) -> None:
+        """The client has seen the end."""
+        if isinstance(effect, AllFinished):
+            self.finished.set()
+        else:
+            super().execute(address, effect)
+
+    def fail(self, error: BaseException, where: str) -> None:
+        """End the run: whoever waits for the end need not wait longer."""
+        super().fail(error, where)
+        self.finished.set()
+
+    def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:
+        """The host of ``nodes`` has died."""
+        for node in nodes:
+            self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
+
+    def cluster_status(self) -> ClusterStatus:
+        """For the display."""
+        if self._manager is None or self._client is None:
+            return ClusterStatus(0, {}, 0, {})
+        used: dict[str, int] = {}
+        for application in self._manager.applications.values():
+            used[application.queue] = used.get(application.queue, 0) + application.slots
+        suspended = sum(not held.on_slot for held in self._manager.containers.values())
+        states = dict.fromkeys(self._manager.applications, "submitted")
+        states |= {job: state.value for job, state in self._client.states.items()}
+        return ClusterStatus(max(0, self.clock.now_ns()), used, suspended, states)

@@ -1,0 +1,401 @@
+"""One live run, from nothing started to nothing left: Ray, the hosts, the clock, the watch, the end.
+
+Theory of operation
+-------------------
+First of all a janitor is started: should this process die, it ends every process that carries the run's id and
+removes the run's directories.  Then Ray: one of its own, on loopback and with token authentication, unless
+``RAY_ADDRESS`` names a cluster.  Each Ray node gets a node host; emulated time 0 is set a moment after all are ready.
+While the run lasts every host is asked a few times a second how it is, which also brings its journal here.  A node
+host that has died is told to the ResourceManager; whatever else dies, or raises, ends the run.  However it ends,
+hosts are closed, Ray is shut down, and the janitor checks that nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.config import Experiment
+from emulator.core.job import JobSpec
+from emulator.errors import RunError
+from emulator.live.clock import LagRecorder
+from emulator.live.janitor import Janitor, start_janitor
+from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan
+from emulator.live.supervisor_client import RUN_VARIABLE
+from emulator.progress import JobStatus, RunStatus
+
+STATUS_PERIOD_REAL_S = 0.3
+_START_PATIENCE_REAL_S = 60.0
+_ANSWER_PATIENCE_REAL_S = 30.0
+_BEFORE_BEGIN_REAL_NS = 150_000_000
+"""From the moment all hosts are ready to emulated time 0: the hosts must have been told by then."""
+_APPLICATION_HOSTS_MAX = 2
+_OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
+
+OnStatus = Callable[[RunStatus], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveResult:
+    """What is left of a live run: its journal (encoded records, unsorted) and what was measured around it."""
+
+    journal: list[bytes]
+    machines: list[dict[str, Any]]
+    """name, clock_offset_ns, hosts."""
+    lag: LagRecorder
+    checkpoint_bytes: int
+    shuffle_bytes: int
+    """Served over HTTP; what a reduce reads on its own node's disk is not in it."""
+
+
+class LiveSession:
+    """Runs one experiment once; use as a context manager around ``run``."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        seed: int,
+        jobs: tuple[JobSpec, ...],
+        output_dir: Path,
+        on_status: OnStatus,
+        started_real_s: float,
+    ) -> None:
+        self.run_id = secrets.token_hex(4)
+        self._experiment = experiment
+        self._seed = seed
+        self._jobs = {job.name: job for job in jobs}
+        self._output_dir = output_dir
+        self._on_status = on_status
+        self._started_real_s = started_real_s
+        self._root = Path(tempfile.gettempdir()) / f"natjam-{self.run_id}"
+        self._janitor: Janitor | None = None
+        self._ray: Any = None
+        self._hosts: dict[str, Any] = {}
+        """Actor handles by host name."""
+        self._lost: set[str] = set()
+        self._journal: list[bytes] = []
+        self._lag_records: dict[str, Any] = {}
+        self._statuses: dict[str, Any] = {}
+        self._environment_before: dict[str, str | None] = {}
+
+    # ---- the whole ----
+
+    def run(self) -> LiveResult:
+        """Run to the end of all jobs.
+
+        Raises:
+            RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
+        """
+        with self._everything_closed_at_the_end():
+            self._show("starting Ray")
+            self._start_ray()
+            self._show("starting hosts")
+            plan, machines = self._start_hosts()
+            finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
+            self._watch(finished, plan)
+            self._show("closing")
+            closed = self._close_hosts(plan)
+        lag = LagRecorder()
+        for record in [*self._lag_records.values(), *(end.lag for end in closed)]:
+            lag.merge(record)
+        return LiveResult(
+            journal=self._journal,
+            machines=machines,
+            lag=lag,
+            checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
+            shuffle_bytes=sum(node["bytes"] for end in closed for node in end.served.values()),
+        )
+
+    @contextlib.contextmanager
+    def _everything_closed_at_the_end(self) -> Iterator[None]:
+        self._janitor = start_janitor(self.run_id, [self._root])
+        try:
+            yield
+        finally:
+            self._show("cleaning up")
+            with _no_interrupts():
+                self._stop_ray()
+                self._janitor.goodbye()
+
+    # ---- Ray ----
+
+    def _start_ray(self) -> None:
+        address = os.environ.get("RAY_ADDRESS")
+        # All of this must be in place before ray is imported: set later, ray.init hangs and fails.
+        self._set_environment(
+            {
+                RUN_VARIABLE: self.run_id,
+                "RAY_AUTH_MODE": "token",
+                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+                "RAY_DEDUP_LOGS": "0",
+                "RAY_USAGE_STATS_ENABLED": "0",
+            }
+        )
+        if address is None:
+            self._set_environment(
+                {
+                    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+                    "RAY_worker_niceness": "0",  # reducers inherit it, and their sleeps must be punctual
+                    "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
+                }
+            )
+        self._root.mkdir(mode=0o700)
+        import ray
+
+        self._ray = ray
+        try:
+            if address is None:
+                ray.init(
+                    address="local",
+                    num_cpus=2,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    configure_logging=False,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(self._root / "ray"),
+                )
+            else:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except Exception as error:
+            where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
+            raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
+
+    def _set_environment(self, values: dict[str, str]) -> None:
+        for name, value in values.items():
+            self._environment_before.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+    def _stop_ray(self) -> None:
+        if self._ray is not None:
+            for handle in self._hosts.values():
+                with contextlib.suppress(Exception):
+                    self._ray.kill(handle)
+            self._ray.shutdown()
+        for name, value in self._environment_before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    # ---- hosts ----
+
+    def _start_hosts(self) -> tuple[RunPlan, list[dict[str, Any]]]:
+        from emulator.live import actors
+
+        ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        plan = self._plan(len(ray_nodes))
+        marker = self._output_dir / f".natjam-{self.run_id}"
+        marker.touch()
+        try:
+            self._create_actors(actors, plan, [node["NodeID"] for node in ray_nodes])
+            openings = {
+                name: handle.open.remote(str(marker)) if name in plan.node_hosts else handle.open.remote()
+                for name, handle in self._hosts.items()
+            }
+            ready = {name: self._get(opening, f"starting {name}") for name, opening in openings.items()}
+        finally:
+            marker.unlink(missing_ok=True)
+        blind = [name for name in plan.node_hosts if not ready[name].sees_output]
+        if blind:
+            raise RunError(
+                f"{', '.join(blind)} cannot see {self._output_dir}: on several machines storage.url must name a "
+                "directory that all of them share"
+            )
+        urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
+        machines = self._machines()
+        self._all("meeting", lambda handle, name: handle.meet.remote(self._hosts, urls))
+        origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
+        offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
+        self._all("beginning", lambda handle, name: handle.begin.remote(origin_real_ns + offsets[name]))
+        return plan, machines
+
+    def _plan(self, ray_nodes: int) -> RunPlan:
+        nodes = [f"node-{number}" for number in range(1, self._experiment.cluster.nodes + 1)]
+        count = min(ray_nodes, len(nodes))
+        local = ray_nodes == 1
+        return RunPlan(
+            run_id=self.run_id,
+            experiment=self._experiment,
+            seed=self._seed,
+            jobs=self._jobs,
+            node_hosts={f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)},
+            application_hosts=tuple(
+                f"applications-{i + 1}" for i in range(min(_APPLICATION_HOSTS_MAX, max(1, len(self._jobs))))
+            ),
+            output_dir=str(self._output_dir),
+            secret=secrets.token_hex(16),
+            import_paths=tuple(dict.fromkeys([*(path for path in sys.path if path), os.getcwd()])),
+            bind="127.0.0.1" if local else "0.0.0.0",
+        )
+
+    def _create_actors(self, actors: Any, plan: RunPlan, node_ids: list[str]) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+
+        def on(node_id: str) -> Any:
+            return {"num_cpus": 0, "scheduling_strategy": On(node_id, soft=False), "max_restarts": 0}
+
+        work_root = str(self._root)
+        head = self._ray.get_runtime_context().get_node_id()
+        self._hosts[RESOURCE_MANAGER_HOST] = actors.ResourceManagerActor.options(**on(head)).remote(
+            RESOURCE_MANAGER_HOST, plan
+        )
+        for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
+            root = work_root if node_id == head else None
+            self._hosts[name] = actors.NodeHostActor.options(**on(node_id)).remote(name, plan, root)
+        for name in plan.application_hosts:
+            self._hosts[name] = actors.ApplicationHostActor.options(**on(head)).remote(name, plan)
+
+    def _machines(self) -> list[dict[str, Any]]:
+        """The computers, and how far each one's monotonic clock is ahead of this one's."""
+        own_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        by_boot_id: dict[str, dict[str, Any]] = {}
+        for name, machine in self._all("asking", lambda handle, _: handle.machine.remote()).items():
+            entry = by_boot_id.get(machine.boot_id)
+            if entry is None:
+                offset_ns = 0 if machine.boot_id == own_boot_id else self._clock_offset_ns(self._hosts[name])
+                entry = {"name": machine.name, "clock_offset_ns": offset_ns, "hosts": [], "pids": {}}
+                by_boot_id[machine.boot_id] = entry
+            entry["hosts"].append(name)
+            entry["pids"][name] = machine.pid
+        return list(by_boot_id.values())
+
+    def _clock_offset_ns(self, handle: Any) -> int:
+        """By Cristian's method: of several readings the one with the shortest round trip."""
+        best: tuple[int, int] | None = None
+        for _ in range(20):
+            before_real_ns = time.monotonic_ns()
+            there_real_ns = self._get(handle.monotonic_real_ns.remote(), "reading a clock")
+            after_real_ns = time.monotonic_ns()
+            reading = (after_real_ns - before_real_ns, there_real_ns - (before_real_ns + after_real_ns) // 2)
+            best = min(best, reading) if best else reading
+        assert best is not None
+        return best[1]
+
+    def _all(self, doing: str, call: Callable[[Any, str], Any]) -> dict[str, Any]:
+        references = {name: call(handle, name) for name, handle in self._hosts.items()}
+        return {name: self._get(reference, f"{doing} {name}") for name, reference in references.items()}
+
+    def _get(self, reference: Any, doing: str) -> Any:
+        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+        try:
+            return self._ray.get(reference, timeout=_START_PATIENCE_REAL_S)
+        except RayTaskError as error:
+            raise RunError(f"{doing} failed: {error.cause}") from error
+        except (RayActorError, GetTimeoutError) as error:
+            raise RunError(f"{doing} failed: {type(error).__name__}: {error}") from error
+
+    # ---- while it runs ----
+
+    def _watch(self, finished: Any, plan: RunPlan) -> None:
+        """Until every job has ended."""
+        while True:
+            done, _ = self._ray.wait([finished], timeout=STATUS_PERIOD_REAL_S)
+            self._poll(plan)
+            self._raise_fatal()
+            self._show("running")
+            if done:
+                self._get(finished, "running")
+                return
+
+    def _poll(self, plan: RunPlan) -> None:
+        from ray.exceptions import GetTimeoutError, RayActorError
+
+        asked = {n: h.status.remote() for n, h in self._hosts.items() if n not in self._lost}
+        for name, reference in asked.items():
+            try:
+                status = self._ray.get(reference, timeout=_ANSWER_PATIENCE_REAL_S)
+            except RayActorError as error:
+                self._host_died(name, plan, error)
+                continue
+            except GetTimeoutError:
+                raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
+            self._journal += status.journal
+            self._lag_records[name] = status.lag
+            self._statuses[name] = status
+
+    def _host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
+        self._lost.add(name)
+        if name not in plan.node_hosts:
+            raise RunError(f"{name} has died: {_first_line(error)}")
+        if self._lost.issuperset(plan.node_hosts):
+            raise RunError(f"{name} has died and no node is left to go on with: {_first_line(error)}")
+        manager = self._hosts[RESOURCE_MANAGER_HOST]
+        lost = manager.nodes_lost.remote(plan.node_hosts[name], f"its host {name} has died")
+        self._get(lost, "telling the ResourceManager")
+
+    def _raise_fatal(self) -> None:
+        for name, status in self._statuses.items():
+            if status.fatal:
+                raise RunError(f"the run was ended by {name}: {status.fatal}")
+
+    def _close_hosts(self, plan: RunPlan) -> list[Any]:
+        """Close the node hosts; the last of every journal."""
+        living = [name for name in plan.node_hosts if name not in self._lost]
+        closings = [self._hosts[name].close.remote() for name in living]
+        closed = [self._get(closing, "closing a node host") for closing in closings]
+        self._poll(plan)
+        self._raise_fatal()
+        for name in living:
+            self._lag_records.pop(name, None)  # what close has returned is newer
+        return closed
+
+    # ---- display ----
+
+    def _show(self, phase: str) -> None:
+        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
+        cluster = manager.cluster if manager else None
+        lag = LagRecorder()
+        for record in self._lag_records.values():
+            lag.merge(record)
+        running = {job.name: job for status in self._statuses.values() for job in status.jobs}
+        states = cluster.job_states if cluster else {}
+        self._on_status(
+            RunStatus(
+                emulated_ns=cluster.emulated_ns if cluster else 0,
+                real_s=time.monotonic() - self._started_real_s,
+                time_scale=self._experiment.time_scale,
+                phase=phase,
+                jobs=tuple(running.get(name) or _unstarted(job, states) for name, job in self._jobs.items()),
+                containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
+                containers_used_by_queue=cluster.used_by_queue if cluster else {},
+                containers_suspended=cluster.suspended if cluster else 0,
+                lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
+            )
+        )
+
+
+def _unstarted(job: JobSpec, states: Any) -> JobStatus:
+    total = len(job.map_ns) + len(job.reduce_ns)
+    return JobStatus(job.name, job.queue, states.get(job.name, "submitted"), 0, 0, 0, total, total)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Cleaning up is bounded and must not be stopped half-way by a second Ctrl-C."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

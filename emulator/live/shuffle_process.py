@@ -1,0 +1,60 @@
+"""The node host's end of its shuffle service: start it, learn its URLs, end it, learn what it has served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from emulator.live.supervisor_client import RUN_VARIABLE
+
+_START_PATIENCE_REAL_S = 30.0
+_END_PATIENCE_REAL_S = 5.0
+
+
+class ShuffleProcess:
+    """One shuffle service for the nodes under ``root``."""
+
+    def __init__(self, run_id: str, secret: str, root: Path, nodes: Sequence[str], bind: str) -> None:
+        self._environment = {**os.environ, RUN_VARIABLE: run_id}
+        self._secret = secret
+        self._arguments = ["--root", str(root), "--nodes", ",".join(nodes), "--bind", bind]
+        self._bind = bind
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> dict[str, str]:
+        """Start it; returns the base URL of each node.  Raises OSError, RuntimeError."""
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "emulator.live.shuffle",
+            *self._arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(self._secret.encode() + b"\n")
+        line = await asyncio.wait_for(process.stdout.readline(), _START_PATIENCE_REAL_S)
+        if not line:
+            raise RuntimeError(f"the shuffle service ended with status {await process.wait()}")
+        return {node: f"http://{self._bind}:{port}" for node, port in json.loads(line)["ports"].items()}
+
+    async def close(self) -> dict[str, dict[str, int]]:
+        """End it; returns requests, bytes and refusals by node (nothing if it has died)."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            return {}
+        process.stdin.close()
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), _END_PATIENCE_REAL_S)
+            await asyncio.wait_for(process.wait(), _END_PATIENCE_REAL_S)
+        except asyncio.TimeoutError:
+            process.kill()
+            await process.wait()
+            return {}
+        return json.loads(line)["served"] if line else {}
