@@ -12,6 +12,7 @@ count per actor and only what is written, so that they tell a gap, and do not te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -103,12 +104,17 @@ _header_decoder = dataclass_decoder(JournalHeader)
 
 
 class JournalWriter:
-    """Writes a journal file as a stream, in the order given; a context manager."""
+    """Writes a journal file as a stream, in the order given; a context manager.
+
+    Every method raises JournalError when the file cannot be written.
+    """
 
     def __init__(self, path: Path, header: JournalHeader) -> None:
-        """Create ``path`` (an existing file is overwritten) and write the header.  Raises OSError."""
-        self._file = path.open("wb")
+        """Create ``path`` (an existing file is overwritten) and write the header."""
+        self._path = path
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
+        with self._errors_named():
+            self._file = path.open("wb")
         self.write_line(orjson.dumps({"natjam_journal": FORMAT_VERSION, **asdict(header)}))
 
     def write(self, record: Record) -> None:
@@ -119,13 +125,21 @@ class JournalWriter:
         """Append a record encoded elsewhere by ``encode_record``."""
         compressed = self._compressor.compress(line + b"\n")
         if compressed:
-            self._file.write(compressed)
+            with self._errors_named():
+                self._file.write(compressed)
 
     def close(self) -> None:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
-            self._file.write(self._compressor.flush())
-            self._file.close()
+            with self._errors_named(), self._file:
+                self._file.write(self._compressor.flush())
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise JournalError(f"{self._path}: cannot be written: {error.strerror}") from None
 
     def __enter__(self) -> JournalWriter:
         return self

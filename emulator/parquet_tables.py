@@ -1,0 +1,101 @@
+"""The tables of a history as Arrow tables, times in emulated seconds; what ``*.parquet`` of a run directory hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow
+
+from emulator.history import AttemptRow, JobRow, SuspendedSpan, TaskRow
+
+_Column = tuple[str, pyarrow.DataType, Callable[[Any], Any]]
+
+_STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+_SPANS = pyarrow.list_(pyarrow.struct([("stopped_s", _SECONDS), ("resumed_s", _SECONDS)]))
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _text(name: str) -> _Column:
+    return name, _STRING, lambda row: getattr(row, name)
+
+
+def _enum(name: str) -> _Column:
+    def value(row: Any) -> str | None:
+        member = getattr(row, name)
+        return None if member is None else member.value
+
+    return name, _STRING, value
+
+
+def _count(name: str) -> _Column:
+    return name, _COUNT, lambda row: getattr(row, name)
+
+
+def _time(name: str) -> _Column:
+    """Column ``<name>_s`` of field ``<name>_ns``."""
+    field = f"{name}_ns"
+    return f"{name}_s", _SECONDS, lambda row: _seconds(getattr(row, field))
+
+
+def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
+    def span(found: SuspendedSpan) -> dict[str, float | None]:
+        return {"stopped_s": _seconds(found.stopped_ns), "resumed_s": _seconds(found.resumed_ns)}
+
+    return [span(found) for found in row.suspended_spans]
+
+
+_JOB_COLUMNS = [
+    _text("name"),
+    _text("queue"),
+    *map(_time, ("submit", "start", "finish", "completion", "deadline", "margin")),
+    _enum("state"),
+    *map(_count, ("attempts", "suspensions", "kills")),
+    _time("useful"),
+    ("lost_work_s", _SECONDS, lambda row: _seconds(row.lost_ns)),
+]
+_TASK_COLUMNS = [
+    *map(_text, ("job", "queue")),
+    _enum("kind"),
+    _count("task"),
+    _enum("outcome"),
+    _time("length"),
+    *map(_count, ("keys_total", "attempts", "suspensions", "kills")),
+    *map(_time, ("start", "finish", "useful", "lost")),
+]
+_ATTEMPT_COLUMNS = [
+    *map(_text, ("job", "queue")),
+    _enum("kind"),
+    _count("task"),
+    *map(_text, ("attempt", "container", "node")),
+    _enum("outcome"),
+    _text("reason"),
+    *map(_time, ("ready", "launched", "first_key", "input_ready", "suspend_asked", "ended", "slot_freed")),
+    *map(_count, ("keys_start", "keys_done", "keys_total")),
+    _text("resumed_from"),
+    ("suspended_spans", _SPANS, _spans),
+    *map(_time, ("busy", "active", "useful", "lost")),
+]
+
+
+def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
+    schema = pyarrow.schema([(name, kind) for name, kind, _ in columns])
+    return pyarrow.table([[get(row) for row in rows] for _, _, get in columns], schema=schema)
+
+
+def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:
+    """One row a job."""
+    return _table(_JOB_COLUMNS, rows)
+
+
+def tasks_table(rows: Sequence[TaskRow]) -> pyarrow.Table:
+    """One row a map or reduce."""
+    return _table(_TASK_COLUMNS, rows)
+
+
+def attempts_table(rows: Sequence[AttemptRow]) -> pyarrow.Table:
+    """One row an attempt, those of ApplicationMasters included."""
+    return _table(_ATTEMPT_COLUMNS, rows)

@@ -1,0 +1,119 @@
+"""The run directory: what a run leaves for other tools to read.
+
+Everything is written under a temporary name and renamed when whole, ``summary.json`` last: where it is, everything is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+
+from emulator.config import Experiment, dump_experiment
+from emulator.errors import ConfigError, RunError
+from emulator.history import History
+from emulator.journal import JournalHeader, JournalWriter
+from emulator.parquet_tables import attempts_table, jobs_table, tasks_table
+
+UNFINISHED_SUFFIX = ".unfinished"
+
+
+def experiment_sha256(experiment: Experiment) -> str:
+    """Hash of the resolved experiment, for a journal's header: of ``experiment.yaml`` as it is written."""
+    return hashlib.sha256(dump_experiment(experiment).encode()).hexdigest()
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    with _whole(path) as unfinished:
+        unfinished.write_text(text)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + UNFINISHED_SUFFIX)
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A temporary path that becomes ``path`` if all goes well and stays behind, for a look at it, if not."""
+    unfinished = _unfinished(path)
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+class RunDirectory:
+    """The directory of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> RunDirectory:
+        """Make the directory, or take an empty one.
+
+        Raises:
+            ConfigError: it holds something, is no directory, or cannot be written.
+        """
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise ConfigError(f"{path}: is not empty; results go to a new or an empty directory")
+            probe = path / f"probe{UNFINISHED_SUFFIX}"
+            probe.touch()
+            probe.unlink()
+        except FileExistsError:
+            raise ConfigError(f"{path}: is a file; results go to a new or an empty directory") from None
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written ({error.strerror}); name another directory") from None
+        return cls(path)
+
+    @property
+    def output_path(self) -> Path:
+        """Where the jobs' committed files go, unless the experiment names a storage of its own."""
+        return self.path / "output"
+
+    @property
+    def journal_path(self) -> Path:
+        """The journal, once whole."""
+        return self.path / "journal.jsonl.zst"
+
+    def write_experiment(self, experiment: Experiment) -> None:
+        """Write ``experiment.yaml``, resolved.  Raises RunError."""
+        with _whole(self.path / "experiment.yaml") as unfinished:
+            unfinished.write_text(dump_experiment(experiment))
+
+    @contextlib.contextmanager
+    def journal(self, header: JournalHeader) -> Iterator[JournalWriter]:
+        """The journal to write into.
+
+        When the run fails inside, what was written stays readable as ``journal.jsonl.zst.unfinished``.  Raises
+        JournalError when it cannot be written.
+        """
+        unfinished = _unfinished(self.journal_path)
+        with JournalWriter(unfinished, header) as writer:
+            yield writer
+        unfinished.replace(self.journal_path)
+
+    def write_tables(self, history: History) -> None:
+        """Write ``jobs.parquet``, ``tasks.parquet`` and ``attempts.parquet``.  Raises RunError."""
+        tables = {
+            "jobs": jobs_table(history.jobs),
+            "tasks": tasks_table(history.tasks),
+            "attempts": attempts_table(history.attempts),
+        }
+        for name, table in tables.items():
+            with _whole(self.path / f"{name}.parquet") as unfinished:
+                pyarrow.parquet.write_table(table, unfinished)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write ``summary.json``: the last thing a run does.  Raises RunError."""
+        write_json(self.path / "summary.json", summary)
