@@ -23,6 +23,7 @@ NOT_YET = {
 }
 """Values and keys that have a settled name but that this release cannot do."""
 
+_MISSING = "is missing; add it"
 _BOUNDS = {
     "greater_than": ("greater than", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -45,8 +46,12 @@ _KINDS = {
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the nearest known word, or nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    near = _nearest(word, known)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
@@ -66,7 +71,13 @@ def validation_problems(error: ValidationError, model: type[BaseModel], document
         else:
             kinds = list(dict.fromkeys(_KINDS[details["type"]] for details in group))
             problems.append((location, f"must be {' or '.join(kinds)}, not {kind_of(group[0]['input'])}"))
-    return problems
+    misspelt = {
+        (*location[:-1], near)
+        for location, group in found.items()
+        if group[0]["type"] == "extra_forbidden"
+        and (near := _nearest(str(location[-1]), _keys_beside(model, location)))
+    }
+    return [(location, message) for location, message in problems if location not in misspelt or message != _MISSING]
 
 
 def describe(problems: Iterable[Problem], document: Document) -> str:
@@ -92,7 +103,7 @@ def _location(details: ErrorDetails, document: Document) -> Location:
     for index, part in enumerate(parts):
         in_list = isinstance(value, tuple) and isinstance(part, int) and part < len(value)
         if in_list or (isinstance(value, dict) and part in value):
-            value = value[part]
+            value = value[part]  # type: ignore[index]
             location.append(part)
         elif index == len(parts) - 1 and details["type"] == "missing":
             location.append(part)
@@ -104,7 +115,7 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
     if kind == "extra_forbidden":
         return _unknown_key(str(location[-1]), _keys_beside(model, location))
     if kind == "missing":
-        return "is missing; add it"
+        return _MISSING
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
         return f"must be {words} {context[name]:g}, not {kind_of(given)}"

@@ -74,8 +74,10 @@ class Document:
             raise ConfigError(f"override {text}: write key.key=value, for example scheduler.mechanism=kill")
         value = _parse(value_text, f"override {text}", None) if value_text.strip() else ""
         location, self.data = _replaced(self.data, parts, value, text)
-        kept = {known: told for known, told in self.overrides.items() if known[: len(location)] != location}
+        depth = len(location)
+        kept = {known: told for known, told in self.overrides.items() if known[:depth] != location}
         self.overrides = {**kept, location: text}
+        self.lines = {known: line for known, line in self.lines.items() if known[:depth] != location}
 
     def replace(self, location: Location, value: Any) -> None:
         """Put a value worked out by us (a path made absolute) where the user's stood; its origin stays."""

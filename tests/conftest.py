@@ -1,0 +1,11 @@
+"""Settings all tests share."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# Examples read files and share two cores with other processes: no deadline for a single one.
+settings.register_profile(
+    "natjam", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("natjam")

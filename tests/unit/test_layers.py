@@ -1,0 +1,115 @@
+"""The layers hold: who may import what, start processes, and send signals."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("emulator", "workloads", "analysis")
+PURE = {
+    *("__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "decimal", "enum"),
+    *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "types", "typing"),
+}
+"""What core and policies may import: nothing that does I/O, reads a clock or keeps state of its own."""
+RAY_MODULES = {"emulator/live/actors.py", "emulator/live/session.py"}
+SPAWNING = {"subprocess", "pty"}
+FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}
+SENDING = {"kill", "killpg", "pidfd_send_signal", "raise_signal", "pthread_kill"}
+SIGNALLERS = {"emulator/live/supervisor.py", "emulator/live/janitor.py"}
+SELF_STOPPER = "emulator/live/reducer.py"
+UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Every import in a file, in functions too: the module, and the name taken from it ('' for the module itself)."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, ""
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: relative import"
+            for alias in node.names:
+                yield node.module or "", alias.name
+
+
+def calls(path: Path) -> Iterator[tuple[str, str, ast.Call]]:
+    """Every call ``receiver.name(...)`` in a file; receiver '' for a plain name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield ast.unparse(node.func.value), node.func.attr, node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield "", node.func.id, node
+
+
+def in_package(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@pytest.mark.parametrize("path", sources("emulator/core", "emulator/policies"), ids=name_of)
+def test_core_and_policies_are_pure(path: Path) -> None:
+    for module, name in imports(path):
+        ours = module == "emulator" or in_package(module, "emulator.core") or in_package(module, "emulator.policies")
+        assert ours or module in PURE, f"imports {module}"
+        if module == "random":
+            assert name == "Random", "draws must come from a Random that was handed in, not from the module's own"
+    for receiver, name, _ in calls(path):
+        assert (receiver, name) not in {("", "open"), ("", "print"), ("", "input"), ("", "hash"), ("", "id")}, name
+
+
+@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
+def test_ray_spawning_and_pickles_stay_in_their_places(path: Path) -> None:
+    name = name_of(path)
+    modules = {module for module, _ in imports(path)}
+    if name not in RAY_MODULES:
+        assert not any(in_package(module, "ray") for module in modules)
+    if not name.startswith("emulator/live/"):
+        assert not modules & SPAWNING
+        assert not {function for receiver, function, _ in calls(path) if receiver == "os"} & FORKING
+    if not name.startswith("analysis/"):  # which may spread a computation over the cores
+        assert "multiprocessing" not in modules
+    assert not modules & UNSAFE_READERS
+
+
+@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
+def test_signals_are_sent_by_supervisor_and_janitor_only(path: Path) -> None:
+    name = name_of(path)
+    for receiver, function, call in calls(path):
+        if receiver in ("os", "signal") and function in SENDING and name not in SIGNALLERS:
+            assert name == SELF_STOPPER, f"{receiver}.{function}"
+            assert ast.unparse(call.args[0]) == "os.getpid()", "a reducer may only stop itself"
+        if function in ("send_signal", "terminate") and not name.startswith("emulator/live/"):
+            pytest.fail(f"{receiver}.{function}")
+    for module, imported in imports(path):
+        assert not (module in ("os", "signal") and imported in SENDING), "call it as os.kill, so that it is found"
+
+
+def test_engines_and_verifier_do_not_know_each_other() -> None:
+    for path in sources("emulator/sim"):
+        assert not any(in_package(module, "emulator.live") for module, _ in imports(path)), name_of(path)
+    for path in sources("emulator/live"):
+        assert not any(in_package(module, "emulator.sim") for module, _ in imports(path)), name_of(path)
+    for path in sources("workloads"):
+        assert not any(in_package(module, "emulator.live") for module, _ in imports(path)), name_of(path)
+    for module, _ in imports(ROOT / "analysis/verify.py"):
+        assert not in_package(module, "emulator.live"), "the verifier recomputes, it does not share the code it checks"
+
+
+def test_the_command_line_starts_without_the_heavy_imports() -> None:
+    heavy = "{'ray', 'numpy', 'pandas', 'pyarrow', 'pydantic', 'aiohttp'}"
+    code = f"import sys, emulator.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,65 @@
+"""Overhead profiles: the packaged one, files, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.errors import ConfigError
+from emulator.overheads import OverheadProfile, load_overheads, profile_names
+
+PROFILE = "name: mine\nsource: my cluster\nschedule_s: 2.5\nsuspend_s: 1\nresume_s: 3\n"
+
+
+def test_native_pads_nothing(tmp_path: Path) -> None:
+    assert load_overheads("native", tmp_path) == OverheadProfile("native", 0, 0, 0)
+
+
+def test_the_published_profile(tmp_path: Path) -> None:
+    """natjam, section 5: 2.63 s to schedule, 1.35 s to suspend, 3.88 s to resume a task."""
+    assert load_overheads("hadoop-0.23", tmp_path) == OverheadProfile(
+        "hadoop-0.23", 2_630_000_000, 1_350_000_000, 3_880_000_000
+    )
+    assert profile_names() == ["native", "hadoop-0.23"]
+
+
+def test_a_file_beside_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(PROFILE + "heartbeat_s: 0.5\n")
+    expected = OverheadProfile("mine", 2_500_000_000, 1_000_000_000, 3_000_000_000, 500_000_000)
+    assert load_overheads("mine.yaml", tmp_path) == expected
+    assert load_overheads(str(tmp_path / "mine.yaml"), Path("/")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "message"),
+    [
+        ("suspend_s: 1\n", "", "1: suspend_s: is missing"),
+        ("suspend_s: 1", "suspend_s: -1", "4: suspend_s: must be at least 0, not -1"),
+        ("suspend_s: 1", "suspend_s: .nan", "4: suspend_s: must be"),
+        ("suspend_s: 1", "suspend_s: 1e9", "4: suspend_s: must be at most 1e+06"),
+        ("suspend_s: 1", "suspend_s: fast", "4: suspend_s: must be a number, not 'fast'"),
+        ("suspend_s: 1", "suspend_s: 1\nsupend_s: 1", "5: supend_s: unknown key; did you mean 'suspend_s'?"),
+        ("resume_s: 3", "resume_s: 3\nheartbeat_s: 0", "6: heartbeat_s: must be greater than 0"),
+    ],
+)
+def test_missing_and_impossible_numbers(tmp_path: Path, text: str, change: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(PROFILE.replace(text, change))
+    with pytest.raises(ConfigError) as caught:
+        load_overheads("mine.yaml", tmp_path)
+    assert caught.value.message.startswith(f"{path}:{message}")
+
+
+def test_a_name_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no overhead profile 'hadop-0.23'; did you mean 'hadoop-0.23'"):
+        load_overheads("hadop-0.23", tmp_path)
+
+
+@given(content=st.binary(max_size=200))
+def test_random_bytes_raise_only_config_errors(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mine.yaml").write_bytes(content)
+    with pytest.raises(ConfigError):
+        load_overheads("mine.yaml", tmp_path)

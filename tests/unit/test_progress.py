@@ -1,0 +1,164 @@
+"""The display of a run and its closing tables, fed with data and read back as text."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from emulator.progress import (
+    BAR_CELLS,
+    JobStatus,
+    RunDisplay,
+    RunStatus,
+    closing_tables,
+    failures,
+    render_status,
+    status_line,
+)
+
+RESEARCH = JobStatus("research-XL", "research", "running", done=10, running=28, suspended=11, waiting=2, total=51)
+PRODUCTION = JobStatus("production-S", "production", "running", done=4, running=11, suspended=0, waiting=0, total=15)
+
+
+def status(*jobs: JobStatus, real_s: float = 4.2, phase: str = "running", suspended: int = 3) -> RunStatus:
+    used = {"production": 12, "research": 29}
+    return RunStatus(75_300_000_000, real_s, 20.0, phase, jobs, 48, used, suspended, 1.7)
+
+
+def text_of(renderable: RenderableType, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, record=True, force_terminal=True)
+    console.print(renderable)
+    return console.export_text()
+
+
+def summary() -> dict[str, Any]:
+    job = {
+        "name": "research-XL",
+        "queue": "research",
+        "submit_s": 0.0,
+        "start_s": 5.0,
+        "finish_s": 197.0,
+        "completion_s": 197.02,
+        "deadline_s": None,
+        "margin_s": None,
+        "state": "succeeded",
+        "attempts": 62,
+        "suspensions": 11,
+        "kills": 0,
+        "lost_work_s": 0.0,
+    }
+    cost = {"n": 60, "mean": 2.634, "p50": 2.63, "p95": 2.64, "p99": 2.71, "overruns": 1}
+    return {
+        "name": "fig4",
+        "engine": "live",
+        "time_scale": 20.0,
+        "seed": 1,
+        "makespan_s": 203.2,
+        "real_s": 14.2,
+        "jobs": [job],
+        "overheads": {"schedule_s": {**cost, "real_ms": {"mechanism": {"p50": 3.25, "p99": 8.5}}}},
+        "work": {"useful_s": 7000.0, "lost_s": 0.0, "wasted_fraction": 0.0, "utilization": 0.912},
+        "lag": {"p50_real_ms": 0.1, "p99_real_ms": 2.1, "max_real_ms": 9.0, "p99_emulated_s": 0.042},
+        "output": {
+            "verified": True,
+            "keys_expected": 7000,
+            "keys_written": 7000,
+            "keys_lost": 0,
+            "keys_duplicated": 0,
+            "files_differing": 0,
+        },
+    }
+
+
+def test_bars_show_each_kind_of_task_in_proportion() -> None:
+    lines = text_of(render_status(status(RESEARCH, PRODUCTION), height=30)).splitlines()
+    research, production, containers = lines[1:4]
+    assert "10/51 done  28 running  11 suspended" in research
+    assert "suspended" not in production
+    for line in (research, production, containers):
+        assert sum(line.count(cell) for cell in "█▓▒░·") == BAR_CELLS
+    assert (research.count("█"), research.count("▓"), research.count("▒")) == (8, 22, 8)
+    assert "41/48  production 12  research 29" in containers
+    assert containers.count("·") == BAR_CELLS - round(BAR_CELLS * 41 / 48)
+    assert "75.3 s emulated at 20x" in lines[0]
+    assert "lag p99 1.7 ms" in lines[0]
+
+
+def test_jobs_that_do_not_fit_the_terminal_are_counted() -> None:
+    ended = [JobStatus(f"ended{n}", "research", "succeeded", 9, 0, 0, 0, 9) for n in range(20)]
+    coming = [JobStatus(f"coming{n}", "research", "submitted", 0, 0, 0, 9, 9) for n in range(20)]
+    lines = text_of(render_status(status(*ended, RESEARCH, *coming), height=12)).splitlines()
+    assert len(lines) <= 12
+    assert any("research-XL" in line for line in lines), "what runs is shown before what ended or is to come"
+    assert any("and 36 more jobs; 20 of 41 ended" in line for line in lines)
+
+
+@given(
+    counts=st.lists(st.tuples(*[st.integers(0, 3000)] * 4), max_size=60),
+    used=st.dictionaries(st.text(max_size=9), st.integers(0, 5000), max_size=3),
+    total=st.integers(0, 5000),
+    height=st.integers(1, 60),
+)
+def test_any_status_can_be_shown(counts: list[tuple[int, ...]], used: dict[str, int], total: int, height: int) -> None:
+    jobs = tuple(JobStatus(f"[job {n}]", "q", "running", *count, total=sum(count)) for n, count in enumerate(counts))
+    shown = RunStatus(10**9, 1.0, 1.0, "running", jobs, total, used, 0, None)
+    assert text_of(render_status(shown, height))
+    assert "\n" not in status_line(shown).replace("\n" * any("\n" in name for name in used), "")
+
+
+def test_without_a_terminal_a_line_every_few_seconds_and_at_each_phase() -> None:
+    out = io.StringIO()
+    with RunDisplay(Console(file=out, width=40)) as display:
+        display.update(status(phase="starting Ray", real_s=0.0))
+        for tenths in range(10, 120):
+            display.update(status(RESEARCH, real_s=tenths / 10))
+        display.update(status(RESEARCH, real_s=12.0, phase="verifying the output"))
+    lines = out.getvalue().splitlines()
+    assert [line.split("|")[2].strip() for line in lines] == ["starting Ray", *["running"] * 3, "verifying the output"]
+    assert "research-XL 10/51 done, 28 running, 11 suspended" in lines[1]
+    assert "\x1b" not in out.getvalue()
+
+
+def test_on_a_terminal_the_display_is_drawn_in_place_and_leaves_nothing() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=120, height=30, force_terminal=True)
+    with RunDisplay(console) as display:
+        display.update(status(RESEARCH))
+    assert "research-XL" in out.getvalue()
+    assert out.getvalue().endswith("\x1b[2K"), "the last thing done is to erase what was drawn"
+
+
+def test_closing_tables_and_no_failures() -> None:
+    text = "".join(text_of(table) for table in closing_tables(summary()))
+    for words in (
+        *("research-XL", "succeeded", "197.0", "62", "11", "schedule", "2.634", "3.250", "8.500"),
+        *("verified: 7000 keys", "utilization 91.2%", "makespan 203.2 s", "p99 2.100 ms"),
+    ):
+        assert words in text
+    assert failures(summary()) == []
+
+
+def test_failures_name_the_job_and_the_output() -> None:
+    failed = copy.deepcopy(summary())
+    failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None}
+    failed["output"] |= {"verified": False, "keys_written": 6999, "keys_lost": 1, "files_differing": 1}
+    text = "".join(text_of(table) for table in closing_tables(failed))
+    assert "NOT VERIFIED: 6999 of 7000 keys written, 1 lost" in text
+    assert failures(failed)[0] == "job research-XL failed"
+    assert "1 keys lost" in failures(failed)[1]
+
+
+@pytest.mark.parametrize("value", [None, 1.5])
+def test_the_summary_of_repeats(value: float | None) -> None:
+    metric = {"n": 5, "mean": value, "sd": value, "ci95_low": value, "ci95_high": value}
+    repeats = {"repeats": 5, "seeds": [1, 2, 3, 4, 5], "metrics": {"research-XL.completion_s": metric}}
+    text = "".join(text_of(table) for table in closing_tables(repeats))
+    assert "research-XL.completion_s" in text
+    assert ("1.500" in text) == (value is not None)
+    assert failures(repeats) == []
