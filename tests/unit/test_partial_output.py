@@ -1,0 +1,217 @@
+"""Partial outputs: any cut gives the bytes of an uninterrupted run; commit survives a crash anywhere."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from full_disk import file_size_limit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.live import partial_output
+from emulator.live.partial_output import OutputError, PartialOutput
+
+JOB = "research XL/1"
+REDUCE_KEYS = (3, 9, 4)
+TASK = 1
+KEYS = [(b"%016x" % n, [b"value-%d" % n] * (1 + n % 3)) for n in range(REDUCE_KEYS[TASK])]
+
+
+def write(directory: Path, container: str, begin: int, end: int, output_bytes: int | None = None) -> None:
+    output = PartialOutput(str(directory), JOB, TASK, container, REDUCE_KEYS, output_bytes, begin)
+    for key, values in KEYS[begin:end]:
+        output.append(key, values)
+    output.close()
+
+
+def run(directory: Path, cuts: Sequence[int], output_bytes: int | None = None) -> bytes:
+    bounds = [0, *cuts, len(KEYS)]
+    containers = [f"container_{n}" for n in range(len(bounds) - 1)]
+    for n, container in enumerate(containers):
+        write(directory, container, bounds[n], bounds[n + 1], output_bytes)
+    partial_output.commit(str(directory), JOB, TASK, containers, len(KEYS))
+    return Path(partial_output.final_path(str(directory), JOB, TASK)).read_bytes()
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
+
+
+@given(
+    cuts=st.lists(st.integers(0, len(KEYS)), max_size=4).map(sorted),
+    output_bytes=st.none() | st.integers(0, 20_000),
+)
+@settings(deadline=None, max_examples=40)
+def test_any_cut_gives_the_same_bytes(
+    cuts: list[int], output_bytes: int | None, tmp_path_factory: pytest.TempPathFactory
+):
+    whole, cut = tmp_path_factory.mktemp("whole"), tmp_path_factory.mktemp("cut")
+    assert run(cut, cuts, output_bytes) == run(whole, [], output_bytes)
+    assert files(cut) == files(whole) == ["research%20XL%2F1/part-r-00001"]
+
+
+def test_lines_follow_the_output_size(tmp_path: Path):
+    total = sum(REDUCE_KEYS)
+    lines = run(tmp_path, [4], 3_000_000).splitlines(keepends=True)
+    sizes = [3_000_000 * (g + 1) // total - 3_000_000 * g // total for g in range(3, 12)]
+    assert [len(line) for line in lines] == sizes
+    assert all(
+        line.startswith(b"%b\t%d\t" % (key, len(values))) for line, (key, values) in zip(lines, KEYS, strict=True)
+    )
+
+
+def test_digest_depends_on_every_value_and_their_order(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), "j", 0, "c", (4,), None)
+    for values in ([b"a", b"b"], [b"b", b"a"], [b"ab", b""], [b"a", b"c"]):
+        output.append(b"k", values)
+    output.close()
+    assert len(set(Path(output.path).read_bytes().splitlines())) == 4
+
+
+def test_sync_puts_every_key_on_the_disk(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    for n, (key, values) in enumerate(KEYS, 1):
+        output.append(key, values)
+        assert output.sync() == os.stat(output.path).st_size
+        assert Path(output.path).read_bytes().count(b"\n") == n == output.keys
+    output.close()
+
+
+def test_reopen_appends_where_it_ended(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    for n, (key, values) in enumerate(KEYS):
+        output.append(key, values)
+        output.close(durable=n % 2 == 0)
+        with open(output.path, "ab") as other:
+            other.write(b"something torn")
+        output.reopen()
+    output.close()
+    partial_output.commit(str(tmp_path), JOB, TASK, ["c"], len(KEYS))
+    assert Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes() == run(tmp_path / "whole", [])
+
+
+def test_reopen_notices_a_shortened_or_lost_file(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    output.append(*KEYS[0])
+    output.close()
+    os.truncate(output.path, 3)
+    with pytest.raises(OutputError, match="was changed while the task was suspended"):
+        output.reopen()
+    output.close()
+    os.unlink(output.path)
+    with pytest.raises(OutputError, match="No such file"):
+        output.reopen()
+
+
+def test_stale_partials_of_crashed_attempts_are_dropped(tmp_path: Path):
+    write(tmp_path, "crashed", 0, 7)
+    write(tmp_path, "container_a", 0, 4)
+    write(tmp_path, "crashed_too", 4, 6)
+    write(tmp_path, "container_b", 4, 9)
+    other = PartialOutput(str(tmp_path), JOB, 2, "other", REDUCE_KEYS, None)
+    other.close()
+    partial_output.commit(str(tmp_path), JOB, TASK, ["container_a", "container_b"], len(KEYS))
+    assert files(tmp_path) == ["_partial/research%20XL%2F1/part-r-00002.other", "research%20XL%2F1/part-r-00001"]
+
+
+def test_commit_refuses_keys_that_do_not_add_up(tmp_path: Path):
+    write(tmp_path, "a", 0, 4)
+    write(tmp_path, "b", 5, 9)
+    before = files(tmp_path)
+    with pytest.raises(OutputError, match=r"8 keys, expected 9 \(.*\.a: 4, .*\.b: 4\)"):
+        partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b"], len(KEYS))
+    assert files(tmp_path) == before
+
+
+def test_commit_refuses_a_torn_line_and_a_missing_partial(tmp_path: Path):
+    write(tmp_path, "a", 0, 9)
+    path = Path(partial_output.partial_path(partial_output.final_path(str(tmp_path), JOB, TASK), "a"))
+    with pytest.raises(OutputError, match=r"\.b: No such file"):
+        partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b"], len(KEYS))
+    os.truncate(path, path.stat().st_size - 1)
+    with pytest.raises(OutputError, match="last line is not complete"):
+        partial_output.commit(str(tmp_path), JOB, TASK, ["a"], len(KEYS))
+
+
+def in_child(action: Callable[[], object]) -> int:
+    """Run a callable in a forked process; returns its wait status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+@pytest.mark.parametrize("survived", range(8))
+def test_commit_can_be_repeated_after_a_crash_at_any_step(tmp_path: Path, attempts: int, survived: int):
+    """The child is killed by SIGKILL before its n-th change to the file system; the repeat must finish the work."""
+    bounds = [0, 9] if attempts == 1 else [0, 4, 9]
+    containers = [f"c{n}" for n in range(attempts)]
+    for n, container in enumerate(containers):
+        write(tmp_path, container, bounds[n], bounds[n + 1])
+    write(tmp_path, "stale", 0, 2)
+
+    def commit_until_killed() -> None:
+        left = survived
+
+        def audit(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            changes = event in ("os.rename", "os.remove", "os.mkdir") or (event == "open" and arguments[1] == "wb")
+            if changes and str(tmp_path) in str(arguments[0]):
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                left -= 1
+
+        sys.addaudithook(audit)
+        partial_output.commit(str(tmp_path), JOB, TASK, containers, len(KEYS))
+
+    in_child(commit_until_killed)
+    size = partial_output.commit(str(tmp_path), JOB, TASK, containers, len(KEYS))
+    assert files(tmp_path) == ["research%20XL%2F1/part-r-00001"]
+    final = Path(partial_output.final_path(str(tmp_path), JOB, TASK))
+    assert final.stat().st_size == size
+    assert final.read_bytes() == run(tmp_path / "whole", [])
+    assert partial_output.commit(str(tmp_path), JOB, TASK, containers, len(KEYS)) == size
+
+
+def test_full_disk_is_said_and_loses_nothing(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    with file_size_limit(200):
+        for key, values in KEYS:
+            output.append(key, values)
+        with pytest.raises(OutputError, match=rf"partial output .*part-r-00001\.c: {os.strerror(errno.EFBIG)}"):
+            output.sync()
+    output.close()
+    partial_output.commit(str(tmp_path), JOB, TASK, ["c"], len(KEYS))
+    assert Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes() == run(tmp_path / "whole", [])
+
+
+def test_full_disk_at_commit_keeps_the_partials(tmp_path: Path):
+    write(tmp_path, "a", 0, 4)
+    write(tmp_path, "b", 4, 9)
+    before = files(tmp_path)
+    with file_size_limit(300), pytest.raises(OutputError, match=os.strerror(errno.EFBIG)):
+        partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b"], len(KEYS))
+    assert files(tmp_path) == before
+    partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b"], len(KEYS))
+
+
+def test_directory_that_cannot_be_made(tmp_path: Path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(OutputError, match=r"partial output .*: Not a directory"):
+        PartialOutput(str(tmp_path / "out"), JOB, TASK, "c", REDUCE_KEYS, None)
+
+
+@pytest.mark.parametrize("container", ["", "../x", "a/b", ".hidden", "a\n", "x" * 200])
+def test_unsafe_container_ids(tmp_path: Path, container: str):
+    with pytest.raises(ValueError, match="cannot name a file"):
+        PartialOutput(str(tmp_path), JOB, TASK, container, REDUCE_KEYS, None)

@@ -1,0 +1,274 @@
+"""The verifier, and the map's generator, held against each other; damage of every kind is found and counted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.verify import verify_output
+from emulator.core.job import JobSpec
+from emulator.live import mapper, partial_output, records
+from emulator.live.mapper import JobData
+from emulator.live.progress_page import SLOT_BYTES, SlotWriter
+from emulator.live.task import Task
+
+SEED = 11
+
+
+def task_of(params: dict[str, Any], descriptor: int) -> Task:
+    """A task whose clock began with the machine: instants near 0 have passed."""
+    slot = SlotWriter(memoryview(bytearray(SLOT_BYTES)).cast("Q"), 0)
+    return Task({"origin_real_ns": 0, "scale": 1, **params}, slot, descriptor)
+
+
+def job_spec(
+    name: str, maps: int, reduce_keys: tuple[int, ...], shuffle_bytes: int | None, output_bytes: int | None
+) -> JobSpec:
+    return JobSpec(
+        name=name,
+        queue="research",
+        submit_ns=0,
+        map_ns=(1,) * maps,
+        reduce_ns=tuple(10**9 * keys for keys in reduce_keys),
+        reduce_keys=reduce_keys,
+        memory_bytes=1 << 30,
+        shuffle_bytes=shuffle_bytes,
+        output_bytes=output_bytes,
+    )
+
+
+def map_params(job: JobSpec, work: Path, output: Path, m: int) -> dict[str, Any]:
+    return {
+        "container_id": f"map_{m}",
+        "task": m,
+        "seed": SEED,
+        "job": job.name,
+        "maps": len(job.map_ns),
+        "reduce_keys": list(job.reduce_keys),
+        "shuffle_bytes": job.shuffle_bytes,
+        "output_bytes": job.output_bytes,
+        "map_only": not job.reduce_keys,
+        "work_dir": str(work),
+        "output_dir": str(output),
+        "duration_ns": 0,
+        "first_key_at_ns": 0,
+    }
+
+
+def run_maps(job: JobSpec, work: Path, output: Path) -> None:
+    """All maps of a job, or of a job without any what stands in for them."""
+    variants = [map_params(job, work, output, m) for m in range(len(job.map_ns))]
+    if not job.map_ns:
+        reduces = range(len(job.reduce_keys))
+        variants = [{**map_params(job, work, output, 0), "only_partition": r} for r in reduces]
+    with open(os.devnull, "wb") as reports:
+        for params in variants:
+            mapper.run_map(params, task_of(params, reports.fileno()))
+
+
+def run_reduce(job: JobSpec, r: int, work: Path, output: Path, cut: int) -> None:
+    """One reduce, checkpointed after ``cut`` keys."""
+    path = records.input_path(str(work), job.name, r)
+    if job.map_ns:
+        directories = [records.map_directory(str(work), job.name, m) for m in range(len(job.map_ns))]
+        assert records.merge([records.read_partition(d, r) for d in directories], path) == job.reduce_keys[r]
+    for container, begin, end in (("a", 0, cut), ("b", cut, job.reduce_keys[r])):
+        part = partial_output.PartialOutput(
+            str(output), job.name, r, container, job.reduce_keys, job.output_bytes, begin
+        )
+        reader = records.open_keys(path, begin)
+        for _ in range(begin, end):
+            part.append(*next(reader))
+        reader.close()
+        part.close()
+    partial_output.commit(str(output), job.name, r, ["a", "b"], job.reduce_keys[r])
+
+
+def run_job(job: JobSpec, directory: Path, cut: int = 0) -> Path:
+    work, output = directory / "work", directory / "output"
+    output.mkdir(parents=True, exist_ok=True)
+    run_maps(job, work, output)
+    for r, keys in enumerate(job.reduce_keys):
+        run_reduce(job, r, work, output, min(cut, keys))
+    return output
+
+
+jobs = st.builds(
+    job_spec,
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+    | st.sampled_from([".", "..", "_partial"]),
+    st.integers(0, 5),
+    st.lists(st.integers(1, 300), max_size=3).map(tuple),
+    st.none() | st.integers(0, 300_000),
+    st.none() | st.integers(0, 300_000),
+)
+
+
+@given(job=jobs, cut=st.integers(0, 300))
+@settings(max_examples=40)
+def test_what_the_tasks_write_is_what_the_verifier_expects(
+    job: JobSpec, cut: int, tmp_path_factory: pytest.TempPathFactory
+):
+    output = run_job(job, tmp_path_factory.mktemp("run"), cut)
+    result = verify_output([job], SEED, output)
+    assert result.verified, result
+    assert result.files_expected == (len(job.reduce_keys) or len(job.map_ns))
+    assert result.keys_expected == result.keys_written == sum(job.reduce_keys)
+    assert result.keys_lost == result.keys_duplicated == 0
+
+
+@given(job=jobs.filter(lambda job: len(job.reduce_keys) > 0))
+@settings(max_examples=25)
+def test_maps_give_every_reduce_its_keys_and_the_job_its_bytes(job: JobSpec):
+    maps = max(1, len(job.map_ns))
+    data = JobData(SEED, job.name, maps, job.reduce_keys, job.shuffle_bytes)
+    size = 0
+    for r, keys in enumerate(job.reduce_keys):
+        found: Counter[bytes] = Counter()
+        for m in range(maps):
+            partition = list(data.partition(m, r))
+            assert [key for key, _ in partition] == sorted(key for key, _ in partition)
+            found.update(key for key, _ in partition)
+            size += sum(len(value) for _, value in partition)
+        assert len(found) == keys
+    if job.shuffle_bytes is not None:
+        assert size == job.shuffle_bytes
+
+
+def test_data_differs_by_seed_job_map_and_reduce():
+    def values(seed: int, job: str, m: int, r: int) -> set[bytes]:
+        return {value for _, value in JobData(seed, job, 2, (200, 200), None).partition(m, r)}
+
+    variants = [
+        values(1, "a", 0, 0),
+        values(2, "a", 0, 0),
+        values(1, "b", 0, 0),
+        values(1, "a", 1, 0),
+        values(1, "a", 0, 1),
+    ]
+    assert len(set.union(*variants)) == sum(map(len, variants))
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> tuple[list[JobSpec], Path]:
+    """A job with reduces and a map-only job, run; (jobs, output directory)."""
+    jobs = [job_spec("sort", 2, (5, 700), None, 100_000), job_spec("copy/1", 3, (), None, 200_000)]
+    for job in jobs:
+        output = run_job(job, tmp_path, 3)
+    assert verify_output(jobs, SEED, output).verified
+    return jobs, output
+
+
+def counts(jobs: list[JobSpec], output: Path) -> tuple[int, int, int]:
+    result = verify_output(jobs, SEED, output)
+    assert not result.verified
+    assert result.keys_expected == 705
+    return result.keys_written, result.keys_lost, result.keys_duplicated
+
+
+def test_every_flipped_byte_is_caught(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    small = [job_spec("sort", 2, (5,), None, None)]
+    path = run_job(small[0], output.parent / "small") / "sort" / "part-r-00000"
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        assert verify_output(small, SEED, path.parent.parent).files_differing == ["sort/part-r-00000"]
+    for name in ("sort/part-r-00001", "copy%2F1/part-m-00002"):
+        path = output / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-2] + b"?" + whole[-1:])
+        assert verify_output(jobs, SEED, output).files_differing == [name]
+        path.write_bytes(whole)
+
+
+def test_lost_and_duplicated_keys_are_counted(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    path = output / "sort" / "part-r-00001"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:300] + lines[301:]))
+    assert counts(jobs, output) == (704, 1, 0)
+    path.write_bytes(b"".join(lines[:300] + lines[299:]))
+    assert counts(jobs, output) == (706, 0, 1)
+    path.write_bytes(b"".join(lines[:300] + lines[299:300] + lines[301:]))
+    assert counts(jobs, output) == (705, 1, 1)
+    path.write_bytes(b"".join(lines[::-1]))
+    assert counts(jobs, output) == (705, 0, 0)
+    path.write_bytes(b"".join(lines)[:-1])
+    assert counts(jobs, output) == (705, 0, 0)
+    path.write_bytes(b"")
+    assert counts(jobs, output) == (5, 700, 0)
+
+
+def test_missing_and_extra_files_are_named(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    (output / "sort" / "part-r-00000").unlink()
+    (output / "sort" / "part-r-00002").write_bytes(b"")
+    (output / "_partial" / "sort").mkdir(parents=True, exist_ok=True)
+    (output / "_partial" / "sort" / "part-r-00001.c9").write_bytes(b"")
+    os.symlink("/etc", output / "link")
+    result = verify_output(jobs, SEED, output)
+    assert not result.verified
+    assert result.files_missing == ["sort/part-r-00000"]
+    assert result.files_extra == ["_partial/sort/part-r-00001.c9", "link", "sort/part-r-00002"]
+    assert (result.keys_lost, result.keys_written) == (5, 700)
+    summary = result.to_summary()
+    assert summary["verified"] is False
+    assert (summary["files_missing"], summary["files_extra"], summary["files_differing"]) == (1, 3, 0)
+
+
+def test_output_of_another_seed_differs(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    result = verify_output(jobs, SEED + 1, output)
+    assert len(result.files_differing) == 5
+    assert result.keys_lost == 705
+
+
+def test_processes_find_the_same(finished: tuple[list[JobSpec], Path]):
+    jobs, output = finished
+    (output / "sort" / "part-r-00000").unlink()
+    assert verify_output(jobs, SEED, output, processes=2) == verify_output(jobs, SEED, output)
+
+
+def test_no_output_directory_at_all(tmp_path: Path):
+    result = verify_output([job_spec("sort", 1, (4,), None, None)], SEED, tmp_path / "none")
+    assert (result.verified, result.keys_lost, result.files_missing) == (False, 4, ["sort/part-r-00000"])
+
+
+@pytest.mark.parametrize("reduce_keys", [(), (4,)], ids=["map-only", "reduces"])
+def test_a_map_publishes_when_its_duration_is_over(tmp_path: Path, reduce_keys: tuple[int, ...]):
+    """The duration counts from the later of launch and first_key_at_ns, and the first key is reported."""
+    job = job_spec("sort", 1, reduce_keys, None, None)
+    begin_real_ns = time.monotonic_ns()
+    params = {
+        **map_params(job, tmp_path / "work", tmp_path / "output", 0),
+        "origin_real_ns": begin_real_ns,
+        "scale": 100,
+        "first_key_at_ns": 3 * 10**9,
+        "duration_ns": 5 * 10**9,
+    }
+    reports_in, reports_out = os.pipe()
+    mapper.run_map(params, task_of(params, reports_out))
+    assert time.monotonic_ns() - begin_real_ns >= 80_000_000
+    os.close(reports_out)
+    with open(reports_in, "rb") as reports:
+        _, event, fields = msgpack.unpackb(reports.read())
+    assert (event, fields["real_ns"]) == ("first_key", begin_real_ns + 30_000_000)
+    assert any(path.is_file() for path in tmp_path.rglob("part-m-00000" if not reduce_keys else "file.out.index"))
+
+
+def test_a_rerun_map_writes_the_same_bytes(tmp_path: Path):
+    job = job_spec("sort", 2, (40, 50), 200_000, None)
+    for again in ("one", "two"):
+        run_maps(job, tmp_path / again, tmp_path / "output")
+    for m in range(2):
+        name = Path("map", "sort", str(m), records.DATA_NAME)
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
