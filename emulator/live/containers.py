@@ -61,9 +61,7 @@ def launch_problem(command: dict[str, Any]) -> str | None:
     if not _CONTAINER_ID.fullmatch(identity):
         return f"container id {identity!r} cannot name a directory"
     if params.get("container_id") != identity:
-        return (
-            f"launch parameter container_id is {params.get('container_id')!r}, the command's id {identity!r}"
-        )
+        return f"launch parameter container_id is {params.get('container_id')!r}, the command's id {identity!r}"
     if not isinstance(params.get("work_dir"), str):
         return f"launch parameter work_dir must be a directory, not {params.get('work_dir')!r}"
     return None
@@ -169,9 +167,7 @@ class Container:
         else:
             emit(event, id=self.id, **fields)
 
-    def exited(
-        self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit
-    ) -> None:
+    def exited(self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit) -> None:
         """The process is reaped: complete what was asked of it, then say how it ended."""
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:

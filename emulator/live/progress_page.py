@@ -12,9 +12,9 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
 SLOT_BYTES = 64
 _SLOT = struct.Struct("=8Q")
@@ -40,8 +40,10 @@ class TaskState(IntEnum):
     CHECKPOINTED = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+_STATES = tuple(TaskState)
+
+
+class Progress(NamedTuple):
     """One slot as read.  Instants are real nanoseconds of CLOCK_MONOTONIC, 0 for never."""
 
     keys_done: int
@@ -125,7 +127,7 @@ def _progress(words: tuple[int, ...]) -> Progress:
     return Progress(
         keys_done=words[_KEYS_DONE],
         keys_total=words[_KEYS_TOTAL],
-        state=TaskState(words[_STATE]),
+        state=_STATES[words[_STATE]],
         state_since_real_ns=words[_STATE_SINCE],
         last_key_real_ns=words[_LAST_KEY],
         stopped_real_ns=words[_STOPPED],

@@ -187,17 +187,18 @@ class _Reduce:
         self._task.report("committing", real_ns=time.monotonic_ns())
         self._output.close()
         params = self._task.params
-        partial_output.commit(
-            params["output_dir"], params["job"], params["task"], self._containers(), self._keys
-        )
+        partial_output.commit(params["output_dir"], params["job"], params["task"], self._containers(), self._keys)
         self._report_lag()
         self._state(TaskState.DONE)
 
     # Preemption
 
     def _stop(self) -> None:
-        """Stop this process until it is continued; nothing is open to the outside meanwhile."""
-        self._output.close()
+        """Stop this process until it is continued; nothing is open to the outside meanwhile.
+
+        Its output need not reach the disk: it outlives this process, and a machine that dies takes both.
+        """
+        self._output.close(durable=False)
         if self._reader is not None:
             self._reader.close()
         state = self._slot_state

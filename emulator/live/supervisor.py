@@ -84,7 +84,8 @@ class Supervisor:
         self._containers: dict[str, Container] = {}
         self._by_pid: dict[int, Container] = {}
         self._to_launch: deque[Container] = deque()
-        self._closing_since_real_ns = 0
+        self._closing = False
+        self._reaped_all_real_ns = 0
         self._terminated = False
         self._status = 0
         self._pid = os.getpid()
@@ -104,16 +105,15 @@ class Supervisor:
             if self._outbox:
                 poll.register(self._events_out, select.POLLOUT)
             ready = dict(poll.poll(self._poll_timeout_ms()))
-            if self._wakeup_in in ready:
-                with suppress(BlockingIOError):
-                    os.read(self._wakeup_in, 4096)
             self._read_reports()
-            self._reap()
-            if self._commands_in in ready and not self._closing_since_real_ns:
+            if self._wakeup_in in ready:
+                os.read(self._wakeup_in, 4096)
+                self._reap()
+            if self._commands_in in ready and not self._closing:
                 self._read_commands()
             if self._terminated:
                 self._close()
-            if self._closing_since_real_ns:
+            if self._closing:
                 with suppress(KeyError):
                     poll.unregister(self._commands_in)
             if self._to_launch:
@@ -127,13 +127,14 @@ class Supervisor:
     def _poll_timeout_ms(self) -> int | None:
         if self._to_launch:
             return 0
-        return 100 if self._closing_since_real_ns else None
+        return 100 if self._closing else None
 
     def _finished(self) -> bool:
-        if not self._closing_since_real_ns or self._containers:
+        if not self._closing or self._containers:
             return False
-        patience_over = time.monotonic_ns() - self._closing_since_real_ns > _FLUSH_PATIENCE_REAL_NS
-        return not self._outbox or patience_over
+        now_real_ns = time.monotonic_ns()
+        self._reaped_all_real_ns = self._reaped_all_real_ns or now_real_ns
+        return not self._outbox or now_real_ns - self._reaped_all_real_ns > _FLUSH_PATIENCE_REAL_NS
 
     def _install_signals(self) -> None:
         def terminate(_signal: int, _frame: object) -> None:
@@ -159,9 +160,7 @@ class Supervisor:
             for message in self._commands:
                 self._command(parse_command(message), received_real_ns)
         except (ValueError, msgpack.UnpackException) as error:
-            print(
-                f"natjam supervisor: malformed command, giving up: {failure_reason(error)}", file=sys.stderr
-            )
+            print(f"natjam supervisor: malformed command, giving up: {failure_reason(error)}", file=sys.stderr)
             self._status = os.EX_PROTOCOL
             self._close()
 
@@ -191,7 +190,7 @@ class Supervisor:
             reason = f"unknown kind of task {kind!r}; known are {', '.join(_TASKS)}"
         elif not 0 <= slot < self._page.slots:
             reason = f"slot {slot} is outside the progress page of {self._page.slots} slots"
-        elif self._closing_since_real_ns:
+        elif self._closing:
             reason = "the supervisor is closing"
         else:
             reason = launch_problem(command)
@@ -203,9 +202,9 @@ class Supervisor:
         self._to_launch.append(container)
 
     def _close(self) -> None:
-        if self._closing_since_real_ns:
+        if self._closing:
             return
-        self._closing_since_real_ns = time.monotonic_ns()
+        self._closing = True
         for container in self._to_launch:
             self._fail_launch(container, "the supervisor is closing")
         self._to_launch.clear()

@@ -40,7 +40,8 @@ class SupervisorClient:
 
     `on_event` is called in the loop with every event of the supervisor, in order.  `on_lost` is called
     once, after the last event, with a reason, when the supervisor ends without `close` having been called;
-    all its tasks are gone then.  An exception from either goes to the loop's exception handler.
+    all its tasks are gone then, and the page is unmapped after it.  An exception from either goes to the
+    loop's exception handler.
     """
 
     def __init__(
@@ -85,9 +86,7 @@ class SupervisorClient:
         started: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
         self._page = ProgressPage.create(self._page_path, self._slots)
         try:
-            threading.Thread(
-                target=self._keep, args=(started,), name="supervisor-keeper", daemon=True
-            ).start()
+            threading.Thread(target=self._keep, args=(started,), name="supervisor-keeper", daemon=True).start()
             self._process = process = await started
             assert process.stdin is not None
             assert process.stdout is not None
@@ -173,10 +172,13 @@ class SupervisorClient:
         if event["event"] == "ready":
             _settle(self._ready, None)
             return
+        self._call(self._on_event, event)
+
+    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
         try:
-            self._on_event(event)
+            callback(argument)
         except Exception as error:
-            message = f"on_event failed for {event['event']} of {event.get('id')}"
+            message = f"a supervisor's callback failed on {argument!r:.200}"
             self._loop.call_exception_handler({"message": message, "exception": error})
 
     async def _watch(self) -> None:
@@ -188,7 +190,8 @@ class SupervisorClient:
         if not self._ready.done():
             self._ready.set_exception(SupervisorLost(reason))
         elif not self._closing:
-            self._on_lost(reason)
+            self._call(self._on_lost, reason)
+            await self.close()
 
 
 class _Events(asyncio.Protocol):
