@@ -13,6 +13,7 @@ it.
 from __future__ import annotations
 
 import hmac
+import io
 import os
 import re
 import socket
@@ -28,6 +29,8 @@ from emulator.live import records
 from emulator.live.records import Partition, PartitionSource, RecordError
 
 SIGNATURE_HEADER = "Natjam-Signature"
+MAP_HEADER = "Natjam-Map"
+"""In a refusal: the map whose output is missing or damaged."""
 FRAME = struct.Struct(">IQII")
 
 MAPS_PER_REQUEST = 500
@@ -52,8 +55,12 @@ class FetchFailed(Exception):
         self.reason = reason
 
 
-class _BadResponse(Exception):
-    """What came back is not the answer to what was asked."""
+class BadResponse(Exception):
+    """What came back is not the answer to what was asked; knows which map is to blame, if one is."""
+
+    def __init__(self, problem: str, map_index: int | None = None) -> None:
+        super().__init__(problem)
+        self.map_index = map_index
 
 
 def request_target(job: str, reduce_index: int, maps: Iterable[int]) -> str:
@@ -100,6 +107,14 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
         os.unlink(path)
         raise RecordError(path, f"{keys} keys after the merge, expected {params['keys']}")
     return path, keys
+
+
+def warm_up() -> None:
+    """Do once what a first fetch pays for (late imports, compiled patterns), so that forked tasks inherit it."""
+    "127.0.0.1".encode("idna")  # what socket does to a host's name
+    urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [0])}")
+    signature("secret", "target")
+    read_response_head(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
 
 def _localised(params: dict[str, Any]) -> str | None:
@@ -168,16 +183,18 @@ class _Fetch:
             try:
                 self._request(url, wanted)
                 return
-            except (OSError, ValueError, _BadResponse) as error:
+            except (OSError, ValueError, BadResponse) as error:
                 if attempt == _ATTEMPTS - 1:
                     missing = next(map_index for map_index in wanted if map_index not in self.sources)
-                    raise FetchFailed(missing, url, str(error) or type(error).__name__) from error
+                    named = error.map_index if isinstance(error, BadResponse) else None
+                    to_blame = named if named in wanted else missing
+                    raise FetchFailed(to_blame, url, str(error) or type(error).__name__) from error
             time.sleep(_RETRY_REAL_S * 2**attempt)
 
     def _request(self, url: str, maps: list[int]) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname is None or parts.port is None:
-            raise _BadResponse("not an http://host:port URL")
+            raise BadResponse("not an http://host:port URL")
         target = request_target(self._params["job"], self._params["task"], maps)
         head = (
             f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
@@ -195,17 +212,17 @@ class _Fetch:
             found, size, count, crc = FRAME.unpack(_read_exactly(response, FRAME.size))
             length -= FRAME.size + size
             if found != map_index or length < 0:
-                raise _BadResponse(f"a frame of map {found}, {size} bytes, where map {map_index} should be")
+                raise BadResponse(f"a frame of map {found}, {size} bytes, where map {map_index} should be")
             name = f"{url} (map {map_index})"
             if size <= self._memory_left:
                 data = _read_exactly(response, size)
                 if zlib.crc32(data) != crc:
-                    raise _BadResponse(f"output of map {map_index} is damaged (CRC)")
+                    raise BadResponse("the partition is damaged (CRC)", map_index)
                 self._add(map_index, name, Partition(0, size, count, crc), data)
             else:
                 self._spill(response, map_index, name, Partition(0, size, count, crc))
         if length:
-            raise _BadResponse(f"{length} bytes too many")
+            raise BadResponse(f"{length} bytes too many")
 
     def _spill(self, response: BinaryIO, map_index: int, name: str, partition: Partition) -> None:
         file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed in __exit__
@@ -217,7 +234,7 @@ class _Fetch:
             left -= len(block)
             file.write(block)
         if crc != partition.crc32:
-            raise _BadResponse(f"output of map {map_index} is damaged (CRC)")
+            raise BadResponse("the partition is damaged (CRC)", map_index)
         self._add_source(map_index, name, partition, lambda size, at: os.pread(file.fileno(), size, at))
 
     def _add(self, map_index: int, name: str, partition: Partition, data: bytes) -> None:
@@ -226,47 +243,43 @@ class _Fetch:
         start = partition.offset
         self._add_source(map_index, name, partition, lambda size, at: data[at - start : at - start + size])
 
-    def _add_source(
-        self, map_index: int, name: str, partition: Partition, read: Callable[[int, int], bytes]
-    ) -> None:
+    def _add_source(self, map_index: int, name: str, partition: Partition, read: Callable[[int, int], bytes]) -> None:
         self.sources[map_index] = PartitionSource(name, partition, read)
 
 
 def read_response_head(response: BinaryIO) -> int:
     """Read status line and headers of an HTTP/1.1 response; returns the length of its body.
 
-    Raises ValueError for anything that is not a response of status 200 with a Content-Length; of another
-    status, the first line of its body is part of the message.
+    Raises :class:`BadResponse` for anything that is not a response of status 200 with a Content-Length; of
+    another status, the first line of its body is the message.
     """
     status = re.fullmatch(rb"HTTP/1\.[01] (\d{3}) ?[^\r\n]*\r\n", response.readline(_LINE_BYTES))
     if status is None:
-        raise ValueError("the answer is not HTTP")
-    length: int | None = None
+        raise BadResponse("the answer is not HTTP")
+    numbers: dict[bytes, int] = {}
     for _ in range(_MAXIMUM_HEADERS):
         line = response.readline(_LINE_BYTES)
         if line == b"\r\n":
             break
         name, colon, value = line.partition(b":")
         if not colon or not line.endswith(b"\r\n"):
-            raise ValueError("a header of the answer is not complete")
-        if name.lower() == b"content-length":
-            if not re.fullmatch(rb"\d{1,18}", value.strip()):
-                raise ValueError("the answer's Content-Length is not a number")
-            length = int(value)
+            raise BadResponse("a header of the answer is not complete")
+        if re.fullmatch(rb"\s*\d{1,18}\s*", value):
+            numbers[name.lower()] = int(value)
     else:
-        raise ValueError("the answer has too many headers")
+        raise BadResponse("the answer has too many headers")
     if status[1] != b"200":
         reason = response.readline(200).decode("utf-8", "replace").strip()
-        raise ValueError(f"HTTP status {int(status[1])}: {reason}")
-    if length is None:
-        raise ValueError("the answer has no Content-Length")
-    return length
+        raise BadResponse(f"HTTP status {int(status[1])}: {reason}", numbers.get(MAP_HEADER.lower().encode()))
+    if b"content-length" not in numbers:
+        raise BadResponse("the answer has no usable Content-Length")
+    return numbers[b"content-length"]
 
 
 def _read_exactly(response: BinaryIO, size: int) -> bytes:
     data = response.read(size)
     if len(data) != size:
-        raise _BadResponse("the connection ended too early")
+        raise BadResponse("the connection ended too early")
     return data
 
 

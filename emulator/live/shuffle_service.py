@@ -30,13 +30,11 @@ from aiohttp import web
 
 from emulator.live import records
 from emulator.live.records import Partition, RecordError
-from emulator.live.shuffle import FRAME, MAPS_PER_REQUEST, SIGNATURE_HEADER, signature
+from emulator.live.shuffle import FRAME, MAP_HEADER, MAPS_PER_REQUEST, SIGNATURE_HEADER, signature
 from emulator.storage.local import job_directory_name
 
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"
-_TARGET = re.compile(
-    rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_NUMBER}(?:,{_NUMBER})*)"
-)
+_TARGET = re.compile(rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_NUMBER}(?:,{_NUMBER})*)")
 _BACKLOG = 1024
 _SENDFILE_BYTES = 1 << 18
 _MAXIMUM_INDEX_BYTES = 32 << 20
@@ -87,41 +85,34 @@ class NodeEndpoint:
         except ValueError as error:
             return self._refuse(400, str(error))
         with ExitStack() as stack:
-            try:
-                parts = self._open(job, reduce_index, maps, stack)
-            except (FileNotFoundError, NotADirectoryError, IndexError) as error:
-                return self._refuse(404, f"no such map output ({error})")
-            except (OSError, RecordError) as error:
-                return self._refuse(500, str(error))
+            parts = []
+            for map_index in maps:
+                try:
+                    parts.append((map_index, *self._open(job, reduce_index, map_index, stack)))
+                except (FileNotFoundError, NotADirectoryError, IndexError) as error:
+                    return self._refuse(404, f"no such map output: {error}", map_index)
+                except (OSError, RecordError) as error:
+                    return self._refuse(500, str(error), map_index)
             return await self._answer(request, parts)
 
-    def _refuse(self, status: int, reason: str) -> web.Response:
+    def _refuse(self, status: int, reason: str, map_index: int | None = None) -> web.Response:
         self.served.refused += 1
-        return web.Response(status=status, text=reason + "\n")
+        headers = {} if map_index is None else {MAP_HEADER: str(map_index)}
+        return web.Response(status=status, text=reason + "\n", headers=headers)
 
-    def _open(
-        self, job: str, reduce_index: int, maps: list[int], stack: ExitStack
-    ) -> list[tuple[int, int, Partition]]:
-        """(map, open file, where its partition is) of every map asked for."""
-        job_directory = _open_directory(os.path.join(self._node_directory, "map"), None, stack)
-        job_directory = _open_directory(job_directory_name(job), job_directory, stack)
-        parts = []
-        for map_index in maps:
-            with ExitStack() as map_stack:
-                directory = _open_directory(str(map_index), job_directory, map_stack)
-                packed = os.read(
-                    _open_regular(records.INDEX_NAME, directory, map_stack), _MAXIMUM_INDEX_BYTES
-                )
-                index = records.parse_index(packed, f"index of map {map_index}")
-                if reduce_index >= len(index):
-                    raise IndexError(f"map {map_index} has {len(index)} partitions")
-                file = _open_regular(records.DATA_NAME, directory, stack)
-            parts.append((map_index, file, index[reduce_index]))
-        return parts
+    def _open(self, job: str, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
+        """The open file of one map's output, and where the partition is in it."""
+        with ExitStack() as directories:
+            directory = _open_directory(os.path.join(self._node_directory, "map"), None, directories)
+            for name in (job_directory_name(job), str(map_index)):
+                directory = _open_directory(name, directory, directories)
+            packed = os.read(_open_regular(records.INDEX_NAME, directory, directories), _MAXIMUM_INDEX_BYTES)
+            index = records.parse_index(packed, f"index of map {map_index}")
+            if reduce_index >= len(index):
+                raise IndexError(f"map {map_index} has {len(index)} partitions")
+            return _open_regular(records.DATA_NAME, directory, stack), index[reduce_index]
 
-    async def _answer(
-        self, request: web.Request, parts: list[tuple[int, int, Partition]]
-    ) -> web.StreamResponse:
+    async def _answer(self, request: web.Request, parts: list[tuple[int, int, Partition]]) -> web.StreamResponse:
         size = sum(FRAME.size + partition.length for _, _, partition in parts)
         self.served.requests += 1
         if size <= _SENDFILE_BYTES:

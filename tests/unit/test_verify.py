@@ -161,8 +161,9 @@ def test_data_differs_by_seed_job_map_and_reduce():
 def finished(tmp_path: Path) -> tuple[list[JobSpec], Path]:
     """A job with reduces and a map-only job, run; (jobs, output directory)."""
     jobs = [job_spec("sort", 2, (5, 700), None, 100_000), job_spec("copy/1", 3, (), None, 200_000)]
+    output = tmp_path / "output"
     for job in jobs:
-        output = run_job(job, tmp_path, 3)
+        assert run_job(job, tmp_path, 3) == output
     assert verify_output(jobs, SEED, output).verified
     return jobs, output
 
