@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 
 import msgpack
 
-from emulator.live import mapper, reducer
+from emulator.live import mapper, reducer, shuffle
 from emulator.live.containers import Container, Operation, launch_problem, parse_command
 from emulator.live.progress_page import ProgressPage
 from emulator.live.task import (
@@ -362,6 +362,7 @@ def main() -> int:
         print(f"natjam supervisor: cannot use the progress page: {error}", file=sys.stderr)
         return os.EX_USAGE
     supervisor = Supervisor(page, commands, events)
+    shuffle.warm_up()
     gc.collect()
     gc.freeze()  # a task's collector must not touch, and so copy, the pages it shares with us
     return supervisor.run()
