@@ -194,7 +194,7 @@ class ApplicationMaster:
 
     def _ask_for_reduces_if_due(self) -> None:
         """Slow-start: reduces are asked for once this share of the maps is done."""
-        if self._reduces_asked or self._maps_done * 100 < len(self.maps) * self._protocol.slow_start_percent:
+        if self._reduces_asked or self._maps_done * 1_000_000 < len(self.maps) * self._protocol.slow_start_ppm:
             return
         self._reduces_asked = True
         for task in self.reduces:

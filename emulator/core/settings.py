@@ -47,8 +47,8 @@ class ProtocolSettings:
     task_heartbeat_ns: int
     kill_timeout_ns: int
     expired_ns: int
-    slow_start_percent: int
-    """Share of a job's maps that must be done before reduces are asked for."""
+    slow_start_ppm: int
+    """Share of a job's maps, in millionths, that must be done before reduces are asked for."""
     task_attempts_max: int
     placement_delay_ns: int
     """How long a resuming reduce holds out for its old node when that has no room."""
