@@ -21,13 +21,16 @@ from emulator.core.messages import (
     RESOURCE_MANAGER,
     Checkpointed,
     CheckpointFailed,
+    Committing,
     Exited,
     FirstKey,
     Killed,
     KillFailed,
     Kind,
     Launched,
+    LaunchFailed,
     Message,
+    NodeLost,
     ProgressSamples,
     RealCost,
     Resumed,
@@ -96,6 +99,17 @@ class SimulatedCluster:
         for effect in recorder.handle(message, self.kernel.now_ns):
             _CARRY_OUT[type(effect)](self, address, effect)
 
+    def lose_node(self, node: str, reason: str = "its host has died") -> None:
+        """A node and all that runs on it is gone from one moment to the next; the ResourceManager is told."""
+        for container in [container for container, task in self.tasks.items() if task.node == node]:
+            self._remove(container)
+        self._switch_off(node_address(node))
+        self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
+
+    def _switch_off(self, address: str) -> None:
+        self.machines.pop(address, None)
+        self._recorders.pop(address, None)
+
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         self.kernel.at(self.kernel.now_ns + delay_ns, action)
 
@@ -136,6 +150,7 @@ class SimulatedCluster:
         elif effect.kind is Kind.REDUCE:
             task.length_ns, task.keys = spec.reduce_ns[effect.task], spec.reduce_keys[effect.task]
             task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
+        task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
         self._later(self._costs.launch_ns, partial(self._launched, effect.container))
 
@@ -144,6 +159,7 @@ class SimulatedCluster:
         if task is None:
             return
         task.launched_ns = self.kernel.now_ns
+        task.pending.remove(LaunchFailed)
         self.tell(node_address(task.node), Launched(container, RealCost(self._costs.launch_ns)))
         self._await_input(container)
 
@@ -174,13 +190,18 @@ class SimulatedCluster:
 
     def _plan_end(self, container: str, task: VirtualTask) -> None:
         task.token += 1
-        left_ns = task.left_ns - task.active_ns(self.kernel.now_ns) + self._costs.commit_ns
+        left_ns = task.left_ns - task.active_ns(self.kernel.now_ns)
         self._later(max(0, left_ns), partial(self._walked, container, task.token))
 
     def _walked(self, container: str, token: int) -> None:
+        """All keys are done: from here to the end it can neither stop nor save a checkpoint."""
         task = self.tasks.get(container)
-        if task is not None and task.token == token:
-            self._end(container, code=0)
+        if task is None or task.token != token:
+            return
+        task.committing = True
+        if task.launch.kind is Kind.REDUCE:
+            self.tell(node_address(task.node), Committing(container))
+        self._later(self._costs.commit_ns, partial(self._end, container, 0))
 
     def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         node = address.partition(":")[2]
@@ -191,12 +212,16 @@ class SimulatedCluster:
                 self._await_input(container)
 
     def _suspend(self, address: str, effect: fx.Suspend) -> None:
+        self.tasks[effect.container].pending.append(SuspendFailed)
         self._later(self._costs.suspend_ns, partial(self._suspended, address, effect.container))
 
     def _suspended(self, address: str, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
-            self.tell(address, SuspendFailed(container, "the process has ended"))
+            return
+        task.pending.remove(SuspendFailed)
+        if task.committing:
+            self.tell(address, SuspendFailed(container, "the task is committing"))
             return
         now_ns = self.kernel.now_ns
         task.token += 1
@@ -204,13 +229,14 @@ class SimulatedCluster:
         self.tell(address, Suspended(container, task.keys_done(now_ns), RealCost(self._costs.suspend_ns)))
 
     def _resume(self, address: str, effect: fx.Resume) -> None:
+        self.tasks[effect.container].pending.append(ResumeFailed)
         self._later(self._costs.resume_ns, partial(self._resumed, address, effect.container))
 
     def _resumed(self, address: str, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
-            self.tell(address, ResumeFailed(container, "the process has ended"))
             return
+        task.pending.remove(ResumeFailed)
         task.stopped = False
         self.tell(address, Resumed(container, RealCost(self._costs.resume_ns)))
         if task.first_key_ns is None:
@@ -221,13 +247,11 @@ class SimulatedCluster:
 
     def _checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
         """The key in progress is finished first."""
-        task = self.tasks.get(effect.container)
-        if task is None:
-            self.tell(address, CheckpointFailed(effect.container, "the process has ended"))
-            return
+        task = self.tasks[effect.container]
         now_ns = self.kernel.now_ns
         key_ns = 0
         keys_done = task.keys_done(now_ns)
+        task.pending.append(CheckpointFailed)
         if task.first_key_ns is not None:
             keys_done = min(task.keys, keys_done + 1)
             key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
@@ -241,24 +265,30 @@ class SimulatedCluster:
         self._later(key_ns + self._costs.checkpoint_ns, saved)
 
     def _checkpoint_too_late(self, address: str, container: str) -> None:
-        self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
+        task = self.tasks.get(container)
+        if task is not None:
+            task.pending.remove(CheckpointFailed)
+            self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
 
     def _checkpointed(self, address: str, container: str, keys_done: int, key_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None:
             return  # killed meanwhile
+        task.pending.remove(CheckpointFailed)
         before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
         checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
         self.tell(address, Checkpointed(container, checkpoint, 0, RealCost(self._costs.checkpoint_ns, key_ns)))
         self._end(container, code=75, keys_done=keys_done)
 
     def _kill(self, address: str, effect: fx.Kill) -> None:
+        self.tasks[effect.container].pending.append(KillFailed)
         self._later(self._costs.kill_ns, partial(self._killed, address, effect.container))
 
     def _killed(self, address: str, container: str) -> None:
-        if container not in self.tasks:
-            self.tell(address, KillFailed(container, "the process has ended"))
+        task = self.tasks.get(container)
+        if task is None:
             return
+        task.pending.remove(KillFailed)
         self.tell(address, Killed(container, RealCost(self._costs.kill_ns)))
         self.crash(container, signal=9, reason="killed")
 
@@ -274,16 +304,20 @@ class SimulatedCluster:
         keys_done: int | None = None,
         reason: str = "",
     ) -> None:
-        task = self.tasks.pop(container, None)
+        task = self._remove(container)
         if task is None:
             return
-        if task.launch.kind is Kind.APPLICATION_MASTER:
-            address = job_address(task.launch.job)
-            self.machines.pop(address, None)
-            self._recorders.pop(address, None)
         if keys_done is None:
             keys_done = task.keys if code == 0 else task.keys_done(self.kernel.now_ns)
+        for failure in task.pending:
+            self.tell(node_address(task.node), failure(container, "the process has ended"))
         self.tell(node_address(task.node), Exited(container, code, signal, keys_done, reason))
+
+    def _remove(self, container: str) -> VirtualTask | None:
+        task = self.tasks.pop(container, None)
+        if task is not None and task.launch.kind is Kind.APPLICATION_MASTER:
+            self._switch_off(job_address(task.launch.job))
+        return task
 
     def _clean_up(self, address: str, effect: fx.CleanUp) -> None:
         self._inputs.pop((address.partition(":")[2], effect.job), None)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from emulator.core.effects import Launch
+from emulator.core.messages import CheckpointFailed, KillFailed, LaunchFailed, ResumeFailed, SuspendFailed
+
+Failure: TypeAlias = (
+    "type[LaunchFailed] | type[SuspendFailed] | type[CheckpointFailed] | type[ResumeFailed] | type[KillFailed]"
+)
+"""What an operation under way is answered with when the process ends before it is done."""
 
 
 @dataclass(slots=True)
@@ -25,6 +32,9 @@ class VirtualTask:
     """Start of the present spell of activity; None while stopped or waiting."""
     stopped: bool = False
     checkpointing: bool = False
+    committing: bool = False
+    pending: list[Failure] = field(default_factory=list)
+    """Operations under way, at most one and a kill: each must yield one completion, and the exit comes after it."""
     token: int = 0
     """Grows with every change, so that an end planned before it is known as stale."""
 
@@ -39,7 +49,7 @@ class VirtualTask:
 
     def keys_done(self, now_ns: int) -> int:
         """Key counter."""
-        if self.first_key_ns is None:
+        if self.first_key_ns is None or not self.length_ns:
             return self.keys_before
         start_ns = self.keys_before * self.length_ns // self.keys
         # One ns of grace: instants are rounded down, so a key ends at most 1 ns before its exact time.

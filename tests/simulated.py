@@ -1,0 +1,314 @@
+"""Simulated clusters for tests: settings without an experiment file, a network that misbehaves, and constant checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from emulator import policies
+from emulator.core import effects as fx
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.job import JobSpec
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    Checkpointed,
+    Exited,
+    JobFinished,
+    JobState,
+    Kind,
+    Mechanism,
+    Message,
+    Start,
+)
+from emulator.core.node_manager import NodeManager
+from emulator.core.resource_manager import ResourceManager
+from emulator.core.settings import (
+    NodeSettings,
+    OverheadSettings,
+    ProtocolSettings,
+    QueueSettings,
+    SchedulerSettings,
+    Settings,
+)
+from emulator.core.task import TaskState
+from emulator.core.task_attempt import AttemptState
+from emulator.journal import Record
+from emulator.sim.cluster import SimulatedCluster
+from emulator.sim.cost_model import CostModel, Network
+
+SECOND_NS = 1_000_000_000
+GIB_BYTES = 1 << 30
+
+
+def make_settings(
+    *,
+    seed: int = 1,
+    nodes: int = 1,
+    containers: int = 2,
+    memory_gb: int = 16,
+    swap_gb: int = 0,
+    max_suspended: int = 8,
+    mechanism: str = "checkpoint",
+    allocation: str = "two-queue",
+    job_eviction: str = "mr",
+    task_eviction: str = "srt",
+    queues: tuple[QueueSettings, ...] | None = None,
+    heartbeat_s: float = 1.0,
+    kill_timeout_s: float = 12.0,
+    expired_s: float = 2.0,
+    slow_start_ppm: int = 50_000,
+    task_attempts_max: int = 4,
+    placement_delay_s: float = 0.0,
+    overheads: OverheadSettings | None = None,
+) -> Settings:
+    """Settings with the defaults of an experiment file; queues: production, then research, a quarter and the rest."""
+    total = nodes * containers
+    heartbeat_ns = round(heartbeat_s * SECOND_NS)
+    if queues is None:
+        queues = (
+            QueueSettings("production", 0, total // 4, total),
+            QueueSettings("research", 1, total - total // 4, total),
+        )
+    return Settings(
+        seed=seed,
+        protocol=ProtocolSettings(
+            heartbeat_ns=heartbeat_ns,
+            preemptor_period_ns=heartbeat_ns,
+            estimate_period_ns=heartbeat_ns,
+            task_heartbeat_ns=heartbeat_ns,
+            kill_timeout_ns=round(kill_timeout_s * SECOND_NS),
+            expired_ns=round(expired_s * SECOND_NS),
+            slow_start_ppm=slow_start_ppm,
+            task_attempts_max=task_attempts_max,
+            placement_delay_ns=round(placement_delay_s * SECOND_NS),
+        ),
+        overheads=overheads or OverheadSettings(),
+        scheduler=SchedulerSettings(
+            allocation=policies.ALLOCATION[allocation],
+            job_selection=policies.JOB_SELECTION["fifo"],
+            job_eviction=policies.JOB_EVICTION[job_eviction],
+            task_eviction=policies.TASK_EVICTION[task_eviction],
+            mechanism=Mechanism(mechanism),
+            queues=queues,
+        ),
+        nodes=tuple(
+            NodeSettings(
+                name=f"node-{number}",
+                rack="rack-1",
+                containers=containers,
+                container_memory_bytes=GIB_BYTES,
+                memory_bytes=memory_gb * GIB_BYTES,
+                swap_bytes=swap_gb * GIB_BYTES,
+                max_suspended=max_suspended,
+            )
+            for number in range(1, nodes + 1)
+        ),
+    )
+
+
+def make_job(
+    name: str,
+    queue: str = "research",
+    submit_s: float = 0.0,
+    maps_s: tuple[float, ...] = (),
+    reduces_s: tuple[float, ...] = (),
+    key_s: float = 1.0,
+) -> JobSpec:
+    """A job whose reduces have keys of about ``key_s``."""
+    return JobSpec(
+        name=name,
+        queue=queue,
+        submit_ns=round(submit_s * SECOND_NS),
+        map_ns=tuple(round(length * SECOND_NS) for length in maps_s),
+        reduce_ns=tuple(round(length * SECOND_NS) for length in reduces_s),
+        reduce_keys=tuple(max(1, round(length / key_s)) for length in reduces_s),
+        memory_bytes=GIB_BYTES,
+    )
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """How a network misbehaves; probabilities in percent."""
+
+    seed: int = 0
+    drop: int = 0
+    duplicate: int = 0
+    delay_ns: int = 0
+    """Longest delay; each message draws its own, so that later ones overtake."""
+
+
+class ChaoticNetwork(Network):
+    """Delays, reorders, repeats and loses messages, by seed.
+
+    The client's are never lost: it makes a call and knows whether that has arrived.
+    """
+
+    def __init__(self, chaos: Chaos) -> None:
+        super().__init__(CostModel())
+        self._chaos = chaos
+        self._random = Random(chaos.seed)
+
+    def deliveries(self, sender: str, to: str, random: Random) -> tuple[int, ...]:
+        draw, chaos = self._random, self._chaos
+        lost = draw.randrange(100) < chaos.drop and CLIENT not in (sender, to)
+        copies = 0 if lost else 1 + (draw.randrange(100) < chaos.duplicate)
+        # Half of the messages are fast: a network that delays everything alike reorders little.
+        return tuple(draw.randrange(chaos.delay_ns + 1) * draw.randrange(2) for _ in range(copies))
+
+
+@dataclass
+class Walk:
+    """What one reduce process walked: keys [start, end)."""
+
+    start: int
+    end: int
+
+
+@dataclass
+class CheckedCluster(SimulatedCluster):
+    """A simulated cluster that checks itself after every message; see ``check_end`` for what must hold at last."""
+
+    settings: Settings
+    jobs: Mapping[str, JobSpec]
+    costs: CostModel | None = None
+    chaos: Chaos | None = None
+    records: list[Record] = field(default_factory=list)
+    masters: dict[str, ApplicationMaster] = field(default_factory=dict)
+    """Every ApplicationMaster there has been, by job."""
+    walks: dict[str, Walk] = field(default_factory=dict)
+    """By container."""
+    lost_nodes: set[str] = field(default_factory=set)
+    finished_jobs: dict[str, JobState] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        network = ChaoticNetwork(self.chaos) if self.chaos else None
+        super().__init__(self.settings, self.jobs, self._record, self.costs, network)
+        self._capacity = {node.name: node for node in self.settings.nodes}
+
+    def boot(self, address: str, start: Start) -> None:
+        super().boot(address, start)
+        machine = self.machines.get(address)
+        if isinstance(machine, ApplicationMaster):
+            assert machine.job not in self.masters, f"{machine.job} has had two ApplicationMasters"
+            self.masters[machine.job] = machine
+
+    def tell(self, address: str, message: Message) -> None:
+        machine = self.machines.get(address)
+        if machine is not None:
+            self._take_note(message)
+        super().tell(address, message)
+        if machine is not None:
+            machine.validate_state()
+            self._check_nodes()
+
+    def _record(self, record: Record) -> None:
+        self.records.append(record)
+        for effect in record.effects:
+            if isinstance(effect, fx.Launch):
+                self._check_launch(effect)
+
+    def _check_launch(self, launch: fx.Launch) -> None:
+        """One process a task, and never the same container twice."""
+        same = (launch.job, launch.kind, launch.task)
+        for container, task in self.tasks.items():
+            other = (task.launch.job, task.launch.kind, task.launch.task)
+            assert other != same or self._job_over(launch.job), f"{same} runs in {container} and {launch.container}"
+        assert launch.container not in self.walks, f"{launch.container} launched twice"
+        start = launch.checkpoint.keys_done if launch.checkpoint else 0
+        self.walks[launch.container] = Walk(start, start)
+
+    def _job_over(self, job: str) -> bool:
+        return job in self.machine_of_rm()._ended
+
+    def machine_of_rm(self) -> ResourceManager:
+        machine = self.machines[RESOURCE_MANAGER]
+        assert isinstance(machine, ResourceManager)
+        return machine
+
+    def _take_note(self, message: Message) -> None:
+        if isinstance(message, Exited):
+            self.walks[message.container].end = message.keys_done
+        elif isinstance(message, Checkpointed):
+            assert message.checkpoint.past_containers[-1] == message.container
+        elif isinstance(message, JobFinished):
+            assert self.finished_jobs.setdefault(message.job, message.state) is message.state
+
+    def _check_nodes(self) -> None:
+        running = Counter(task.node for task in self.tasks.values() if not task.stopped)
+        stopped = Counter(task.node for task in self.tasks.values() if task.stopped)
+        for node, settings in self._capacity.items():
+            assert running[node] <= settings.containers, f"{node} runs {running[node]} processes"
+            assert stopped[node] <= settings.suspended_limit, f"{node} holds {stopped[node]} stopped processes"
+
+    def lose_node(self, node: str, reason: str = "test") -> None:
+        super().lose_node(node, reason)
+        self.lost_nodes.add(node)
+
+    def run_to_end(self, limit_s: int) -> None:
+        """Run all jobs, then on until the cluster is idle again; both within ``limit_s`` emulated seconds."""
+        limit_ns = limit_s * SECOND_NS
+        self.run(limit_ns)
+        self.kernel.run(self.is_idle, limit_ns)
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs, nothing is kept and every container of a living node is free."""
+        manager = self.machine_of_rm()
+        if self.tasks or manager.containers or manager.applications:
+            return False
+        free = all(
+            len(node.free) == node.capacity for node in manager.nodes.values() if node.name not in self.lost_nodes
+        )
+        managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
+        return free and not any(machine.containers for machine in managers)
+
+    def check_end(self) -> None:
+        """Every job has ended once; every reduce of one that succeeded has walked every key exactly once."""
+        assert self.finished_jobs.keys() == self.jobs.keys()
+        assert self.machine_of_rm().preemptor.idle or not self.machine_of_rm().preemptor.reclaims
+        for job, state in self.finished_jobs.items():
+            if state is JobState.SUCCEEDED:
+                self._check_job(self.masters[job], self.jobs[job])
+
+    def _check_job(self, master: ApplicationMaster, spec: JobSpec) -> None:
+        tasks = master.reduces if master.reduces else master.maps
+        assert all(task.state is TaskState.SUCCEEDED for task in tasks), master.job
+        for task in tasks:
+            succeeded = [attempt for attempt in task.attempts if attempt.state is AttemptState.SUCCEEDED]
+            assert len(succeeded) == 1, f"{master.job}: task {task.index} succeeded {len(succeeded)} times"
+            if task.kind is Kind.MAP:
+                continue
+            (attempt,) = succeeded
+            assert attempt.container is not None
+            past = attempt.checkpoint.past_containers if attempt.checkpoint else ()
+            at = 0
+            for container in (*past, attempt.container):
+                walk = self.walks[container]
+                assert walk.start == at <= walk.end, f"{attempt.name}: {container} walked from {walk.start}, not {at}"
+                at = walk.end
+            assert at == spec.reduce_keys[task.index], f"{attempt.name}: {at} keys"
+
+
+def run_checked(
+    settings: Settings,
+    jobs: tuple[JobSpec, ...],
+    *,
+    costs: CostModel | None = None,
+    chaos: Chaos | None = None,
+    disturb: Callable[[CheckedCluster], None] | None = None,
+    limit_s: int = 20_000,
+) -> CheckedCluster:
+    """Run ``jobs`` to the end with all checks; ``disturb`` may plan faults on the cluster's kernel first."""
+    cluster = CheckedCluster(settings, {job.name: job for job in jobs}, costs, chaos)
+    if disturb is not None:
+        disturb(cluster)
+    cluster.run_to_end(limit_s)
+    cluster.check_end()
+    return cluster
+
+
+def count_effects(records: list[Record]) -> Counter[str]:
+    """How many effects of each type are in a journal."""
+    return Counter(type(effect).__name__ for record in records for effect in record.effects)

@@ -1,0 +1,95 @@
+"""The virtual-time driver keeps the executor's contract: one completion for each effect, and the exit always last."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
+
+from emulator.core import effects as fx
+from emulator.core import messages
+from emulator.core.messages import Exited, Kind, Message
+from emulator.sim.cost_model import CostModel
+from emulator.sim.tasks import VirtualTask
+
+COMPLETIONS = {
+    fx.Launch: ("Launched", "LaunchFailed"),
+    fx.Suspend: ("Suspended", "SuspendFailed"),
+    fx.Resume: ("Resumed", "ResumeFailed"),
+    fx.Checkpoint: ("Checkpointed", "CheckpointFailed"),
+    fx.Kill: ("Killed", "KillFailed"),
+}
+SLOW = CostModel(
+    launch_ns=10**8, suspend_ns=10**9, resume_ns=10**9, checkpoint_ns=10**9, kill_ns=10**9, commit_ns=10**8
+)
+
+
+def run_with_crash(mechanism: str, crash_at_ms: int) -> CheckedCluster:
+    """A research job preempted by a production job; the process of its reduce 0 crashes at some moment."""
+    settings = make_settings(containers=3, mechanism=mechanism)
+    jobs = (make_job("research", reduces_s=(20.0, 20.0)), make_job("production", "production", 5.0, reduces_s=(3.0,)))
+    cluster = CheckedCluster(settings, {job.name: job for job in jobs}, SLOW)
+
+    def crash() -> None:
+        for container, task in list(cluster.tasks.items()):
+            if task.launch.job == "research" and task.launch.kind is Kind.REDUCE and task.launch.task == 0:
+                cluster.crash(container, 11, "segmentation fault")
+
+    cluster.kernel.at(crash_at_ms * 1_000_000, crash)
+    cluster.run_to_end(500)
+    cluster.check_end()
+    return cluster
+
+
+def container_messages(cluster: CheckedCluster) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = {}
+    for record in cluster.records:
+        container = getattr(record.message, "container", None)
+        if record.actor.startswith("nm:") and type(record.message).__name__ in dir(messages) and container:
+            found.setdefault(container, []).append(record.message)
+    return found
+
+
+@pytest.mark.parametrize("mechanism", ["kill", "suspend", "checkpoint"])
+@pytest.mark.parametrize("crash_at_ms", range(1_500, 14_000, 731))
+def test_every_effect_is_answered_once_and_the_exit_comes_last(mechanism: str, crash_at_ms: int) -> None:
+    cluster = run_with_crash(mechanism, crash_at_ms)
+    commands = ("StartContainer", "SuspendContainer", "ResumeContainer", "KillContainer")
+    for container, heard in container_messages(cluster).items():
+        names = [type(message).__name__ for message in heard if type(message).__name__ not in commands]
+        assert names.count("Exited") == 1
+        assert names[-1] == "Exited"
+        wishes = [e for r in cluster.records for e in r.effects if getattr(e, "container", None) == container]
+        for kind, answers in COMPLETIONS.items():
+            asked = sum(isinstance(effect, kind) for effect in wishes)
+            assert sum(name in answers for name in names) == asked, (container, kind.__name__, names)
+
+
+def test_a_committing_reduce_says_so_before_it_ends() -> None:
+    cluster = run_with_crash("checkpoint", 400_000)
+    for heard in container_messages(cluster).values():
+        names = [type(message).__name__ for message in heard]
+        ended_well = any(isinstance(message, Exited) and message.code == 0 for message in heard)
+        assert ("Committing" in names) == (ended_well and "FirstKey" in names)
+
+
+def test_a_lost_node_takes_its_processes_along() -> None:
+    settings = make_settings(nodes=2, containers=2)
+    cluster = CheckedCluster(settings, {"a": make_job("a", reduces_s=(30.0, 30.0))})
+    lost = []
+
+    def lose() -> None:
+        master = next(task.node for task in cluster.tasks.values() if task.launch.kind is Kind.APPLICATION_MASTER)
+        lost.append(next(node.name for node in settings.nodes if node.name != master))
+        cluster.lose_node(lost[0])
+        assert all(task.node == master for task in cluster.tasks.values())
+
+    cluster.kernel.at(10 * SECOND_NS, lose)
+    cluster.run_to_end(500)
+    cluster.check_end()
+    assert f"nm:{lost[0]}" not in cluster.machines
+
+
+def test_a_process_without_length_can_be_crashed() -> None:
+    launch = fx.Launch("c1", "a", Kind.APPLICATION_MASTER, 0, "a/am", 0)
+    task = VirtualTask(launch, "node-1", keys=1, length_ns=0, first_key_ns=5, since_ns=5)
+    assert task.keys_done(10) == 0
