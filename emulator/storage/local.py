@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,8 @@ from urllib.parse import quote
 
 PARTIAL_DIRECTORY = "_partial"
 """Holds the partial outputs of attempts, inside the output directory."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def job_directory_name(job: str) -> str:
@@ -50,9 +53,11 @@ def atomic_file(path: str, temporary: str | None = None, *, durable: bool = True
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = path  # a failed write does not say of what
         raise
     if durable:
         sync_directory(directory)

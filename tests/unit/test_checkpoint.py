@@ -88,7 +88,7 @@ def test_an_unknown_field_is_named():
 def test_failed_write_keeps_the_old_checkpoint(tmp_path: Path):
     path = str(tmp_path / "checkpoint.msgpack")
     checkpoint.write(path, Checkpoint.from_dict(GOOD))
-    with file_size_limit(10), pytest.raises(OSError, match="File too large"):
+    with file_size_limit(10), pytest.raises(OSError, match=rf"File too large: '{path}'"):
         checkpoint.write(path, Checkpoint.from_dict({**GOOD, "keys_done": 99}))
     assert checkpoint.read(path).keys_done == 12
     assert os.listdir(tmp_path) == ["checkpoint.msgpack"]
