@@ -2,68 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from experiment_files import VALID, refusal, write
+from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
-from emulator.config import Experiment, dump_experiment, load_experiment, seconds_to_ns
+from emulator.config import load_experiment, seconds_to_ns
 from emulator.config_checks import load_function
-from emulator.config_yaml import dump_yaml
-from emulator.errors import ConfigError
 
-VALID = """\
-name: fig4
-time_scale: 20
-seed: 1
-overheads: hadoop-0.23
-cluster: {nodes: 6, containers_per_node: 8, container_memory_gb: 1, memory_gb: 16}
-scheduler:
-  allocation:
-    name: two-queue
-    queues:
-      production: {capacity: 0.25, maximum: 1.0}
-      research: {capacity: 0.75, maximum: 1.0}
-  job_eviction: mr
-  task_eviction: srt
-  mechanism: checkpoint
-  placement: {name: prefer-local, delay_s: 0}
-workload:
-  jobs:
-    - {name: research-XL, queue: research, submit_s: 0, maps: 4, map_s: 1.0, reduces: 47,
-       reduce_s: {uniform: [0.5, 1.0], longest: 182.7}, key_s: 1.0}
-    - {name: production-S, queue: production, submit_s: 50, maps: 4, map_s: 1.0, reduces: 11,
-       reduce_s: [60.8, 30]}
-"""
 TRACE = VALID.partition("workload:")[0] + "workload: {trace: {format: swim, path: trace.tsv}}\n"
-
-
-def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Path:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def refusal(path: Path, *overrides: str) -> str:
-    """The message of the ConfigError, which must be the only thing raised."""
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(path, list(overrides))
-    assert caught.value.exit_code == 2
-    return caught.value.message
-
-
-def complaints(path: Path, *overrides: str) -> list[str]:
-    """Lines of the ConfigError, none where the file is accepted; anything else raised is a failure."""
-    try:
-        experiment = load_experiment(path, list(overrides))
-    except ConfigError as error:
-        return error.message.splitlines()
-    assert isinstance(experiment, Experiment)
-    return []
 
 
 def test_a_valid_file(tmp_path: Path) -> None:
@@ -300,138 +249,3 @@ def test_seconds_to_ns_is_exact_for_what_a_float_can_say(nanoseconds: int) -> No
     seconds = float(f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}")
     error_ns = 0 if nanoseconds < 10**15 else 16
     assert abs(seconds_to_ns(seconds) - nanoseconds) <= error_ns
-
-
-# ------------------------------------------------------------------------------------------------ fuzzing
-
-
-@given(content=st.binary(max_size=300))
-def test_random_bytes_raise_only_config_errors(tmp_path: Path, content: bytes) -> None:
-    refusal(write(tmp_path, content))
-
-
-@given(
-    position=st.integers(0, len(VALID) - 1),
-    removed=st.integers(0, 12),
-    inserted=st.text(alphabet="{}[]:,&*!|>-#%@`'\"\\\n\t 0aé\x00.~?=<", max_size=6),
-)
-def test_damaged_files_raise_only_config_errors(tmp_path: Path, position: int, removed: int, inserted: str) -> None:
-    path = write(tmp_path, VALID[:position] + inserted + VALID[position + removed :])
-    assert all(line.startswith(f"{path}:") for line in complaints(path))
-
-
-LEAVES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=5),
-    st.just([]),
-    st.just({}),
-    st.just([1, "a"]),
-)
-
-
-def locations(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [here, *(place for key, item in inside for place in locations(item, (*here, key)))]
-
-
-VALID_DATA = YAML(typ="safe", pure=True).load(VALID)
-
-
-@given(location=st.sampled_from([place for place in locations(VALID_DATA) if place]), value=LEAVES)
-def test_any_value_anywhere_raises_only_config_errors(tmp_path: Path, location: tuple[Any, ...], value: Any) -> None:
-    data = copy.deepcopy(VALID_DATA)
-    container = data
-    for part in location[:-1]:
-        container = container[part]
-    container[location[-1]] = value
-    path = write(tmp_path, dump_yaml(data))
-    assert all(line.startswith(f"{path}:") for line in complaints(path))
-
-
-@given(text=st.text(max_size=40))
-def test_any_override_raises_only_config_errors(tmp_path: Path, text: str) -> None:
-    path = write(tmp_path, VALID)
-    for override in (text, f"seed={text}", f"{text}=1", f"workload.jobs.{text}=1"):
-        complaints(path, override)
-
-
-# ------------------------------------------------------------------------------------------------ round trip
-
-lengths = st.floats(0.01, 1000)
-times = st.floats(0, 1e6)
-
-
-@st.composite
-def experiments(draw: st.DrawFn) -> dict[str, Any]:
-    """Valid experiments, as data."""
-    capacity = draw(st.floats(0.1, 0.8))
-    names = draw(
-        st.lists(st.from_regex(r"[a-zA-Z0-9][ -~éßЖ]{0,12}", fullmatch=True), min_size=1, max_size=4, unique=True)
-    )
-    reduce_s = st.one_of(
-        lengths,
-        st.lists(lengths, min_size=1, max_size=4),
-        st.fixed_dictionaries({"uniform": st.just([0.25, 1.0]), "longest": lengths}),
-    )
-    job = st.fixed_dictionaries(
-        {"queue": st.sampled_from(["production", "research"]), "maps": st.integers(1, 9), "reduces": st.integers(0, 9)},
-        optional={
-            "submit_s": times,
-            "map_s": lengths,
-            "reduce_s": reduce_s,
-            "key_s": lengths,
-            "priority": st.integers(-9, 9),
-            "memory_mb": st.integers(1, 1024),
-            "shuffle_mb": st.floats(0, 1e6),
-        },
-    )
-    protocol = st.fixed_dictionaries(
-        {},
-        optional={
-            "preemptor_period_s": st.one_of(st.none(), lengths),
-            "expired_s": times,
-            "slow_start": st.floats(0, 1),
-        },
-    )
-    return {
-        "name": draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)),
-        "seed": draw(st.integers(0, 2**63 - 1)),
-        "time_scale": draw(st.floats(1e-3, 1e6)),
-        "heartbeat_s": draw(lengths),
-        "overheads": draw(st.sampled_from(["native", "hadoop-0.23"])),
-        "protocol": draw(protocol),
-        "cluster": {"nodes": draw(st.integers(25, 90)), "containers_per_node": draw(st.integers(1, 16))},
-        "scheduler": {
-            "allocation": {
-                "name": draw(st.sampled_from(["two-queue", "soft-cap", "hard-cap"])),
-                "queues": {
-                    "production": {"capacity": capacity},
-                    "research": {"capacity": draw(st.floats(0.05, 1 - capacity))},
-                },
-            },
-            "job_eviction": draw(st.sampled_from(["mr", "lr", "pr"])),
-            "task_eviction": draw(st.sampled_from(["srt", "lrt", "random"])),
-        },
-        "workload": {"jobs": [{"name": name, **draw(job)} for name in names]},
-    }
-
-
-@settings(max_examples=40)
-@given(data=experiments())
-def test_a_dumped_experiment_loads_back_equal(tmp_path: Path, data: dict[str, Any]) -> None:
-    experiment = load_experiment(write(tmp_path, dump_yaml(data)))
-    dumped = dump_experiment(experiment)
-    again = load_experiment(write(tmp_path, dumped, "resolved.yaml"))
-    assert again == experiment
-    assert dump_experiment(again) == dumped
-
-
-def test_the_catalogue_is_valid_and_loads_back_equal(tmp_path: Path) -> None:
-    files = sorted((Path(__file__).resolve().parents[2] / "workloads/catalog").glob("*.yaml"))
-    assert files
-    for file in files:
-        experiment = load_experiment(file)
-        assert load_experiment(write(tmp_path, dump_experiment(experiment))) == experiment

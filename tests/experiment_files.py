@@ -1,0 +1,58 @@
+"""An experiment file to change in tests, and what is said about the changed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator.config import Experiment, load_experiment
+from emulator.errors import ConfigError
+
+VALID = """\
+name: fig4
+time_scale: 20
+seed: 1
+overheads: hadoop-0.23
+cluster: {nodes: 6, containers_per_node: 8, container_memory_gb: 1, memory_gb: 16}
+scheduler:
+  allocation:
+    name: two-queue
+    queues:
+      production: {capacity: 0.25, maximum: 1.0}
+      research: {capacity: 0.75, maximum: 1.0}
+  job_eviction: mr
+  task_eviction: srt
+  mechanism: checkpoint
+  placement: {name: prefer-local, delay_s: 0}
+workload:
+  jobs:
+    - {name: research-XL, queue: research, submit_s: 0, maps: 4, map_s: 1.0, reduces: 47,
+       reduce_s: {uniform: [0.5, 1.0], longest: 182.7}, key_s: 1.0}
+    - {name: production-S, queue: production, submit_s: 50, maps: 4, map_s: 1.0, reduces: 11,
+       reduce_s: [60.8, 30]}
+"""
+
+
+def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refusal(path: Path, *overrides: str) -> str:
+    """The message of the ConfigError, which must be the only thing raised."""
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(path, list(overrides))
+    assert caught.value.exit_code == 2
+    return caught.value.message
+
+
+def complaints(path: Path, *overrides: str) -> list[str]:
+    """Lines of the ConfigError, none where the file is accepted; anything else raised is a failure."""
+    try:
+        experiment = load_experiment(path, list(overrides))
+    except ConfigError as error:
+        return error.message.splitlines()
+    assert isinstance(experiment, Experiment)
+    return []
