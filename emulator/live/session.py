@@ -16,8 +16,10 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -55,6 +57,8 @@ class LiveResult:
     checkpoint_bytes: int
     shuffle_bytes: int
     """Served over HTTP; what a reduce reads on its own node's disk is not in it."""
+    startup_real_s: float
+    """From the command to emulated time 0."""
 
 
 class LiveSession:
@@ -86,6 +90,7 @@ class LiveSession:
         self._lag_records: dict[str, Any] = {}
         self._statuses: dict[str, Any] = {}
         self._environment_before: dict[str, str | None] = {}
+        self._startup_real_s = 0.0
 
     # ---- the whole ----
 
@@ -95,7 +100,7 @@ class LiveSession:
         Raises:
             RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
         """
-        with self._everything_closed_at_the_end():
+        with _ended_like_interrupted(), self._everything_closed_at_the_end():
             self._show("starting Ray")
             self._start_ray()
             self._show("starting hosts")
@@ -113,6 +118,7 @@ class LiveSession:
             lag=lag,
             checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
             shuffle_bytes=sum(node["bytes"] for end in closed for node in end.served.values()),
+            startup_real_s=self._startup_real_s,
         )
 
     @contextlib.contextmanager
@@ -216,6 +222,7 @@ class LiveSession:
         machines = self._machines()
         self._all("meeting", lambda handle, name: handle.meet.remote(self._hosts, urls))
         origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
+        self._startup_real_s = origin_real_ns / 1e9 - self._started_real_s
         offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
         self._all("beginning", lambda handle, name: handle.begin.remote(origin_real_ns + offsets[name]))
         return plan, machines
@@ -264,10 +271,9 @@ class LiveSession:
             entry = by_boot_id.get(machine.boot_id)
             if entry is None:
                 offset_ns = 0 if machine.boot_id == own_boot_id else self._clock_offset_ns(self._hosts[name])
-                entry = {"name": machine.name, "clock_offset_ns": offset_ns, "hosts": [], "pids": {}}
+                entry = {"name": machine.name, "clock_offset_ns": offset_ns, "hosts": []}
                 by_boot_id[machine.boot_id] = entry
             entry["hosts"].append(name)
-            entry["pids"][name] = machine.pid
         return list(by_boot_id.values())
 
     def _clock_offset_ns(self, handle: Any) -> int:
@@ -386,16 +392,27 @@ def _first_line(error: Exception) -> str:
 
 
 @contextlib.contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: everything is closed on the way out."""
+    with _handling((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+        yield
+
+
+@contextlib.contextmanager
 def _no_interrupts() -> Iterator[None]:
     """Cleaning up is bounded and must not be stopped half-way by a second Ctrl-C."""
-    import signal
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
+    with _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
         yield
+
+
+@contextlib.contextmanager
+def _handling(numbers: tuple[signal.Signals, ...], handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, old in before.items():
+            signal.signal(number, old)
