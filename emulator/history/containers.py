@@ -96,6 +96,12 @@ class ContainerStory:
                 return told.t_ns if stop.resumed_revision is None or told.revision < stop.resumed_revision else None
         return None
 
+    def lose(self, lost_ns: int, reason: str) -> None:
+        """Its node has been given up: what had not ended is lost, and what the node said later changes nothing."""
+        if self.outcome is None or (self.ended_ns is not None and self.ended_ns > lost_ns):
+            self.outcome, self.reason, self.keys_done = Outcome.LOST, reason, None
+            self.ended_ns = lost_ns if self.ended_ns is None else min(self.ended_ns, lost_ns)
+
     def running_ns(self, since_ns: int | None) -> int:
         """For how long the process was there and not stopped, from ``since_ns`` to its end."""
         if since_ns is None or self.ended_ns is None:

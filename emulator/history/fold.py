@@ -17,7 +17,6 @@ from typing import Any
 from emulator.core.effects import Checkpoint, Effect, Launch, Send, Suspend
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
-    RESOURCE_MANAGER,
     Checkpointed,
     ContainerReport,
     ContainerReported,
@@ -33,7 +32,6 @@ from emulator.core.messages import (
     Message,
     NodeHeartbeat,
     NodeLost,
-    Outcome,
     ResumeContainer,
     Resumed,
     Start,
@@ -56,6 +54,7 @@ class HistoryBuilder:
         self._stories: dict[str, ContainerStory] = {}
         self._submitted: set[str] = set()
         self._finished: dict[str, JobFinished] = {}
+        self._lost_nodes: dict[str, tuple[int, str]] = {}
 
     def add(self, record: Record) -> None:
         """Take one record; each actor's own must come in their order."""
@@ -69,6 +68,9 @@ class HistoryBuilder:
 
     def tables(self) -> History:
         """The tables of what has been taken so far."""
+        for story in self._stories.values():
+            if story.node in self._lost_nodes:
+                story.lose(*self._lost_nodes[story.node])
         return make_tables(list(self._jobs.values()), self._stories.values(), self._submitted, self._finished)
 
     def _story(self, container: str) -> ContainerStory:
@@ -122,7 +124,7 @@ class HistoryBuilder:
 
     def _first_key(self, message: FirstKey, record: Record) -> None:
         story = self._story(message.container)
-        story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns
+        story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns or None
         story.first_key_cost = message.cost
 
     def _suspended(self, message: Suspended, record: Record) -> None:
@@ -145,7 +147,7 @@ class HistoryBuilder:
     def _exited(self, message: Exited, record: Record) -> None:
         story = self._story(message.container)
         if story.ended_ns is None:
-            story.ended_ns, story.keys_done = record.t_ns, message.keys_done
+            story.ended_ns = record.t_ns
 
     # ---- what its NodeManager made of it ----
 
@@ -162,11 +164,10 @@ class HistoryBuilder:
         elif report.state is ContainerState.DONE:
             self._done(story, report)
             if story.ended_ns is None:
-                story.ended_ns, story.keys_done = record.t_ns, report.keys_done
+                story.ended_ns = record.t_ns
 
     def _done(self, story: ContainerStory, report: ContainerReport) -> None:
-        if story.outcome is not Outcome.LOST:  # what a lost node says later changes nothing
-            story.outcome, story.reason = report.outcome, report.reason
+        story.outcome, story.reason, story.keys_done = report.outcome, report.reason, report.keys_done
 
     # ---- what the ResourceManager was told ----
 
@@ -179,13 +180,7 @@ class HistoryBuilder:
                 self._done(story, report)  # it has nobody else to report to
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
-        if record.actor != RESOURCE_MANAGER:
-            return
-        for story in self._stories.values():
-            if story.node == message.node and story.outcome is None:
-                story.outcome, story.reason = Outcome.LOST, message.reason
-                if story.ended_ns is None:
-                    story.ended_ns = record.t_ns
+        self._lost_nodes.setdefault(message.node, (record.t_ns, message.reason))
 
 
 _Handler = Callable[[HistoryBuilder, Any, Record], None]

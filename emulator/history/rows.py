@@ -37,6 +37,7 @@ class AttemptRow:
     first_key_ns: int | None
     """A map or an ApplicationMaster: start of its work."""
     input_ready_ns: int | None
+    """When the input it had to wait for was there; None where it had not to wait."""
     suspend_asked_ns: int | None
     """When it was last asked to suspend."""
     ended_ns: int | None

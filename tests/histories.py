@@ -1,0 +1,43 @@
+"""An experiment and an attempt that tests of run directories and summaries share."""
+
+from __future__ import annotations
+
+from emulator.core.messages import Kind, Outcome
+from emulator.history import AttemptRow, SuspendedSpan
+
+EXPERIMENT_YAML = """
+name: tiny
+cluster: {nodes: 2, containers_per_node: 2}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.5, maximum: 1}, research: {capacity: 0.5}}}
+workload:
+  jobs: [{name: j, queue: research, submit_s: 0, maps: 1, map_s: 1, reduces: 1, reduce_s: [2], key_s: 1}]
+"""
+
+ATTEMPT = AttemptRow(
+    job="j",
+    queue="research",
+    kind=Kind.REDUCE,
+    task=0,
+    attempt="j/r000.0",
+    container="container-000002",
+    node="node-1",
+    outcome=Outcome.SUCCEEDED,
+    reason="",
+    ready_ns=1_500_000_000,
+    launched_ns=1_600_000_000,
+    first_key_ns=1_700_000_000,
+    input_ready_ns=None,
+    suspend_asked_ns=2_000_000_000,
+    ended_ns=9_000_000_000,
+    slot_freed_ns=9_500_000_000,
+    keys_start=0,
+    keys_done=2,
+    keys_total=2,
+    resumed_from=None,
+    suspended_spans=(SuspendedSpan(2_100_000_000, 3_000_000_000), SuspendedSpan(4_000_000_000, None)),
+    busy_ns=6_500_000_000,
+    active_ns=6_400_000_000,
+    useful_ns=6_400_000_000,
+    lost_ns=0,
+)

@@ -1,0 +1,193 @@
+"""The run directory: refuses what it must not touch, leaves whole files or none, and tables with fixed schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from emulator.config import Experiment, load_experiment
+from emulator.core.messages import JobState, Kind, Start
+from emulator.errors import ConfigError, RunError
+from emulator.history import History, JobRow, TaskRow
+from emulator.journal import JournalHeader, Record, read_journal
+from emulator.rundir import RunDirectory, experiment_sha256, write_json
+from tests.histories import ATTEMPT, EXPERIMENT_YAML
+
+HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})
+
+TASK = TaskRow("j", "research", Kind.REDUCE, 0, None, 2_000_000_000, 2, 1, 2, 0, 1_700_000_000, None, 6_400_000_000, 0)
+JOB = JobRow(
+    "j", "research", 0, 1_700_000_000, 9_250_000_000, None, JobState.SUCCEEDED, 1, 2, 0, 6_400_000_000, 125_000_000
+)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
+    return load_experiment(tmp_path / "tiny.yaml")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(tmp_path / "runs" / "one")
+
+
+def files(directory: RunDirectory) -> set[str]:
+    return {path.name for path in directory.path.iterdir()}
+
+
+# ---- creation ----
+
+
+def test_it_is_made_with_its_parents_or_taken_empty(tmp_path: Path) -> None:
+    assert RunDirectory.create(tmp_path / "a" / "b").path.is_dir()
+    assert files(RunDirectory.create(tmp_path / "a" / "b")) == set()
+
+
+def test_one_that_holds_something_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(ConfigError, match="is not empty; results go to a new or an empty directory") as caught:
+        RunDirectory.create(tmp_path)
+    assert caught.value.message.startswith(str(tmp_path))
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="file: is a file"):
+        RunDirectory.create(tmp_path / "file")
+    with pytest.raises(ConfigError, match=r"cannot be written \(Not a directory\)"):
+        RunDirectory.create(tmp_path / "file" / "below")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_one_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    for path in (tmp_path / "locked", tmp_path / "locked" / "below"):
+        with pytest.raises(ConfigError, match=r"cannot be written \(Permission denied\)"):
+            RunDirectory.create(path)
+
+
+def test_a_file_system_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/proc/natjam: cannot be written"):
+        RunDirectory.create(Path("/proc/natjam"))
+
+
+# ---- files ----
+
+
+def test_the_experiment_reads_back(directory: RunDirectory, experiment: Experiment) -> None:
+    directory.write_experiment(experiment)
+    assert load_experiment(directory.path / "experiment.yaml") == experiment
+    assert files(directory) == {"experiment.yaml"}
+
+
+def test_the_hash_is_of_the_experiment_as_written(directory: RunDirectory, experiment: Experiment) -> None:
+    directory.write_experiment(experiment)
+    again = load_experiment(directory.path / "experiment.yaml")
+    assert experiment_sha256(again) == experiment_sha256(experiment)
+    assert experiment_sha256(experiment.model_copy(update={"seed": 2})) != experiment_sha256(experiment)
+
+
+def test_the_journal_has_its_name_once_whole(directory: RunDirectory) -> None:
+    record = Record(1, 0, "rm", Start(), ())
+    with directory.journal(HEADER) as writer:
+        writer.write(record)
+        assert files(directory) == {"journal.jsonl.zst.unfinished"}
+    assert files(directory) == {"journal.jsonl.zst"}
+    header, records = read_journal(directory.journal_path)
+    assert (header, list(records)) == (HEADER, [record])
+
+
+def test_the_journal_of_a_failed_run_can_be_read_under_its_other_name(directory: RunDirectory) -> None:
+    record = Record(1, 0, "rm", Start(), ())
+
+    def fail() -> None:
+        with directory.journal(HEADER) as writer:
+            writer.write(record)
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        fail()
+    assert files(directory) == {"journal.jsonl.zst.unfinished"}
+    assert list(read_journal(directory.path / "journal.jsonl.zst.unfinished")[1]) == [record]
+
+
+def test_the_summary_is_whole_or_not_there(directory: RunDirectory) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        directory.write_summary({"makespan_s": float("nan")})
+    assert files(directory) == set()
+    directory.write_summary({"makespan_s": 2.5, "output": None})
+    assert json.loads((directory.path / "summary.json").read_text()) == {"makespan_s": 2.5, "output": None}
+    assert files(directory) == {"summary.json"}
+
+
+def test_what_cannot_be_written_is_named(directory: RunDirectory, experiment: Experiment) -> None:
+    directory.path.rmdir()
+    with pytest.raises(RunError, match=r"experiment.yaml: cannot be written: No such file"):
+        directory.write_experiment(experiment)
+    with pytest.raises(RunError, match=r"jobs.parquet: cannot be written"):
+        directory.write_tables(History([], [], [], [], 0))
+    with pytest.raises(RunError, match=r"claims.json: cannot be written"):
+        write_json(directory.path / "claims.json", {})
+
+
+# ---- tables ----
+
+
+def read(directory: RunDirectory, name: str) -> pyarrow.Table:
+    return pyarrow.parquet.read_table(directory.path / f"{name}.parquet")
+
+
+def test_rows_in_seconds(directory: RunDirectory) -> None:
+    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [], 0))
+    assert files(directory) == {"jobs.parquet", "tasks.parquet", "attempts.parquet"}
+    assert read(directory, "jobs").to_pylist() == [
+        {
+            "name": "j",
+            "queue": "research",
+            "submit_s": 0.0,
+            "start_s": 1.7,
+            "finish_s": 9.25,
+            "completion_s": 9.25,
+            "deadline_s": None,
+            "margin_s": None,
+            "state": "succeeded",
+            "attempts": 1,
+            "suspensions": 2,
+            "kills": 0,
+            "useful_s": 6.4,
+            "lost_work_s": 0.125,
+        }
+    ]
+    (task,) = read(directory, "tasks").to_pylist()
+    assert (task["kind"], task["outcome"], task["length_s"], task["finish_s"]) == ("reduce", None, 2.0, None)
+    (attempt,) = read(directory, "attempts").to_pylist()
+    assert attempt["attempt"] == "j/r000.0"
+    assert attempt["outcome"] == "succeeded"
+    assert attempt["first_key_s"] == 1.7
+    assert attempt["input_ready_s"] is None
+    assert attempt["keys_done"] == 2
+    assert attempt["suspended_spans"] == [
+        {"stopped_s": 2.1, "resumed_s": 3.0},
+        {"stopped_s": 4.0, "resumed_s": None},
+    ]
+    assert (attempt["busy_s"], attempt["active_s"], attempt["lost_s"]) == (6.5, 6.4, 0.0)
+
+
+def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
+    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [], 0))
+    empty = RunDirectory.create(tmp_path / "empty")
+    empty.write_tables(History([], [], [], [], 0))
+    for name in ("jobs", "tasks", "attempts"):
+        assert read(empty, name).num_rows == 0
+        assert read(empty, name).schema == read(directory, name).schema
+        for column in read(empty, name).schema:
+            assert column.type != pyarrow.null()
+            assert (column.type == pyarrow.float64()) == column.name.endswith("_s")

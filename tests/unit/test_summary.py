@@ -1,0 +1,152 @@
+"""The summary of a run and of repeats."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.config import Experiment, load_experiment
+from emulator.core.messages import JobState, RealCost
+from emulator.history import History, JobRow, Operation
+from emulator.overheads import OverheadProfile
+from emulator.summary import build_summary, student_t_quantile, summarise_repeats
+from tests.histories import ATTEMPT, EXPERIMENT_YAML
+
+SECOND_NS = 10**9
+LAG = {"p50_real_ms": 0.1, "p99_real_ms": 2.0, "max_real_ms": 3.0, "p99_emulated_s": 0.04}
+OUTPUT = {
+    "verified": True,
+    "keys_expected": 2,
+    "keys_written": 2,
+    "keys_lost": 0,
+    "keys_duplicated": 0,
+    "files_differing": 0,
+}
+
+
+def job(name: str, submit_s: int, finish_s: int | None, deadline_s: int | None = None) -> JobRow:
+    """It has 3 attempts, 2 suspensions, 1 kill and a second of lost work."""
+    finish_ns = None if finish_s is None else finish_s * SECOND_NS
+    state = JobState.RUNNING if finish_s is None else JobState.SUCCEEDED
+    deadline_ns = None if deadline_s is None else deadline_s * SECOND_NS
+    submit_ns = submit_s * SECOND_NS
+    start_ns, lost_ns = submit_ns + SECOND_NS, SECOND_NS
+    return JobRow(name, "research", submit_ns, start_ns, finish_ns, deadline_ns, state, 3, 2, 1, 0, lost_ns)
+
+
+def summary(experiment: Experiment, history: History, **changes: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "seed": 4,
+        "profile": OverheadProfile("native", 0, 0, 0),
+        "versions": {"natjam": "0.1.0"},
+        "machines": [{"name": "here", "clock_offset_ns": 0}],
+        "real_s": 3.5,
+        "lag": LAG,
+        "output": OUTPUT,
+        "swap_bytes": 7,
+    }
+    return build_summary(history, experiment, **{**given, **changes})
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
+    return load_experiment(tmp_path / "tiny.yaml", ["time_scale=20"])
+
+
+def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
+    suspend = Operation("suspend", "c", 0, SECOND_NS, RealCost(1_000_000))
+    made = summary(experiment, History([job("a", 5, 105, 100), job("b", 10, 60)], [], [ATTEMPT], [suspend], 321))
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert {name: made[name] for name in made if name not in ("jobs", "overheads", "work")} == {
+        "name": "tiny",
+        "engine": "live",
+        "time_scale": 20.0,
+        "seed": 4,
+        "versions": {"natjam": "0.1.0"},
+        "machines": [{"name": "here", "clock_offset_ns": 0}],
+        "makespan_s": 100.0,
+        "real_s": 3.5,
+        "swap_bytes": 7,
+        "checkpoint_bytes": 321,
+        "lag": LAG,
+        "output": OUTPUT,
+    }
+    assert made["jobs"][0] == {
+        "name": "a",
+        "queue": "research",
+        "submit_s": 5.0,
+        "start_s": 6.0,
+        "finish_s": 105.0,
+        "completion_s": 100.0,
+        "deadline_s": 100.0,
+        "margin_s": -5.0,
+        "state": "succeeded",
+        "attempts": 3,
+        "suspensions": 2,
+        "kills": 1,
+        "lost_work_s": 1.0,
+    }
+    assert (made["jobs"][1]["deadline_s"], made["jobs"][1]["margin_s"]) == (None, None)
+    assert made["overheads"]["suspend_s"]["n"] == 1
+    assert made["overheads"]["suspend_s"]["real_ms"]["total"]["p50"] == 50
+
+
+def test_work_and_utilization(experiment: Experiment) -> None:
+    """Two nodes of two containers for 100 s: 400 container seconds, 6.5 of them busy, 6.4 useful, as much lost."""
+    lost = replace(ATTEMPT, useful_ns=0, lost_ns=ATTEMPT.active_ns, busy_ns=3_500_000_000)
+    made = summary(experiment, History([job("a", 0, 100)], [], [ATTEMPT, lost], [], 0))
+    assert made["work"] == {"useful_s": 6.4, "lost_s": 6.4, "wasted_fraction": 0.5, "utilization": 0.025}
+
+
+def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None:
+    made = summary(experiment, History([job("a", 0, None)], [], [], [], 0), output=None)
+    assert made["makespan_s"] is None
+    assert made["work"] == {"useful_s": 0.0, "lost_s": 0.0, "wasted_fraction": 0.0, "utilization": None}
+    assert made["jobs"][0]["completion_s"] is None
+    assert made["jobs"][0]["state"] == "running"
+    assert made["output"] is None
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"),
+    [(1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (9, 2.26216), (30, 2.04227), (1000, 1.96234)],
+)
+def test_student_quantiles_are_those_of_the_tables(degrees: int, expected: float) -> None:
+    assert student_t_quantile(0.95, degrees) == pytest.approx(expected, rel=3e-6)
+    assert student_t_quantile(0.5, 1) == pytest.approx(1)
+
+
+def test_repeats(experiment: Experiment) -> None:
+    suspend = Operation("suspend", "c", 0, SECOND_NS, None)
+    histories = [
+        History([job("a", 0, finish_s)], [], [], [suspend] if finish_s > 100 else [], 0) for finish_s in (98, 100, 102)
+    ]
+    made = summarise_repeats([summary(experiment, h, seed=7 + i) for i, h in enumerate(histories)])
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    assert (made["repeats"], made["seeds"]) == (3, [7, 8, 9])
+    half = 4.302652729749464 * 2 / 3**0.5
+    for name in ("jobs.a.completion_s", "makespan_s"):
+        assert made["metrics"][name] == {
+            "n": 3,
+            "mean": 100.0,
+            "sd": 2.0,
+            "ci95_low": pytest.approx(100 - half),
+            "ci95_high": pytest.approx(100 + half),
+        }
+    assert made["metrics"]["overheads.suspend_s.mean"] == {
+        "n": 1,
+        "mean": 1.0,
+        "sd": None,
+        "ci95_low": None,
+        "ci95_high": None,
+    }
+    assert made["metrics"]["jobs.a.suspensions"]["mean"] == 2
+    assert made["metrics"]["work.lost_s"]["sd"] == 0
+    assert made["metrics"]["jobs_failed"]["mean"] == 0
+    assert "overheads.kill_s.mean" not in made["metrics"]
+    assert "jobs.a.margin_s" not in made["metrics"]
