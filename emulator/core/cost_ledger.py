@@ -28,8 +28,8 @@ class CostLedger:
 
     def take(self, report: ContainerReport, resumed: bool, now_ns: int) -> None:
         """A container has come free at ``now_ns``; ``resumed``: it was given to a suspended reduce."""
-        if report.first_key_ns is not None:
-            begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
+        begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
+        if report.first_key_ns is not None and report.first_key_ns >= begin_ns:  # else of the launch before a resume
             (self._resume if resumed else self._schedule).add(report.first_key_ns - begin_ns)
         gave_way = report.state is ContainerState.SUSPENDED or report.outcome is Outcome.CHECKPOINTED
         if gave_way and report.suspend_asked_ns is not None:

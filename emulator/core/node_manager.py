@@ -77,6 +77,7 @@ class Event(Enum):
     """What can happen to a container."""
 
     LAUNCHED = "launched"
+    LAUNCH_FAILED = "launch failed"
     SUSPEND = "suspend"
     SUSPENDED = "suspended"
     SUSPEND_FAILED = "suspend failed"
@@ -94,6 +95,7 @@ CONTAINER_TABLE: TransitionTable[ContainerState, Event] = TransitionTable(
     "container",
     {
         (_S.LAUNCHING, Event.LAUNCHED): _S.RUNNING,
+        (_S.LAUNCHING, Event.LAUNCH_FAILED): _S.DONE,
         (_S.LAUNCHING, Event.KILL): _S.KILLING,
         (_S.LAUNCHING, Event.EXITED): _S.DONE,
         (_S.RUNNING, Event.SUSPEND): _S.SUSPENDING,
@@ -114,6 +116,7 @@ CONTAINER_TABLE: TransitionTable[ContainerState, Event] = TransitionTable(
         (_S.CHECKPOINTING, Event.CHECKPOINT_FAILED): _S.RUNNING,
         (_S.CHECKPOINTING, Event.KILL): _S.KILLING,
         (_S.CHECKPOINTING, Event.EXITED): _S.DONE,
+        (_S.KILLING, Event.LAUNCH_FAILED): _S.DONE,
         (_S.KILLING, Event.EXITED): _S.DONE,
     },
 )
@@ -169,9 +172,10 @@ class NodeManager:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for a NodeManager")
+        effects = handler(self, message, now_ns)
         if handler not in _COUNT_THEMSELVES:
             self.revision += 1
-        return handler(self, message, now_ns)
+        return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
@@ -194,6 +198,8 @@ class NodeManager:
         known = self.containers.get(message.container)
         if known is not None:
             return self._report(known)
+        if message.job in self._finished_jobs:
+            return []  # late or repeated: its container may have ended and been forgotten
         container = Container(message.container, message.job, message.kind, message.ready_ns)
         self.containers[container.id] = container
         self.slots_used += 1
@@ -223,6 +229,8 @@ class NodeManager:
         container = self.containers.get(message.container)
         if container is None or container.state is not ContainerState.RUNNING or container.committing:
             return self._report(container) if container else []
+        if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
+            return self._report(container)  # answered before: the process has been resumed since, or has refused
         container.suspend_asked_ns = message.asked_ns
         if message.mechanism is Mechanism.CHECKPOINT:
             self._move(container, Event.CHECKPOINT)
@@ -238,6 +246,8 @@ class NodeManager:
         container = self.containers.get(message.container)
         if container is None or container.state is not ContainerState.SUSPENDED:
             return self._report(container) if container else []
+        if message.ready_ns <= container.ready_ns:
+            return self._report(container)  # of an earlier resume: this stop has been given no container yet
         self._move(container, Event.RESUME)
         container.on_slot = True
         self.slots_used += 1
@@ -267,7 +277,7 @@ class NodeManager:
 
     def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
         received = Send(job_address(message.job), MapOutputsReceived(self.node.name, message.version))
-        if self._map_outputs.get(message.job, 0) >= message.version:
+        if self._map_outputs.get(message.job, 0) >= message.version or message.job in self._finished_jobs:
             return [received]
         self._map_outputs[message.job] = message.version
         return [ProvideInput(message.job, message.version, message.nodes), received]
@@ -290,55 +300,61 @@ class NodeManager:
     # ---- completions ----
 
     def _launched(self, message: Launched, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
-        if container.state is not ContainerState.LAUNCHING:
-            return []  # killed meanwhile
+        container = self._named(message.container)
+        if container.state is ContainerState.KILLING:
+            return []
         self._move(container, Event.LAUNCHED)
         return self._report(container)
 
     def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
-        self._move(container, Event.EXITED)
-        container.outcome, container.reason = Outcome.LAUNCH_FAILED, message.reason
+        container = self._named(message.container)
+        killing = container.state is ContainerState.KILLING
+        self._move(container, Event.LAUNCH_FAILED)
+        container.outcome = Outcome.KILLED if killing else Outcome.LAUNCH_FAILED
+        container.reason = message.reason
         return self._free(container, now_ns)
 
     def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
+        container = self._alive(message.container, "first key")
         container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
         return []
 
     def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
+        container = self._alive(message.container, "committing")
         container.committing = True
         return self._report_change(container)
 
     def _suspended(self, message: Suspended, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
-        container.keys_done = message.keys_done
-        if container.state is not ContainerState.SUSPENDING:
-            return []  # a kill is on its way
+        container = self._named(message.container)
+        if container.state is ContainerState.KILLING:
+            return []
         self._move(container, Event.SUSPENDED)
+        container.keys_done = message.keys_done
         return self._free(container, now_ns)
 
     def _operation_failed(self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
+        container = self._named(message.container)
+        if container.state is ContainerState.KILLING:
+            return []
         event = _FAILED_EVENT[type(message)]
-        if not CONTAINER_TABLE.allows(container.state, event):
-            return []  # a kill is on its way
         self._move(container, event)
         container.refusals += 1
         container.reason = message.reason
         return self._free(container, now_ns) if event is Event.RESUME_FAILED else self._report(container)
 
     def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
-        if container.state is not ContainerState.RESUMING:
+        container = self._named(message.container)
+        if container.state is ContainerState.KILLING:
             return []
         self._move(container, Event.RESUMED)
+        if container.first_key_ns is not None:  # it goes on in the middle of its keys, its input at hand
+            container.first_key_ns, container.input_ready_ns = now_ns, None
         return self._report(container)
 
     def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
+        container = self._named(message.container)
+        if container.state not in (ContainerState.CHECKPOINTING, ContainerState.KILLING):
+            raise IllegalTransition(f"container {container.id}: no arc for checkpointed in {container.state.value}")
         container.checkpoint = message.checkpoint
         return []  # reported with the exit, which follows
 
@@ -346,7 +362,7 @@ class NodeManager:
         return []  # the exit that follows says all
 
     def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
-        container = self.containers[message.container]
+        container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
         if container.state is ContainerState.DONE:
             return []  # a launch that failed has no more to say
@@ -370,6 +386,18 @@ class NodeManager:
         """Processes stopped or about to be."""
         held = (ContainerState.SUSPENDED, ContainerState.SUSPENDING)
         return sum(1 for container in self.containers.values() if container.state in held)
+
+    def _named(self, container_id: str) -> Container:
+        container = self.containers.get(container_id)
+        if container is None:
+            raise IllegalTransition(f"{self.address}: there is no container {container_id}")
+        return container
+
+    def _alive(self, container_id: str, what: str) -> Container:
+        container = self._named(container_id)
+        if container.state is ContainerState.DONE:
+            raise IllegalTransition(f"container {container_id}: no arc for {what} in {container.state.value}")
+        return container
 
     def _move(self, container: Container, event: Event) -> None:
         container.state = CONTAINER_TABLE.next(container.state, event, container.id)

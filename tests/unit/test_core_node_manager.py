@@ -1,0 +1,254 @@
+"""The NodeManager on its own: late, repeated and illegal messages."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from simulated import SECOND_NS, make_settings
+
+from emulator.core.effects import Checkpoint, CleanUp, Effect, Kill, Launch, ProvideInput, Resume, Send, Suspend
+from emulator.core.machine import IllegalTransition
+from emulator.core.messages import (
+    Checkpointed,
+    Committing,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    Exited,
+    FirstKey,
+    KillContainer,
+    Kind,
+    Launched,
+    LaunchFailed,
+    MapOutputs,
+    Mechanism,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    Outcome,
+    RealCost,
+    ResumeContainer,
+    Resumed,
+    Start,
+    StartContainer,
+    SubmitJob,
+    SuspendContainer,
+    Suspended,
+    SuspendFailed,
+    TaskCheckpoint,
+    TimerFired,
+)
+from emulator.core.node_manager import NodeManager
+from emulator.core.settings import OverheadSettings
+
+FREE = RealCost(0)
+CHECKPOINT = TaskCheckpoint(("c1",), 3, "input", "node-1")
+
+
+class Bench:
+    """A NodeManager and a clock that moves a second with each message."""
+
+    def __init__(self, containers: int = 2, max_suspended: int = 2) -> None:
+        settings = make_settings(containers=containers, max_suspended=max_suspended)
+        self.machine = NodeManager(settings.nodes[0], settings)
+        self.now_ns = 0
+        self(Start())
+
+    def __call__(self, message: Message) -> list[Effect]:
+        self.now_ns += SECOND_NS
+        effects = self.machine.handle(message, self.now_ns)
+        self.machine.validate_state()
+        return effects
+
+    def run(self, container: str = "c1") -> None:
+        """Have a reduce running in ``container``."""
+        self(StartContainer(container, "a", Kind.REDUCE, 0, "a/r000.0", 0))
+        self(Launched(container, FREE))
+
+    def suspend(self, asked_ns: int, mechanism: Mechanism = Mechanism.SUSPEND) -> list[Effect]:
+        return self(SuspendContainer("c1", mechanism, asked_ns))
+
+    def heartbeat(self) -> NodeHeartbeat:
+        effects = self(TimerFired("heartbeat", 0, 0))
+        (message,) = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, NodeHeartbeat)]
+        return message
+
+
+def report_of(effects: list[Effect]) -> ContainerReport:
+    (report,) = [e.message.report for e in effects if isinstance(e, Send) and isinstance(e.message, ContainerReported)]
+    return report
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_repeated_suspend_that_comes_after_the_resume_stops_nothing(bench: Bench) -> None:
+    bench.run()
+    assert bench.suspend(asked_ns=100) == [Suspend("c1")]
+    bench(Suspended("c1", 1, FREE))
+    assert bench(ResumeContainer("c1", 200)) == [Resume("c1")]
+    bench(Resumed("c1", FREE))
+    late = bench.suspend(asked_ns=100)
+    assert report_of(late).state is ContainerState.RUNNING
+    assert len(late) == 1
+    assert bench.suspend(asked_ns=300) == [Suspend("c1")]
+
+
+def test_a_repeated_suspend_after_a_refusal_is_refused_again_even_where_there_is_room_now() -> None:
+    bench = Bench(max_suspended=0)
+    bench.run()
+    refused = report_of(bench.suspend(asked_ns=100))
+    assert refused.refusals == 1
+    assert "no more" in refused.reason
+    assert report_of(bench.suspend(asked_ns=100)) == refused
+    assert report_of(bench.suspend(asked_ns=101)).refusals == 2
+
+
+def test_a_suspend_that_failed_is_answered_with_the_failure_when_it_is_repeated(bench: Bench) -> None:
+    bench.run()
+    bench.suspend(asked_ns=100)
+    failed = report_of(bench(SuspendFailed("c1", "busy")))
+    assert (failed.state, failed.refusals, failed.reason) == (ContainerState.RUNNING, 1, "busy")
+    assert report_of(bench.suspend(asked_ns=100)) == failed
+
+
+def test_a_repeated_resume_that_comes_after_the_next_stop_takes_no_container(bench: Bench) -> None:
+    bench.run()
+    bench.suspend(asked_ns=100)
+    bench(Suspended("c1", 1, FREE))
+    bench(ResumeContainer("c1", 200))
+    bench(Resumed("c1", FREE))
+    bench.suspend(asked_ns=300)
+    bench(Suspended("c1", 2, FREE))
+    bench.run("c2")
+    bench.run("c3")
+    late = bench(ResumeContainer("c1", 200))
+    assert report_of(late).state is ContainerState.SUSPENDED
+    assert len(late) == 1
+    assert bench.machine.slots_used == 2
+
+
+def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench) -> None:
+    bench.run()
+    bench(Exited("c1", 0, None, 3))
+    told = bench.heartbeat()
+    assert [report.container for report in told.freed] == ["c1"]
+    assert CleanUp("a") in bench(NodeHeartbeatResponse(told.id, ("a",)))
+    assert not bench.machine.containers
+    assert bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0)) == []
+    assert bench(StartContainer("c9", "a", Kind.REDUCE, 1, "a/r001.0", 0)) == []
+    assert bench.machine.slots_used == 0
+
+
+def test_map_outputs_of_a_job_that_has_ended_are_received_and_not_kept(bench: Bench) -> None:
+    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
+    effects = bench(MapOutputs("a", 1, ("node-1",)))
+    assert not any(isinstance(effect, ProvideInput) for effect in effects)
+    assert len(effects) == 1
+
+
+def test_map_outputs_are_provided_once_a_version(bench: Bench) -> None:
+    assert ProvideInput("a", 2, ("node-2",)) in bench(MapOutputs("a", 2, ("node-2",)))
+    for version in (1, 2):
+        (received,) = bench(MapOutputs("a", version, ("node-2",)))
+        assert isinstance(received, Send)
+    assert ProvideInput("a", 3, ("node-3",)) in bench(MapOutputs("a", 3, ("node-3",)))
+
+
+def test_a_container_killed_while_it_is_launched_has_been_killed(bench: Bench) -> None:
+    bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))
+    assert bench(KillContainer("c1", "a", "not needed")) == [Kill("c1")]
+    assert report_of(bench(LaunchFailed("c1", "gone"))).outcome is Outcome.KILLED
+    assert bench(Exited("c1", None, 9, 0)) == []
+
+
+def test_a_kill_that_overtakes_the_start_refuses_it(bench: Bench) -> None:
+    killed = report_of(bench(KillContainer("c1", "a", "not needed")))
+    assert (killed.state, killed.outcome) == (ContainerState.DONE, Outcome.KILLED)
+    assert report_of(bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0))) == killed
+    assert [report.container for report in bench.heartbeat().freed] == ["c1"]
+
+
+def test_what_is_freed_is_told_until_it_is_acknowledged(bench: Bench) -> None:
+    bench.run()
+    bench(Exited("c1", 0, None, 3))
+    first, second = bench.heartbeat(), bench.heartbeat()
+    assert first.freed == second.freed != ()
+    bench(NodeHeartbeatResponse(first.id - 1))
+    assert bench.heartbeat().freed == first.freed
+    bench(NodeHeartbeatResponse(first.id))
+    assert bench.heartbeat().freed == ()
+
+
+def test_the_cost_of_a_resume_is_measured_from_the_resume(bench: Bench) -> None:
+    bench.run()
+    bench(FirstKey("c1", 5, 4, FREE))
+    bench.suspend(asked_ns=100)
+    bench(Suspended("c1", 1, FREE))
+    bench(ResumeContainer("c1", 200))
+    bench(Resumed("c1", FREE))
+    resumed_ns = bench.now_ns
+    bench(Exited("c1", 0, None, 3))
+    (report,) = bench.heartbeat().freed
+    assert (report.ready_ns, report.first_key_ns, report.input_ready_ns) == (200, resumed_ns, None)
+
+
+def test_a_heartbeat_without_news_changes_nothing(bench: Bench) -> None:
+    bench.run()
+    before, revision = snapshot(bench.machine), bench.machine.revision
+    told = bench.heartbeat()
+    bench(NodeHeartbeatResponse(told.id))
+    assert bench.machine.revision == revision
+    assert snapshot(bench.machine) == before
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("none", Launched("c1", FREE)),
+        ("none", Exited("c1", 0, None, 0)),
+        ("none", SubmitJob("a", "research", 1, 1)),
+        ("running", Launched("c1", FREE)),
+        ("running", LaunchFailed("c1", "x")),
+        ("running", Suspended("c1", 1, FREE)),
+        ("running", Resumed("c1", FREE)),
+        ("running", SuspendFailed("c1", "x")),
+        ("running", Checkpointed("c1", CHECKPOINT, 1, FREE)),
+        ("suspended", Suspended("c1", 1, FREE)),
+        ("suspended", Launched("c1", FREE)),
+        ("checkpointing", Suspended("c1", 1, FREE)),
+        ("done", Committing("c1")),
+        ("done", FirstKey("c1", 1, 1, FREE)),
+        ("done", Suspended("c1", 1, FREE)),
+    ],
+)
+def test_an_illegal_message_is_refused_and_changes_nothing(bench: Bench, state: str, message: Message) -> None:
+    if state != "none":
+        bench.run()
+    if state == "suspended":
+        bench.suspend(100)
+        bench(Suspended("c1", 1, FREE))
+    elif state == "checkpointing":
+        assert bench.suspend(100, Mechanism.CHECKPOINT) == [Checkpoint("c1")]
+    elif state == "done":
+        bench(Exited("c1", 0, None, 3))
+    before = snapshot(bench.machine)
+    with pytest.raises(IllegalTransition):
+        bench(message)
+    assert snapshot(bench.machine) == before
+
+
+def test_a_launch_carries_the_checkpoint_and_the_padding_of_a_resume() -> None:
+    settings = make_settings(overheads=OverheadSettings(schedule_ns=7, suspend_ns=0, resume_ns=5))
+    machine = NodeManager(settings.nodes[0], settings)
+    fresh = machine.handle(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 100), 150)
+    resumed = machine.handle(StartContainer("c2", "a", Kind.REDUCE, 1, "a/r001.1", 100, CHECKPOINT), 150)
+    assert fresh == [Launch("c1", "a", Kind.REDUCE, 0, "a/r000.0", 107)]
+    assert resumed == [Launch("c2", "a", Kind.REDUCE, 1, "a/r001.1", 105, CHECKPOINT)]
+
+
+def snapshot(machine: NodeManager) -> dict[str, object]:
+    return copy.deepcopy({name: value for name, value in vars(machine).items() if name not in ("_timers", "_phase")})
