@@ -160,6 +160,8 @@ class NodeManager:
         self.revision = 0
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
+        self._forgotten: set[str] = set()
+        """Containers that have ended and whose end the ResourceManager knows, of jobs that have ended."""
         self._heard_id = -1
         self._overheads = settings.overheads
         self._timers = Timers()
@@ -261,6 +263,8 @@ class NodeManager:
 
     def _kill_container(self, message: KillContainer, now_ns: int) -> list[Effect]:
         container = self.containers.get(message.container)
+        if message.container in self._forgotten:
+            return []  # the kill crossed the news of its end
         if container is None:
             # The kill has overtaken the start: remember it, so that the start finds it done.
             container = Container(message.container, message.job, Kind.REDUCE, now_ns)
@@ -468,6 +472,7 @@ class NodeManager:
         """Drop a container that has ended and whose end the ResourceManager knows."""
         if container.state is ContainerState.DONE and container.id not in self.unacknowledged:
             del self.containers[container.id]
+            self._forgotten.add(container.id)
 
     def validate_state(self) -> None:
         """Never over-committed, neither in slots nor in memory; what is free is told until it is acknowledged."""
