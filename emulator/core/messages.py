@@ -243,11 +243,13 @@ class NodeHeartbeatResponse(Message):
     id: int
     finished_jobs: tuple[str, ...] = ()
     """Jobs that have ended: their local files and records can go.  Repeated until heard."""
+    shut_down: bool = False
+    """The node has been given up: whatever still runs there has been replaced and must end."""
 
     @property
     def says_nothing(self) -> bool:
         """Whether it has no news."""
-        return not self.finished_jobs
+        return not self.finished_jobs and not self.shut_down
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,6 +299,17 @@ class NodeManager:
         for job in message.finished_jobs:
             if job not in self._finished_jobs:
                 effects += self._clean_up(job)
+        return effects + self._shut_down() if message.shut_down else effects
+
+    def _shut_down(self) -> list[Effect]:
+        """The ResourceManager has given this node up: nothing may go on here beside its replacement elsewhere."""
+        effects: list[Effect] = []
+        for container in self.containers.values():
+            if CONTAINER_TABLE.allows(container.state, Event.KILL):
+                self.revision += 1
+                self._move(container, Event.KILL)
+                container.reason = "the node was given up"
+                effects.append(Kill(container.id))
         return effects
 
     # ---- completions ----

@@ -114,7 +114,9 @@ class ResourceManager:
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.nodes[message.node]
-        if message.id < node.last_heartbeat_id or node.state is NodeState.LOST:
+        if node.state is NodeState.LOST:
+            return [Send(node_address(node.name), NodeHeartbeatResponse(message.id, shut_down=True))]
+        if message.id < node.last_heartbeat_id:
             return []
         node.last_heartbeat_id = message.id
         if node.state is NodeState.UNKNOWN:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from emulator.config import seconds_to_ns
 from emulator.core.client import Client
 from emulator.core.effects import AllFinished, Effect
-from emulator.core.messages import CLIENT, RESOURCE_MANAGER, NodeLost, Start
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager import ResourceManager
 from emulator.live.host import Call, MachineHost
 from emulator.live.plan import RunPlan
@@ -33,6 +34,9 @@ class ResourceManagerHost(MachineHost):
         self.finished = asyncio.Event()
         self._manager: ResourceManager | None = None
         self._client: Client | None = None
+        self._expiry_ns = seconds_to_ns(plan.experiment.protocol.node_expiry_s)
+        self._heard_ns: dict[str, int] = {}
+        """Last heartbeat of each node that has not been given up."""
 
     def begin(self, origin_real_ns: int) -> None:
         """Start both machines at emulated time 0."""
@@ -44,6 +48,21 @@ class ResourceManagerHost(MachineHost):
         assert isinstance(manager, ResourceManager)
         assert isinstance(client, Client)
         self._manager, self._client = manager, client
+        self._heard_ns = {node.name: 0 for node in self.settings.nodes}
+        self._give_up_silent_nodes()
+
+    def tell(self, address: str, message: Message) -> None:
+        """Have a machine handle ``message``, noting which nodes are alive."""
+        if isinstance(message, NodeHeartbeat) and message.node in self._heard_ns:
+            self._heard_ns[message.node] = self.clock.now_ns()
+        super().tell(address, message)
+
+    def _give_up_silent_nodes(self) -> None:
+        """Heartbeats that say nothing leave no trace in a machine, so that silence is noticed here."""
+        now_ns = self.clock.now_ns()
+        for node in [node for node, at_ns in self._heard_ns.items() if now_ns - at_ns > self._expiry_ns]:
+            self.nodes_lost((node,), f"{node} has not been heard of for {self._expiry_ns / 1e9:g} s")
+        self.at(now_ns + self._expiry_ns // 4, self._give_up_silent_nodes)
 
     def execute(self, address: str, effect: Effect) -> None:
         """The client has seen the end."""
@@ -60,6 +79,7 @@ class ResourceManagerHost(MachineHost):
     def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:
         """The host of ``nodes`` has died."""
         for node in nodes:
+            self._heard_ns.pop(node, None)
             self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
     def cluster_status(self) -> ClusterStatus:
