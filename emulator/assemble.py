@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +26,7 @@ from emulator.core.settings import (
     SchedulerSettings,
     Settings,
 )
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.overheads import OverheadProfile, load_overheads
 
 GIB_BYTES = 1 << 30
@@ -43,7 +44,20 @@ def load_policy(axis: str, known: Mapping[str, PolicyT], name: str) -> PolicyT:
         return known[name]
     if ":" not in name:
         raise ConfigError(f"{axis}: there is no policy {name!r}; known are {', '.join(sorted(known))}")
-    return cast(PolicyT, load_function(name, Path.cwd()))
+    return cast(PolicyT, _guarded(axis, name, load_function(name, Path.cwd())))
+
+
+def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's own policy, whose failures name it."""
+
+    @wraps(function)
+    def policy(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise RunError(f"{axis} policy {name} raised {type(error).__name__}: {error}") from error
+
+    return policy
 
 
 def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile | None = None) -> Settings:
