@@ -103,6 +103,7 @@ def run(
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     experiment = load_experiment(file, [*(set_ or ()), *options])
+    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
     out_dir = _create_out_dir(experiment, out)
     console = _console()
     try:
