@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from emulator.live.session import LiveSession
 from emulator.overheads import load_overheads
 from emulator.progress import RunStatus, failures
 from emulator.rundir import RunDirectory, experiment_sha256
+from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.summary import build_summary, summarise_repeats
 from workloads.expand import expand
 
@@ -132,6 +134,7 @@ def _run_live(
     live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), keep, started_real_s).run()
     swapped_bytes = psutil.swap_memory().sout - swapped_bytes
     on_status(replace(last[0], phase="verifying the output"))
+    _remove_empty(output_dir / PARTIAL_DIRECTORY)
     many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
     output = verify_output(jobs, experiment.seed, output_dir, _VERIFIERS if many else 1).to_summary()
     return EngineResult(
@@ -146,6 +149,15 @@ def _run_live(
 
 
 _ENGINES: dict[str, Callable[..., EngineResult]] = {"live": _run_live}
+
+
+def _remove_empty(directory: Path) -> None:
+    """Remove a directory of directories, as far as nothing is in them."""
+    for path in sorted(directory.rglob("*"), reverse=True):
+        with contextlib.suppress(OSError):
+            path.rmdir()
+    with contextlib.suppress(OSError):
+        directory.rmdir()
 
 
 def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
