@@ -43,6 +43,9 @@ _BEFORE_BEGIN_REAL_NS = 150_000_000
 _APPLICATION_HOSTS_MAX = 2
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
 
+_TOKEN = secrets.token_hex(32)
+"""Of the local clusters this process starts, one after another: Ray reads a process's token only once."""
+
 OnStatus = Callable[[RunStatus], None]
 
 
@@ -149,7 +152,7 @@ class LiveSession:
         if address is None:
             self._set_environment(
                 {
-                    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+                    "RAY_AUTH_TOKEN": _TOKEN,
                     "RAY_worker_niceness": "0",  # reducers inherit it, and their sleeps must be punctual
                     "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
                 }
