@@ -143,6 +143,23 @@ def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench
     assert bench.machine.slots_used == 0
 
 
+def test_a_kill_of_a_container_that_has_ended_and_been_forgotten_tells_of_no_second_end(bench: Bench) -> None:
+    bench.run()
+    bench(Exited("c1", 0, None, 3))
+    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
+    assert bench(KillContainer("c1", "a", "the job has ended")) == []
+    assert bench.heartbeat().freed == ()
+
+
+def test_a_kill_of_a_container_never_started_frees_it_even_after_the_end_of_its_job(bench: Bench) -> None:
+    bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
+    bench(KillContainer("c1", "a", "the job has ended"))
+    told = bench.heartbeat()
+    assert [report.container for report in told.freed] == ["c1"]
+    bench(NodeHeartbeatResponse(told.id))
+    assert not bench.machine.containers
+
+
 def test_map_outputs_of_a_job_that_has_ended_are_received_and_not_kept(bench: Bench) -> None:
     bench(NodeHeartbeatResponse(bench.heartbeat().id, ("a",)))
     effects = bench(MapOutputs("a", 1, ("node-1",)))
