@@ -112,6 +112,25 @@ def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_run(tmp_
     in_host(tmp_path, scenario)
 
 
+def test_a_resumed_reduce_does_only_the_work_that_is_left(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        saved = {
+            "version": 1,
+            "past_containers": ["c1"],
+            "keys_done": 1999,
+            "input_path": str(tmp_path / "not here any more"),
+            "hostname": "node-1",
+        }
+        # One key of 50 ms is left; the 1,999 before it took a hundred seconds, more than this test waits.
+        await host.launch("c2", keys=2000, key_s=0.05, checkpoint=saved)
+        await host.event("committing", "c2")
+        exited = await host.event("exited", "c2")
+        assert (exited["code"], exited["keys_done"]) == (74, 2000)
+        assert "part-r-00000.c1" in exited["reason"]  # which never was
+
+    in_host(tmp_path, scenario)
+
+
 def test_suspended_then_checkpointed_after_resume(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
         await host.launch("c1", keys=30, key_s=0.02)

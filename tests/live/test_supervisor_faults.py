@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import msgpack
 import pytest
@@ -41,7 +41,7 @@ def gone(run_id: str, pids: Sequence[int] = ()) -> bool:
 
 def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
-        pids = [(await host.launch(name, keys=1000))["pid"] for name in ("c1", "c2", "c3")]
+        pids = [(await host.launch(name, key_s=600))["pid"] for name in ("c1", "c2", "c3")]
         await host.event("first_key", "c1")
         await host.do("suspend", "c1")
         os.kill(host.client.pid, signal.SIGKILL)
@@ -69,7 +69,7 @@ async def main():
     host = Host(Path(sys.argv[1]))
     await host.client.start()
     for name in ("c1", "c2"):
-        await host.launch(name, keys=1000)
+        await host.launch(name, key_s=600)
     await host.event("first_key", "c1")
     await host.do("suspend", "c1")
     print(host.run_id, flush=True)
@@ -115,6 +115,40 @@ def test_the_end_of_the_loops_thread_does_not_end_the_supervisor(tmp_path: Path)
         loop.run_until_complete(clients[0].close())
         loop.close()
     assert find_run_processes("feedbeef") == []
+
+
+@pytest.mark.parametrize("sign", ["the end of stdin", "the end of the starting thread"])
+def test_one_sign_that_the_host_is_gone_is_enough(tmp_path: Path, sign: str) -> None:
+    ProgressPage.create(tmp_path / "page", 1).close()
+    command = [sys.executable, "-m", "emulator.live.supervisor", "--page", str(tmp_path / "page"), "--slots", "1"]
+    started: list[subprocess.Popen[bytes]] = []
+    go_on = Event()
+
+    def start() -> None:
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=_REPOSITORY))
+        go_on.wait()
+
+    thread = Thread(target=start)
+    thread.start()
+    while not started:
+        time.sleep(0.001)
+    with started[0] as process:
+        assert process.stdin is not None
+        events = msgpack.Unpacker(process.stdout, read_size=1)
+        process.stdin.write(msgpack.packb(Host(tmp_path).reduce("c1", key_s=600)) or b"")
+        process.stdin.flush()
+        assert [next(events)["event"] for _ in range(3)] == ["ready", "launched", "first_key"]
+        if sign == "the end of stdin":
+            process.stdin.close()
+        else:
+            go_on.set()
+            thread.join()
+        exited = next(events)
+        assert (exited["event"], exited["signal"]) == ("exited", signal.SIGKILL)
+        assert process.wait(BOUND_S) == 0
+    go_on.set()
+    thread.join()
 
 
 def test_two_hundred_are_launched_stopped_and_ended(tmp_path: Path) -> None:
@@ -211,7 +245,8 @@ def test_close_is_bounded_when_the_supervisor_hangs(tmp_path: Path) -> None:
 
 _LIMITED = """
 import locale, os, resource, sys  # locale: argparse's late import, perhaps unreadable to another user
-from emulator.live import supervisor
+from emulator.live import shuffle, supervisor
+shuffle.warm_up()
 if os.getuid() == 0:
     os.setgid(61234); os.setuid(61234)  # no limit binds root
     resource.setrlimit(resource.RLIMIT_NPROC, (4, 4))
