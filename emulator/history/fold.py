@@ -172,6 +172,8 @@ class HistoryBuilder:
     # ---- what the ResourceManager was told ----
 
     def _node_heartbeat(self, message: NodeHeartbeat, record: Record) -> None:
+        if message.node in self._lost_nodes:
+            return  # the ResourceManager does not listen to it any more
         for report in message.freed:
             story = self._story(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:

@@ -354,6 +354,21 @@ def test_a_lost_node_takes_its_attempts_and_the_maps_whose_output_it_held() -> N
     ]
 
 
+def test_what_a_lost_node_tells_later_is_not_heard() -> None:
+    script = Script()
+    script.submit()
+    script.start(10, "c1", "r000.0")
+    script.first_key(11, "c1")
+    script.ask_to_suspend(40, "c1", Mechanism.SUSPEND)
+    script.nm(40.1, "c1", ms.Suspended("c1", 29, RealCost(MS)), ContainerState.SUSPENDED, keys=29)
+    script.at(600, "rm", ms.NodeLost("n1", "silent"))
+    script.told(700)
+    history = script.history(job())
+    (row,) = history.attempts
+    assert (row.outcome, row.slot_freed_ns, row.lost_ns) == (Outcome.LOST, None, ns(29.1))
+    assert [o.name for o in history.operations] == ["schedule"]
+
+
 def test_an_application_master_pays_schedule_and_does_no_work() -> None:
     script = Script()
     script.submit()
