@@ -102,9 +102,7 @@ def verify_output(
     """
     root = os.fspath(output_directory)
     tasks = [
-        (job, task)
-        for job in jobs
-        for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
+        (job, task) for job in jobs for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
     ]
     check = partial(_check_file, seed, root)
     if processes > 1:

@@ -81,9 +81,7 @@ class JobEntry(Strict):
             longest = _longest(self.reduce_s)
             raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
-            raise ValueError(
-                f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g}"
-            )
+            raise ValueError(f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g}")
         return self
 
 

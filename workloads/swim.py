@@ -136,9 +136,7 @@ def _parse(path: Path, number: int, text: str) -> SwimRow:
     if not text.strip():
         raise TraceError(path, number, None, "the line is blank; delete it")
     if not len(COLUMNS) <= len(fields) <= MAX_FIELDS or any(fields[len(COLUMNS) + 1 :]):
-        reason = (
-            f"{len(fields)} tab-separated fields, not {len(COLUMNS)} (or {len(COLUMNS) + 1}, with a path)"
-        )
+        reason = f"{len(fields)} tab-separated fields, not {len(COLUMNS)} (or {len(COLUMNS) + 1}, with a path)"
         raise TraceError(path, number, None, f"{reason}; the columns are {', '.join(COLUMNS)}")
     job_id = fields[0]
     if problem := _id_problem(job_id):

@@ -89,9 +89,7 @@ class JobData:
             keys = min(_BLOCK_KEYS, count - first)
             name = f"natjam/1/keys/{self.seed}/{reduce_index}/{first // _BLOCK_KEYS}/{self.job}"
             material = shake_128(name.encode()).digest(keys * _KEY_MATERIAL.size)
-            for number, (random, owner, second, third, extra) in enumerate(
-                _KEY_MATERIAL.iter_unpack(material), first
-            ):
+            for number, (random, owner, second, third, extra) in enumerate(_KEY_MATERIAL.iter_unpack(material), first):
                 holders = sorted({map_ % maps for map_ in (owner, second, third)[: 1 + extra % 3]})
                 yield number, b"%016x" % (number * step + random % step), holders
 
@@ -134,9 +132,7 @@ def run_map(params: dict[str, Any], services: Task) -> None:
     else:
         data = JobData.from_params(params)
         directory = records.map_directory(params["work_dir"], data.job, params["task"])
-        partitions = (
-            data.partition(params["task"], reduce_index) for reduce_index in range(len(data.reduce_keys))
-        )
+        partitions = (data.partition(params["task"], reduce_index) for reduce_index in range(len(data.reduce_keys)))
         records.write_map_output(directory, partitions, wait)
 
 

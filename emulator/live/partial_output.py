@@ -219,12 +219,8 @@ def commit(output_directory: str, job: str, task: int, containers: Sequence[str]
 def _join(paths: list[str], final: str, keys: int) -> None:
     counts = [_count_keys(path) for path in paths]
     if sum(counts) != keys:
-        found = ", ".join(
-            f"{os.path.basename(path)}: {count}" for path, count in zip(paths, counts, strict=True)
-        )
-        raise OutputError(
-            f"commit of {final}: the partial outputs hold {sum(counts)} keys, expected {keys} ({found})"
-        )
+        found = ", ".join(f"{os.path.basename(path)}: {count}" for path, count in zip(paths, counts, strict=True))
+        raise OutputError(f"commit of {final}: the partial outputs hold {sum(counts)} keys, expected {keys} ({found})")
     if len(paths) == 1:
         # Never suspended: the partial output is the output, and need not be copied.
         os.makedirs(os.path.dirname(final), exist_ok=True)

@@ -25,9 +25,7 @@ def trace(path: Path, **fields) -> TraceEntry:
     return TraceEntry(format="swim", path=str(path), **fields)
 
 
-def jobs_of(
-    path: Path, *, nodes: int = 3, containers: int = 24, seed: int = 1, **fields
-) -> dict[str, JobSpec]:
+def jobs_of(path: Path, *, nodes: int = 3, containers: int = 24, seed: int = 1, **fields) -> dict[str, JobSpec]:
     entry = trace(path, **fields)
     jobs = import_swim(path, entry, nodes=nodes, containers=containers, memory_bytes=2**30, seed=seed)
     return {job.name: job for job in jobs}
@@ -221,9 +219,7 @@ PIECES = [b"\t", b"\n", b"\r\n", b"-1", b"NaN", b"\xff", b"\x00", b"9" * 30, b"j
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edits=st.lists(
-        st.tuples(
-            st.integers(0, 400), st.integers(0, 20), st.one_of(st.sampled_from(PIECES), st.binary(max_size=8))
-        ),
+        st.tuples(st.integers(0, 400), st.integers(0, 20), st.one_of(st.sampled_from(PIECES), st.binary(max_size=8))),
         min_size=1,
         max_size=6,
     )
