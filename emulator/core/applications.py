@@ -29,8 +29,8 @@ class HeldContainer:
     since_ns: int
     on_slot: bool = True
     """False while the process in it is stopped."""
-    dying: bool = False
-    """Its kill has been ordered."""
+    revision: int = 0
+    """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
 
     @property
     def number(self) -> int:
@@ -143,6 +143,10 @@ class Application:
     reduces: int
     deadline_ns: int | None
     priority: int
+    admitted: bool = False
+    """Whether it may have, or has asked for, a container for its ApplicationMaster."""
+    master: str = ""
+    """Container of its ApplicationMaster."""
     requests: Requests = field(default_factory=Requests)
     slots: int = 0
     """Containers held, its ApplicationMaster's included; those of stopped processes are not."""

@@ -17,6 +17,7 @@ allocation, because that is where scheduling overhead begins.
 
 from __future__ import annotations
 
+from emulator.core.admission import next_admitted, next_given_up
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.effects import Effect, Send, SetTimer
@@ -74,8 +75,9 @@ class ResourceManager:
         self._containers_made = 0
         self._kills = 0
         self._ended: dict[str, JobState] = {}
-        self._unregistered: dict[str, tuple[int, StartContainer]] = {}
-        """ApplicationMasters launched that have not been heard of: when they were (last) launched, and how."""
+        self._orders: dict[str, tuple[int, StartContainer | KillContainer]] = {}
+        """By container: launches of ApplicationMasters that have not been heard of and kills not seen done, each with
+        the instant it was last sent."""
 
     # ---- messages ----
 
@@ -91,7 +93,11 @@ class ResourceManager:
         return [SetTimer(HEARTBEAT, self._period.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        return [*self._preempt(now_ns), *self._relaunch(now_ns), SetTimer(HEARTBEAT, self._period.after(now_ns), 0)]
+        return [
+            *self._preempt(now_ns),
+            *self._repeat_orders(now_ns),
+            SetTimer(HEARTBEAT, self._period.after(now_ns), 0),
+        ]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.applications or message.job in self._ended:
@@ -107,10 +113,9 @@ class ResourceManager:
             deadline_ns=message.deadline_ns,
             priority=message.priority,
         )
-        application.requests.application_master = now_ns
         self._submitted += 1
         self.applications[message.job] = application
-        return []
+        return self._admit(now_ns)
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.nodes[message.node]
@@ -135,11 +140,13 @@ class ResourceManager:
         if application is None:
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        self.revision += bool(self._unregistered.pop(message.job, None))
+        if isinstance(self._orders.get(application.master, (0, None))[1], StartContainer):
+            self.revision += 1
+            del self._orders[application.master]
         self.revision += application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
-            effects = self._end(application, message.final_state, message.finish_ns, message.reason)
-            return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
+            effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
+            return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
         if message.ask is not None and message.id > application.last_heartbeat_id:
             self.revision += 1
             application.last_heartbeat_id = message.id
@@ -150,8 +157,10 @@ class ResourceManager:
         return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
-        self.revision += 1
         node = self.nodes[message.node]
+        if node.state is NodeState.LOST:
+            return []
+        self.revision += 1
         node.state = NodeState.LOST
         node.free.clear()
         for application in self.applications.values():
@@ -169,10 +178,7 @@ class ResourceManager:
                 reason=message.reason or f"{node.name} is lost",
             )
             effects += self._freed(report, now_ns)
-        if all(other.state is NodeState.LOST for other in self.nodes.values()):
-            for application in list(self.applications.values()):
-                effects += self._end(application, JobState.FAILED, now_ns, f"no node is left: {message.reason}")
-        return effects
+        return effects + self._admit(now_ns, message.reason)
 
     # ---- containers ----
 
@@ -180,9 +186,10 @@ class ResourceManager:
         """A container has ended, or its process has been stopped."""
         held = self.containers.get(report.container)
         stopped = report.state is ContainerState.SUSPENDED
-        if held is None or (stopped and not held.on_slot):
+        if held is None or report.revision <= held.revision:
             return []
         self.revision += 1
+        held.revision = report.revision
         self.costs.take(report, held.task is not None, now_ns)
         application = self.applications.get(held.job)
         if held.on_slot:
@@ -194,10 +201,12 @@ class ResourceManager:
         if stopped:
             return []
         del self.containers[held.id]
+        self._orders.pop(held.id, None)
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
-            return self._end(application, JobState.FAILED, now_ns, f"its ApplicationMaster ended: {report.reason}")
+            reason = f"its ApplicationMaster ended: {report.reason}"
+            return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
         application.finished.append(report)
         return []
 
@@ -256,9 +265,15 @@ class ResourceManager:
         """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
         elsewhere = None
         for task, (resume, since_ns) in application.requests.resumes.items():
+            if resume.container is not None:
+                held = self.containers.get(resume.container)
+                # Not before its node has said that it has stopped: until then it holds a container as it is.
+                if held is not None and not held.on_slot and held.node == node.name:
+                    return task
+                continue
             if resume.hostname == node.name:
                 return task
-            if elsewhere is None and resume.container is None:
+            if elsewhere is None:
                 old = self.nodes.get(resume.hostname)
                 waited = now_ns - since_ns >= self._placement_delay_ns
                 if old is None or old.state is not NodeState.ALIVE or (waited and not old.free):
@@ -285,6 +300,7 @@ class ResourceManager:
             held = HeldContainer(name, application.name, kind, node.name, task, now_ns)
             self.containers[held.id] = held
         held.on_slot = True
+        held.task = task
         application.slots += 1
         application.running_reduces += kind is Kind.REDUCE
         self.preemptor.allocated(application.name, slot.former_owner)
@@ -298,29 +314,50 @@ class ResourceManager:
     def _launch_application_master(
         self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
     ) -> list[Effect]:
+        application.master = held.id
         start = StartContainer(
             held.id, application.name, Kind.APPLICATION_MASTER, 0, f"{application.name}/am", ready_ns
         )
-        self._unregistered[application.name] = (now_ns, start)
-        return [Send(node_address(held.node), start)]
+        return [self._order(held, start, now_ns)]
 
-    def _relaunch(self, now_ns: int) -> list[Effect]:
-        """Repeat launches of ApplicationMasters that have not been heard of (the message may have been lost)."""
-        patience_ns = self._retry_ns + self._settings.overheads.schedule_ns
+    def _order(self, held: HeldContainer, command: StartContainer | KillContainer, now_ns: int) -> Send:
+        self._orders[held.id] = (now_ns, command)
+        return Send(node_address(held.node), command)
+
+    def _repeat_orders(self, now_ns: int) -> list[Effect]:
+        """Send again what shows no effect after some time: the message may have been lost."""
         effects: list[Effect] = []
-        for job, (launched_ns, start) in self._unregistered.items():
-            if now_ns - launched_ns >= patience_ns:
+        for container, (sent_ns, command) in list(self._orders.items()):
+            patience_ns = self._retry_ns
+            if isinstance(command, StartContainer):
+                patience_ns += self._settings.overheads.schedule_ns
+            if now_ns - sent_ns >= patience_ns:
                 self.revision += 1
-                self._unregistered[job] = (now_ns, start)
-                effects.append(Send(node_address(self.containers[start.container].node), start))
+                effects.append(self._order(self.containers[container], command, now_ns))
         return effects
 
-    def _end(self, application: Application, state: JobState, finish_ns: int, reason: str) -> list[Effect]:
-        """The job has ended: whatever it still holds is taken away."""
+    def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
+        """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
+        containers = sum(node.capacity for node in self.nodes.values() if node.state is not NodeState.LOST)
+        queues = self._scheduler.queues
+        effects: list[Effect] = []
+        while (given_up := next_given_up(self.applications.values(), queues, containers)) is not None:
+            left = f"{containers} containers are left, too few for a task beside every ApplicationMaster"
+            reason = left if containers else f"no node is left: {why}"
+            effects += self._end(given_up, JobState.FAILED, now_ns, reason)
+        while (admitted := next_admitted(self.applications.values(), queues, containers)) is not None:
+            self.revision += 1
+            admitted.admitted = True
+            admitted.requests.application_master = now_ns
+        return effects
+
+    def _end(
+        self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None
+    ) -> list[Effect]:
+        """The job has ended (committed at ``finish_ns``, else now): whatever it still holds is taken away."""
         self.revision += 1
         del self.applications[application.name]
         self._ended[application.name] = state
-        self._unregistered.pop(application.name, None)
         self.preemptor.forget_job(application.name)
         effects: list[Effect] = []
         for node in self.nodes.values():
@@ -329,8 +366,9 @@ class ResourceManager:
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it leaves by itself
             kill = KillContainer(held.id, application.name, "the job has ended")
-            effects.append(Send(node_address(held.node), kill))
-        return [*effects, Send(CLIENT, JobFinished(application.name, state, finish_ns, reason))]
+            effects.append(self._order(held, kill, now_ns))
+        finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
+        return [*effects, Send(CLIENT, finished)]
 
     # ---- preemption ----
 
@@ -384,7 +422,7 @@ class ResourceManager:
         reduces = [
             held
             for held in self.containers.values()
-            if held.job == victim and held.kind is Kind.REDUCE and held.on_slot and not held.dying
+            if held.job == victim and held.kind is Kind.REDUCE and held.on_slot and held.id not in self._orders
         ]
         if not reduces:
             return False
@@ -399,9 +437,10 @@ class ResourceManager:
             keyed_random(self._settings.seed, "rm", "kill", self._kills),
         )
         held = self.containers[order[0]]
-        held.dying = True
         kill = KillContainer(held.id, victim, "asked back and not given in time")
-        effects.append(Send(node_address(held.node), kill))
+        effects.append(self._order(held, kill, now_ns))
+        # A request its ApplicationMaster has not even been told of is void: this container is in its place.
+        self.applications[victim].reclaim -= self.applications[victim].reclaim > 0
         return True
 
     # ---- views ----

@@ -1,0 +1,247 @@
+"""The ResourceManager on its own: what comes late, twice or never, and jobs beyond what the cluster can hold."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import SECOND_NS, make_settings
+
+from emulator.core.admission import next_admitted, next_given_up
+from emulator.core.applications import Application
+from emulator.core.effects import Effect, Send
+from emulator.core.machine import IllegalTransition
+from emulator.core.messages import (
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    Committing,
+    ContainerReport,
+    ContainerState,
+    JobFinished,
+    JobState,
+    KillContainer,
+    Kind,
+    Message,
+    NodeHeartbeat,
+    NodeLost,
+    Outcome,
+    ResumeAsk,
+    Start,
+    StartContainer,
+    SubmitJob,
+    TimerFired,
+)
+from emulator.core.resource_manager import ResourceManager
+from emulator.core.settings import QueueSettings, Settings
+
+
+class Bench:
+    """A ResourceManager and a clock that moves a second with each message."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.machine = ResourceManager(settings)
+        self.now_ns = 0
+        self.answers: dict[str, int] = {}
+        self(Start())
+
+    def __call__(self, message: Message) -> list[Effect]:
+        self.now_ns += SECOND_NS
+        effects = self.machine.handle(message, self.now_ns)
+        self.machine.validate_state()
+        return effects
+
+    def node(self, node: str = "node-1", *freed: ContainerReport) -> list[Effect]:
+        return self(NodeHeartbeat(node, self.now_ns + SECOND_NS, freed))
+
+    def tick(self) -> list[Effect]:
+        return self(TimerFired("heartbeat", 0, 0))
+
+    def ask(self, job: str, ask: Ask) -> Answer | None:
+        """A heartbeat of a master that has applied every answer so far."""
+        effects = self(ApplicationHeartbeat(job, self.now_ns + SECOND_NS, self.answers.get(job, 0), ask))
+        (response,) = sent(effects, ApplicationHeartbeatResponse)
+        if response.answer is not None:
+            self.answers[job] = response.answer.id
+        return response.answer
+
+    def submit(self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2) -> list[Effect]:
+        return self(SubmitJob(job, queue, maps, reduces))
+
+    def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
+        """Submit ``job``, start its master, and have its ask served by node-1."""
+        self.submit(job, queue)
+        assert len(sent(self.node(), StartContainer)) == 1
+        self.ask(job, ask)
+        self.node()
+        answer = self.ask(job, Ask())
+        assert answer is not None
+        return answer
+
+    @property
+    def free(self) -> int:
+        return len(self.machine.nodes["node-1"].free)
+
+
+def sent(effects: list[Effect], kind: type) -> list:
+    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+
+
+def report(container: str, state: ContainerState, revision: int, outcome: Outcome | None = None) -> ContainerReport:
+    return ContainerReport(container, "a", Kind.REDUCE, "node-1", revision, state, outcome=outcome)
+
+
+STOPPED = ContainerState.SUSPENDED
+DONE = ContainerState.DONE
+
+
+def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() -> None:
+    bench = Bench(make_settings(containers=3, mechanism="suspend"))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    stopped = report(given.container, STOPPED, 4)
+    bench.node("node-1", stopped)
+    assert bench.free == 2
+    bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),)))
+    bench.node("node-1", stopped)
+    assert bench.free == 1
+    bench.node("node-1", stopped)
+    assert bench.free == 1
+    answer = bench.ask("a", Ask())
+    assert answer is not None
+    assert [(a.container, a.task) for a in answer.allocated] == [(given.container, 0)]
+    bench.node("node-1", report(given.container, DONE, 9, Outcome.SUCCEEDED))
+    assert bench.free == 2
+
+
+def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that_it_stopped() -> None:
+    bench = Bench(make_settings(containers=3, mechanism="suspend"))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),)))  # the master has heard of it first
+    bench.node()
+    assert bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),))) is None
+    bench.node("node-1", report(given.container, STOPPED, 4))
+    answer = bench.ask("a", Ask())
+    assert answer is not None
+    assert [a.container for a in answer.allocated] == [given.container]
+
+
+def test_a_kill_is_repeated_until_the_container_is_known_to_have_ended() -> None:
+    bench = Bench(make_settings(containers=3))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    ended = bench(ApplicationHeartbeat("a", bench.now_ns + SECOND_NS, 1, Ask(), JobState.FAILED, 5))
+    assert {kill.container for kill in sent(ended, KillContainer)} == {"container-000001", given.container}
+    repeated = [kill.container for _ in range(9) for kill in sent(bench.tick(), KillContainer)]
+    assert repeated.count(given.container) == 2
+    bench.node("node-1", report(given.container, DONE, 9, Outcome.KILLED))
+    bench.node("node-1", report("container-000001", DONE, 9, Outcome.KILLED))
+    assert [kill for _ in range(9) for kill in sent(bench.tick(), KillContainer)] == []
+    assert bench.free == 3
+
+
+def test_the_launch_of_a_master_is_repeated_until_it_is_heard_of() -> None:
+    bench = Bench(make_settings(containers=3))
+    bench.submit("a")
+    (start,) = sent(bench.node(), StartContainer)
+    assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == [start, start]
+    bench.ask("a", Ask())
+    assert [s for _ in range(9) for s in sent(bench.tick(), StartContainer)] == []
+
+
+def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> None:
+    bench = Bench(make_settings(containers=4))
+    bench.running_job("a", Ask(reduces=2))
+    bench.submit("p", "production")
+    bench.node()
+    bench.ask("p", Ask(reduces=1))
+    kills = [kill for _ in range(14) for kill in sent(bench.tick(), KillContainer)]
+    assert len(kills) == 1
+    assert bench.machine.applications["a"].reclaim == 0
+
+
+def test_a_burst_of_jobs_leaves_a_container_for_tasks() -> None:
+    bench = Bench(make_settings(containers=4))
+    for number in range(6):
+        bench.submit(f"r{number}")
+    assert [start.job for start in sent(bench.node(), StartContainer)] == ["r0", "r1"]
+    bench.submit("p", "production")
+    assert [start.job for start in sent(bench.node(), StartContainer)] == ["p"]
+    assert bench.free == 1
+    bench(ApplicationHeartbeat("r1", bench.now_ns, 0, Ask(), JobState.SUCCEEDED, 5))
+    assert [start.job for start in sent(bench.node(), StartContainer)] == []  # two are left: p and r0
+    bench(ApplicationHeartbeat("p", bench.now_ns, 0, Ask(), JobState.SUCCEEDED, 5))
+    assert [start.job for start in sent(bench.node(), StartContainer)] == ["r2"]
+
+
+def test_jobs_for_which_lost_nodes_leave_no_room_fail_with_the_reason() -> None:
+    bench = Bench(make_settings(nodes=3, containers=1))
+    bench.submit("r")
+    bench.node("node-1")
+    bench.submit("p", "production")
+    bench.node("node-2")
+    effects = bench(NodeLost("node-3", "test"))
+    (finished,) = sent(effects, JobFinished)
+    assert (finished.job, finished.state) == ("r", JobState.FAILED)
+    assert "2 containers are left" in finished.reason
+    assert bench(NodeLost("node-3", "test")) == []
+    assert [f.job for f in sent(bench(NodeLost("node-2", "test")), JobFinished)] == ["p"]
+
+
+def test_a_job_submitted_after_the_loss_of_every_node_fails_at_once() -> None:
+    bench = Bench(make_settings(containers=2))
+    bench(NodeLost("node-1", "test"))
+    (finished,) = sent(bench.submit("a"), JobFinished)
+    assert (finished.job, finished.state) == ("a", JobState.FAILED)
+
+
+def test_a_submission_repeated_is_one_job() -> None:
+    bench = Bench(make_settings())
+    bench.submit("a")
+    revision = bench.machine.revision
+    assert bench.submit("a") == []
+    assert bench.machine.revision == revision
+
+
+def test_a_message_for_somebody_else_is_refused() -> None:
+    bench = Bench(make_settings())
+    revision = bench.machine.revision
+    with pytest.raises(IllegalTransition, match="not for the ResourceManager"):
+        bench(Committing("c1"))
+    assert bench.machine.revision == revision
+
+
+# ---- admission ----
+
+QUEUES = (QueueSettings("production", 0, 4, 16), QueueSettings("research", 1, 12, 16))
+
+
+def application(name: str, queue: str, order: int, admitted: bool) -> Application:
+    return Application(name, queue, order, 0, 0, 0, None, 0, admitted=admitted)
+
+
+def test_the_most_urgent_then_the_oldest_is_admitted_next() -> None:
+    waiting = [application("r1", "research", 1, False), application("p3", "production", 3, False)]
+    waiting += [application("r0", "research", 0, False), application("p2", "production", 2, False)]
+    admitted = next_admitted(waiting, QUEUES, 16)
+    assert admitted is not None
+    assert admitted.name == "p2"
+    research = next_admitted(waiting[::2], QUEUES, 16)
+    assert research is not None
+    assert research.name == "r0"
+
+
+@pytest.mark.parametrize(("containers", "masters"), [(2, 1), (3, 1), (4, 2), (16, 14), (100, 15)])
+def test_masters_of_one_queue_leave_room(containers: int, masters: int) -> None:
+    running = [application(f"r{number}", "research", number, True) for number in range(masters)]
+    waiting = application("new", "research", 99, False)
+    assert next_admitted([*running, waiting], QUEUES, containers) is None
+    assert next_admitted([*running[1:], waiting], QUEUES, containers) is waiting
+
+
+def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
+    running = [application("p", "production", 0, True), application("r", "research", 1, True)]
+    assert next_given_up(running, QUEUES, 3) is None
+    given_up = next_given_up(running, QUEUES, 2)
+    assert given_up is not None
+    assert given_up.name == "r"
+    waiting = [application("w", "research", 2, False)]
+    assert next_given_up(waiting, QUEUES, 2) is None
+    assert next_given_up(waiting, QUEUES, 1) is waiting[0]
