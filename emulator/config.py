@@ -194,13 +194,6 @@ class Experiment(_Model):
     scheduler: Scheduler
     workload: Workload
 
-    @field_validator("engine")
-    @classmethod
-    def _engine_exists(cls, engine: str) -> str:
-        if engine == "sim":
-            raise ValueError("'sim' is not available yet in this release; use live")
-        return engine
-
     @property
     def heartbeat_ns(self) -> int:
         return seconds_to_ns(self.heartbeat_s)

@@ -142,7 +142,7 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         tables.append(_overheads_table(summary["overheads"]))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
     facts = Table.grid(padding=(0, 2))
-    facts.add_row("output", _output_text(output))
+    facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",
         f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s"
@@ -153,11 +153,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         f"makespan {_number(summary['makespan_s'])} s emulated in {_number(summary['real_s'])} s real"
         f" at time scale {summary['time_scale']:g}",
     )
-    facts.add_row(
-        "lag",
-        f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
-        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms",
-    )
+    if output is not None:
+        facts.add_row("lag", _lag_text(lag))
     return [*tables, facts]
 
 
@@ -289,6 +286,13 @@ def _output_text(output: Mapping[str, Any]) -> Text:
         f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
         f" {output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ",
         "bold red",
+    )
+
+
+def _lag_text(lag: Mapping[str, Any]) -> str:
+    return (
+        f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
+        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms"
     )
 
 

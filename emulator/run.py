@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from analysis.verify import verify_output
+from emulator import __version__
 from emulator.config import Experiment
-from emulator.core.job import JobSpec
+from emulator.engine import Engine, OnStatus
 from emulator.errors import RunError
 from emulator.history import HistoryBuilder
-from emulator.journal import JournalHeader, Record, decode_record, merge
+from emulator.journal import JournalHeader, Record
 from emulator.live.clock import LagRecorder
-from emulator.live.session import LiveSession
 from emulator.overheads import load_overheads
-from emulator.progress import RunStatus, failures
+from emulator.progress import failures
 from emulator.rundir import RunDirectory, experiment_sha256
-from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.summary import build_summary, summarise_repeats
 from workloads.expand import expand
 
-OnStatus = Callable[[RunStatus], None]
-
 _VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
-_VERIFIERS = 2
-_SMALL_OUTPUT_KEYS = 20_000
-"""Below this, one process verifies faster than two have started."""
 LAG_BOUND_HEARTBEATS = 0.5
 """A run whose timers are later than this share of a heartbeat (p99) does not say much: it is marked."""
 
@@ -72,14 +62,22 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
     jobs = expand(experiment, seed)
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     directory.write_experiment(once)
-    result = _ENGINES[experiment.engine](once, jobs, directory, on_status)
-    versions = _versions()
-    header = JournalHeader(experiment.engine, seed, experiment.time_scale, experiment_sha256(once), versions)
+    header = JournalHeader(
+        experiment.engine, seed, experiment.time_scale, experiment_sha256(once), {"natjam": __version__}
+    )
     history = HistoryBuilder(jobs)
-    with directory.journal(header) as journal:
-        for record in result.records:
-            journal.write(record)
-            history.add(record)
+
+    @contextlib.contextmanager
+    def open_records() -> Iterator[Callable[[Record], None]]:
+        with directory.journal(header) as journal:
+
+            def write(record: Record) -> None:
+                journal.write(record)
+                history.add(record)
+
+            yield write
+
+    result = _engine(experiment.engine)(once, jobs, directory, on_status, open_records)
     tables = history.tables()
     directory.write_tables(tables)
     summary = build_summary(
@@ -87,10 +85,10 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
         once,
         seed=seed,
         profile=load_overheads(experiment.overheads, Path.cwd()),
-        versions=versions,
+        versions={name: metadata.version(name) for name in _VERSIONS_OF},
         machines=result.machines,
         real_s=result.real_s,
-        lag=_lag_summary(result.lag, once),
+        lag=_lag_summary(result.lag or LagRecorder(), once),
         output=result.output,
         swap_bytes=result.swap_bytes,
     )
@@ -99,65 +97,15 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
     return summary
 
 
-@dataclass(frozen=True, slots=True)
-class EngineResult:
-    """What an engine gives back."""
+def _engine(name: str) -> Engine:
+    """The engine called ``name``; imported here because one need not pay for the other's imports."""
+    if name == "sim":
+        from emulator.sim.session import run_simulation
 
-    records: list[Record]
-    """In the order of time."""
-    machines: list[dict[str, Any]]
-    real_s: float
-    lag: LagRecorder
-    output: dict[str, Any] | None
-    swap_bytes: int
-    facts: dict[str, Any]
-    """More for the summary."""
+        return run_simulation
+    from emulator.live.engine import run_live
 
-
-def _run_live(
-    experiment: Experiment, jobs: tuple[JobSpec, ...], directory: RunDirectory, on_status: OnStatus
-) -> EngineResult:
-    started_real_s = time.monotonic()
-    storage = experiment.storage.url
-    output_dir = Path(storage, directory.path.name) if storage else directory.output_path
-    try:
-        output_dir.mkdir(parents=True)
-    except OSError as error:
-        raise RunError(f"{output_dir}: cannot be made ({error.strerror}); storage.url must be writable") from None
-    last: list[RunStatus] = []
-
-    def keep(status: RunStatus) -> None:
-        last[:] = [status]
-        on_status(status)
-
-    swapped_bytes = psutil.swap_memory().sout
-    live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), keep, started_real_s).run()
-    swapped_bytes = psutil.swap_memory().sout - swapped_bytes
-    on_status(replace(last[0], phase="verifying the output"))
-    _remove_empty(output_dir / PARTIAL_DIRECTORY)
-    many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
-    output = verify_output(jobs, experiment.seed, output_dir, _VERIFIERS if many else 1).to_summary()
-    return EngineResult(
-        records=merge(decode_record(line) for line in live.journal),
-        machines=live.machines,
-        real_s=time.monotonic() - started_real_s,
-        lag=live.lag,
-        output=output,
-        swap_bytes=swapped_bytes,
-        facts={"shuffle_http_bytes": live.shuffle_bytes, "startup_real_s": live.startup_real_s},
-    )
-
-
-_ENGINES: dict[str, Callable[..., EngineResult]] = {"live": _run_live}
-
-
-def _remove_empty(directory: Path) -> None:
-    """Remove a directory of directories, as far as nothing is in them."""
-    for path in sorted(directory.rglob("*"), reverse=True):
-        with contextlib.suppress(OSError):
-            path.rmdir()
-    with contextlib.suppress(OSError):
-        directory.rmdir()
+    return run_live
 
 
 def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
@@ -171,7 +119,3 @@ def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
         "bound_emulated_s": bound_s,
         "within_bound": p99_emulated_s <= bound_s,
     }
-
-
-def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in _VERSIONS_OF}

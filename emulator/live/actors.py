@@ -27,8 +27,9 @@ from emulator.live.clock import LagRecord
 from emulator.live.host import MachineHost, PeerLost
 from emulator.live.node_host import NodeHost
 from emulator.live.plan import Batch, RunPlan
-from emulator.live.resource_manager_host import ClusterStatus, ResourceManagerHost
+from emulator.live.resource_manager_host import ResourceManagerHost
 from emulator.progress import JobStatus
+from emulator.status import ClusterStatus
 
 HostT = TypeVar("HostT", bound=MachineHost)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
-from emulator.core.messages import JobState, ProgressSamples, Start, job_address
-from emulator.core.task import TaskState
-from emulator.core.task_attempt import AttemptState
+from emulator.core.messages import ProgressSamples, Start, job_address
 from emulator.live.host import Call, MachineHost
 from emulator.live.plan import (
     HOST,
@@ -18,6 +16,7 @@ from emulator.live.plan import (
     StopApplication,
 )
 from emulator.progress import JobStatus
+from emulator.status import job_status
 
 _READINGS_KEPT = 1000
 
@@ -64,7 +63,7 @@ class ApplicationHost(MachineHost):
             return
         master = self._masters.pop(job, None)
         if master is not None:
-            self._ended[job] = _status(master, self.plan.jobs[job].queue)
+            self._ended[job] = job_status(master, self.plan.jobs[job].queue)
             for task in master.reduces:
                 for attempt in task.attempts:
                     self._readings.pop(attempt.container or "", None)
@@ -83,26 +82,5 @@ class ApplicationHost(MachineHost):
 
     def job_statuses(self) -> list[JobStatus]:
         """The jobs that run or have run here."""
-        running = [_status(master, self.plan.jobs[job].queue) for job, master in self._masters.items()]
+        running = [job_status(master, self.plan.jobs[job].queue) for job, master in self._masters.items()]
         return [*self._ended.values(), *running]
-
-
-def _status(master: ApplicationMaster, queue: str) -> JobStatus:
-    tasks = [*master.maps, *master.reduces]
-    done = sum(task.state is TaskState.SUCCEEDED for task in tasks)
-    running = suspended = 0
-    for task in tasks:
-        if not task.attempts or task.state is TaskState.SUCCEEDED:
-            continue
-        newest = task.attempt
-        if newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
-            suspended += 1
-        elif newest.state in _ON_CONTAINER:
-            running += 1
-    ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
-    state = master.state.value if ended else "running"
-    waiting = len(tasks) - done - running - suspended
-    return JobStatus(master.job, queue, state, done, running, suspended, waiting, len(tasks))
-
-
-_ON_CONTAINER = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING, AttemptState.COMMIT_PENDING})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from emulator.config import seconds_to_ns
 from emulator.core.client import Client
@@ -13,17 +11,7 @@ from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartb
 from emulator.core.resource_manager import ResourceManager
 from emulator.live.host import Call, MachineHost
 from emulator.live.plan import RunPlan
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
-    """The cluster as the ResourceManager knows it."""
-
-    emulated_ns: int
-    used_by_queue: Mapping[str, int]
-    suspended: int
-    job_states: Mapping[str, str]
-    """Of jobs submitted: ``submitted`` or how they ended."""
+from emulator.status import ClusterStatus, cluster_status
 
 
 class ResourceManagerHost(MachineHost):
@@ -86,10 +74,4 @@ class ResourceManagerHost(MachineHost):
         """For the display."""
         if self._manager is None or self._client is None:
             return ClusterStatus(0, {}, 0, {})
-        used: dict[str, int] = {}
-        for application in self._manager.applications.values():
-            used[application.queue] = used.get(application.queue, 0) + application.slots
-        suspended = sum(not held.on_slot for held in self._manager.containers.values())
-        states = dict.fromkeys(self._manager.applications, "submitted")
-        states |= {job: state.value for job, state in self._client.states.items()}
-        return ClusterStatus(max(0, self.clock.now_ns()), used, suspended, states)
+        return cluster_status(self._manager, self._client, max(0, self.clock.now_ns()))

@@ -17,6 +17,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -30,17 +31,20 @@ from emulator.config import Experiment
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.live.clock import LagRecorder
-from emulator.live.janitor import Janitor, start_janitor
+from emulator.live.janitor import HOST_VARIABLE, Janitor, start_janitor
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan
 from emulator.live.supervisor_client import RUN_VARIABLE
-from emulator.progress import JobStatus, RunStatus
+from emulator.progress import RunStatus
+from emulator.status import unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0
 _ANSWER_PATIENCE_REAL_S = 30.0
+_REACH_PATIENCE_REAL_S = 5.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the moment all hosts are ready to emulated time 0: the hosts must have been told by then."""
 _APPLICATION_HOSTS_MAX = 2
+_LOOPBACK = ("127.0.0.1:", "localhost:")
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
 
 _TOKEN = secrets.token_hex(32)
@@ -139,6 +143,12 @@ class LiveSession:
 
     def _start_ray(self) -> None:
         address = os.environ.get("RAY_ADDRESS")
+        if address is not None:
+            _check_reachable(address)
+        if address is None or address.startswith(_LOOPBACK):
+            # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
+            # cannot make clusters of machines.
+            self._set_environment({"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"})
         # All of this must be in place before ray is imported: set later, ray.init hangs and fails.
         self._set_environment(
             {
@@ -202,8 +212,10 @@ class LiveSession:
     def _start_hosts(self) -> tuple[RunPlan, list[dict[str, Any]]]:
         from emulator.live import actors
 
+        head = self._ray.get_runtime_context().get_node_id()
         ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
-        plan = self._plan(len(ray_nodes))
+        ray_nodes.sort(key=lambda node: (node["NodeID"] != head, node["NodeID"]))
+        plan = self._plan([node["NodeManagerAddress"] for node in ray_nodes])
         marker = self._output_dir / f".natjam-{self.run_id}"
         marker.touch()
         try:
@@ -230,41 +242,48 @@ class LiveSession:
         self._all("beginning", lambda handle, name: handle.begin.remote(origin_real_ns + offsets[name]))
         return plan, machines
 
-    def _plan(self, ray_nodes: int) -> RunPlan:
+    def _plan(self, addresses: list[str]) -> RunPlan:
+        """``addresses`` are those of the Ray nodes, the driver's first."""
         nodes = [f"node-{number}" for number in range(1, self._experiment.cluster.nodes + 1)]
-        count = min(ray_nodes, len(nodes))
-        local = ray_nodes == 1
+        count = min(len(addresses), len(nodes))
+        node_hosts = {f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)}
         return RunPlan(
             run_id=self.run_id,
             experiment=self._experiment,
             seed=self._seed,
             jobs=self._jobs,
-            node_hosts={f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)},
+            node_hosts=node_hosts,
             application_hosts=tuple(
                 f"applications-{i + 1}" for i in range(min(_APPLICATION_HOSTS_MAX, max(1, len(self._jobs))))
             ),
             output_dir=str(self._output_dir),
             secret=secrets.token_hex(16),
             import_paths=tuple(dict.fromkeys([*(path for path in sys.path if path), os.getcwd()])),
-            bind="127.0.0.1" if local else "0.0.0.0",
+            addresses=dict(zip(node_hosts, addresses if count > 1 else ["127.0.0.1"], strict=False)),
         )
 
     def _create_actors(self, actors: Any, plan: RunPlan, node_ids: list[str]) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
-        def on(node_id: str) -> Any:
-            return {"num_cpus": 0, "scheduling_strategy": On(node_id, soft=False), "max_restarts": 0}
+        def on(node_id: str, name: str) -> Any:
+            variables = {RUN_VARIABLE: self.run_id, HOST_VARIABLE: name}
+            return {
+                "num_cpus": 0,
+                "scheduling_strategy": On(node_id, soft=False),
+                "max_restarts": 0,
+                "runtime_env": {"env_vars": variables},
+            }
 
         work_root = str(self._root)
         head = self._ray.get_runtime_context().get_node_id()
-        self._hosts[RESOURCE_MANAGER_HOST] = actors.ResourceManagerActor.options(**on(head)).remote(
-            RESOURCE_MANAGER_HOST, plan
-        )
+        self._hosts[RESOURCE_MANAGER_HOST] = actors.ResourceManagerActor.options(
+            **on(head, RESOURCE_MANAGER_HOST)
+        ).remote(RESOURCE_MANAGER_HOST, plan)
         for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
             root = work_root if node_id == head else None
-            self._hosts[name] = actors.NodeHostActor.options(**on(node_id)).remote(name, plan, root)
+            self._hosts[name] = actors.NodeHostActor.options(**on(node_id, name)).remote(name, plan, root)
         for name in plan.application_hosts:
-            self._hosts[name] = actors.ApplicationHostActor.options(**on(head)).remote(name, plan)
+            self._hosts[name] = actors.ApplicationHostActor.options(**on(head, name)).remote(name, plan)
 
     def _machines(self) -> list[dict[str, Any]]:
         """The computers, and how far each one's monotonic clock is ahead of this one's."""
@@ -376,7 +395,7 @@ class LiveSession:
                 real_s=time.monotonic() - self._started_real_s,
                 time_scale=self._experiment.time_scale,
                 phase=phase,
-                jobs=tuple(running.get(name) or _unstarted(job, states) for name, job in self._jobs.items()),
+                jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
                 containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
                 containers_used_by_queue=cluster.used_by_queue if cluster else {},
                 containers_suspended=cluster.suspended if cluster else 0,
@@ -385,9 +404,15 @@ class LiveSession:
         )
 
 
-def _unstarted(job: JobSpec, states: Any) -> JobStatus:
-    total = len(job.map_ns) + len(job.reduce_ns)
-    return JobStatus(job.name, job.queue, states.get(job.name, "submitted"), 0, 0, 0, total, total)
+def _check_reachable(address: str) -> None:
+    """Raise RunError if nothing listens at a cluster's address: ray.init would try for minutes, deaf to Ctrl-C."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return  # "auto", or something for Ray to judge
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_PATIENCE_REAL_S).close()
+    except OSError as error:
+        raise RunError(f"cannot reach the cluster at RAY_ADDRESS={address}: {error.strerror or error}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -50,6 +50,7 @@ from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import VirtualTask
 
 _FREE = RealCost(0)
+_SLICE_EVENTS = 2048
 
 
 class SimulatedCluster:
@@ -69,7 +70,7 @@ class SimulatedCluster:
         self.tasks: dict[str, VirtualTask] = {}
         """Virtual processes, by container."""
         self._settings = settings
-        self._jobs = jobs
+        self.jobs = jobs
         self._sink = sink
         self._costs = costs or CostModel()
         self._network = network or Network(self._costs)
@@ -78,15 +79,20 @@ class SimulatedCluster:
         """(node, job): version of the map outputs known there."""
         self._random = keyed_random(settings.seed, "network")
 
-    def run(self, limit_ns: int = 10**9 * 10**9) -> None:
-        """From the start to the end of all jobs.  Raises RuntimeError when that does not come by ``limit_ns``."""
+    def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
+        """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
+
+        Raises RuntimeError when the end does not come by ``limit_ns``.
+        """
         for address in (RESOURCE_MANAGER, *(node_address(node.name) for node in self._settings.nodes), CLIENT):
             self.boot(address, Start())
-        self.kernel.run(lambda: self.finished, limit_ns)
+        while not self.finished:
+            each_slice()
+            self.kernel.run(lambda: self.finished, limit_ns, _SLICE_EVENTS)
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address`` and tell it to start."""
-        machine = make_machine(address, self._settings, self._jobs)
+        machine = make_machine(address, self._settings, self.jobs)
         self.machines[address] = machine
         self._recorders[address] = Recorder(machine, self._sink)
         self.tell(address, start)
@@ -143,7 +149,7 @@ class SimulatedCluster:
 
     def _launch(self, address: str, effect: fx.Launch) -> None:
         node = address.partition(":")[2]
-        spec = self._jobs[effect.job]
+        spec = self.jobs[effect.job]
         task = VirtualTask(effect, node, keys=1, length_ns=0)
         if effect.kind is Kind.MAP:
             task.length_ns = spec.map_ns[effect.task]
@@ -171,7 +177,7 @@ class SimulatedCluster:
         input_ns = 0
         if launch.kind is Kind.REDUCE:
             input_ns = self._costs.input_ns
-            if self._jobs[launch.job].map_ns and (task.node, launch.job) not in self._inputs:
+            if self.jobs[launch.job].map_ns and (task.node, launch.job) not in self._inputs:
                 return  # ProvideInput will come
         ready_ns = self.kernel.now_ns + input_ns
         self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns))

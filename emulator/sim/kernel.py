@@ -25,9 +25,13 @@ class Kernel:
             raise ValueError(f"an event for {at_ns} ns at {self.now_ns} ns")
         heappush(self._heap, (at_ns, priority, next(self._sequence), action))
 
-    def run(self, until: Callable[[], bool], limit_ns: int) -> None:
-        """Run until ``until()`` holds.  Raises RuntimeError when nothing is left to do or ``limit_ns`` is passed."""
-        while not until():
+    def run(self, until: Callable[[], bool], limit_ns: int, most_events: int | None = None) -> None:
+        """Run until ``until()`` holds or ``most_events`` have happened.
+
+        Raises RuntimeError when nothing is left to do or ``limit_ns`` is passed.
+        """
+        last = None if most_events is None else self.events + most_events
+        while self.events != last and not until():
             if not self._heap:
                 raise RuntimeError(f"nothing is left to happen at {self.now_ns / 1e9:.3f} s, and the end has not come")
             at_ns, _, _, action = heappop(self._heap)

@@ -1,0 +1,160 @@
+"""The simulated engine as ``natjam run`` calls it: one run in virtual time, in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from emulator.assemble import make_settings
+from emulator.config import Experiment
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.client import Client
+from emulator.core.job import JobSpec
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState, Kind
+from emulator.core.resource_manager import ResourceManager
+from emulator.engine import EngineResult, OnStatus, OpenRecords
+from emulator.errors import RunError
+from emulator.journal import Record
+from emulator.progress import JobStatus, RunStatus
+from emulator.rundir import RunDirectory
+from emulator.sim.cluster import SimulatedCluster
+from emulator.status import cluster_status, job_status, unstarted_job_status
+
+STATUS_PERIOD_REAL_S = 0.25
+_SILENT_HEARTBEATS = 1000
+"""After this long without a message of substance it is looked whether anything can still happen."""
+
+
+def run_simulation(
+    experiment: Experiment,
+    jobs: tuple[JobSpec, ...],
+    directory: RunDirectory,
+    on_status: OnStatus,
+    open_records: OpenRecords,
+) -> EngineResult:
+    """Simulate ``experiment``; see ``emulator.engine.Engine``."""
+    started_real_s = time.monotonic()
+    with open_records() as write:
+        in_order = _InOrder(write)
+        cluster = SimulatedCluster(
+            make_settings(experiment, experiment.seed), {job.name: job for job in jobs}, in_order.take
+        )
+        shown = _Shown(experiment, jobs, cluster, on_status, started_real_s)
+        last_submit_ns = max(job.submit_ns for job in jobs)
+
+        def each_slice() -> None:
+            shown.now_and_then()
+            silent_since_ns = max(in_order.last_ns, last_submit_ns)
+            if cluster.kernel.now_ns - silent_since_ns > _SILENT_HEARTBEATS * experiment.heartbeat_ns:
+                _check_not_stuck(cluster)
+
+        try:
+            cluster.run(each_slice=each_slice)
+        except RuntimeError as error:
+            raise RunError(f"the simulation cannot go on: {error}") from error
+        in_order.flush()
+    shown.show("writing the tables")
+    return EngineResult(
+        machines=[],
+        real_s=time.monotonic() - started_real_s,
+        lag=None,
+        output=None,
+        swap_bytes=0,
+        facts={"events": cluster.kernel.events},
+    )
+
+
+def _check_not_stuck(cluster: SimulatedCluster) -> None:
+    """Raise RunError if no task runs: nothing is left that could free the containers the jobs wait for."""
+    if all(task.launch.kind is Kind.APPLICATION_MASTER for task in cluster.tasks.values()):
+        client = cluster.machines[CLIENT]
+        assert isinstance(client, Client)
+        waiting = ", ".join([job for job in cluster.jobs if job not in client.states][:5])
+        raise RunError(
+            f"at {cluster.kernel.now_ns / 1e9:.0f} s no task runs, and {waiting} wait for containers in vain: "
+            "the cluster is too small for them, or the allocation policy gives them none"
+        )
+
+
+class _InOrder:
+    """Hands records on in the order of a journal: by time, then actor, then number."""
+
+    def __init__(self, write: Callable[[Record], None]) -> None:
+        self._write = write
+        self._held: list[Record] = []
+        """All of one instant."""
+        self.last_ns = 0
+
+    def take(self, record: Record) -> None:
+        """The next record; times never go back."""
+        if self._held and self._held[0].t_ns != record.t_ns:
+            self.flush()
+        self._held.append(record)
+        self.last_ns = record.t_ns
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        if len(self._held) > 1:
+            self._held.sort(key=lambda record: (record.actor, record.seq))
+        for record in self._held:
+            self._write(record)
+        self._held.clear()
+
+
+class _Shown:
+    """What the user sees of a simulation while it lasts."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        jobs: tuple[JobSpec, ...],
+        cluster: SimulatedCluster,
+        on_status: OnStatus,
+        started_real_s: float,
+    ) -> None:
+        self._experiment = experiment
+        self._queues = {job.name: job.queue for job in jobs}
+        self._cluster = cluster
+        self._on_status = on_status
+        self._started_real_s = started_real_s
+        self._next_real_s = started_real_s
+        self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in jobs}
+
+    def now_and_then(self) -> None:
+        """Show the state of the run if it has not been shown for a while."""
+        if time.monotonic() >= self._next_real_s:
+            self.show("simulating")
+            self._next_real_s = time.monotonic() + STATUS_PERIOD_REAL_S
+
+    def show(self, phase: str) -> None:
+        """Show the state of the run."""
+        machines = self._cluster.machines
+        manager, client = machines[RESOURCE_MANAGER], machines[CLIENT]
+        assert isinstance(manager, ResourceManager)
+        assert isinstance(client, Client)
+        cluster = cluster_status(manager, client, self._cluster.kernel.now_ns)
+        for machine in machines.values():
+            if isinstance(machine, ApplicationMaster):
+                self._jobs[machine.job] = job_status(machine, self._queues[machine.job])
+        for job, state in client.states.items():
+            if not self._jobs[job].ended:
+                self._jobs[job] = _ended(self._jobs[job], state)
+        self._on_status(
+            RunStatus(
+                emulated_ns=cluster.emulated_ns,
+                real_s=time.monotonic() - self._started_real_s,
+                time_scale=self._experiment.time_scale,
+                phase=phase,
+                jobs=tuple(self._jobs.values()),
+                containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
+                containers_used_by_queue=cluster.used_by_queue,
+                containers_suspended=cluster.suspended,
+                lag_p99_real_ms=None,
+            )
+        )
+
+
+def _ended(last: JobStatus, state: JobState) -> JobStatus:
+    """The status of a job whose ApplicationMaster left before it was looked at again."""
+    done = last.total if state is JobState.SUCCEEDED else last.done
+    return JobStatus(last.name, last.queue, state.value, done, 0, 0, last.total - done, last.total)

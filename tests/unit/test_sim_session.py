@@ -1,0 +1,99 @@
+"""``natjam run --engine sim``: the same run directory, without Ray and without anything to verify."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.assemble import make_machine, make_settings
+from emulator.cli import app
+from emulator.config import load_experiment
+from emulator.journal import read_journal
+from emulator.replay import replay
+from emulator.run import run_experiment
+from workloads.expand import expand
+
+CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
+FIG4 = CATALOGUE / "natjam-fig4.yaml"
+WITHOUT_CALIBRATION = ("overheads=hadoop-0.23", "engine=sim")
+
+
+def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
+    experiment = load_experiment(file, [*WITHOUT_CALIBRATION, *overrides])
+    return run_experiment(experiment, out_dir, lambda status: None)
+
+
+@pytest.mark.parametrize("file", sorted(CATALOGUE.glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, tmp_path: Path) -> None:
+    summary = simulate(file, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("experiment.yaml", "journal.jsonl.zst", "jobs.parquet", "tasks.parquet", "attempts.parquet", "summary.json")
+    }
+    assert json.loads((tmp_path / "out/summary.json").read_text()) == summary
+    assert {job["state"] for job in summary["jobs"]} == {"succeeded"}
+    assert (summary["engine"], summary["machines"], summary["output"]) == ("sim", [], None)
+    assert summary["lag"]["max_real_ms"] == 0
+    assert summary["events"] > 0
+
+
+def test_the_journal_is_in_order_and_replays(tmp_path: Path) -> None:
+    simulate(FIG4, tmp_path / "out")
+    header, records = read_journal(tmp_path / "out/journal.jsonl.zst")
+    found = list(records)
+    assert (header.engine, header.seed, header.time_scale) == ("sim", 1, 20)
+    assert found == sorted(found, key=lambda record: (record.t_ns, record.actor, record.seq))
+    experiment = load_experiment(tmp_path / "out/experiment.yaml")
+    jobs = {job.name: job for job in expand(experiment, 1)}
+    settings = make_settings(experiment, 1)
+    assert replay(found, lambda address: make_machine(address, settings, jobs)) is None
+
+
+def test_repeats_have_seeds_of_their_own(tmp_path: Path) -> None:
+    summary = simulate(FIG4, tmp_path / "out", "repeats=3", "scheduler.task_eviction=random")
+    assert summary["seeds"] == [1, 2, 3]
+    assert summary["metrics"]["jobs.research-XL.completion_s"]["sd"] > 0
+
+
+def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(tmp_path: Path) -> None:
+    journals = set()
+    for hash_seed in ("0", "1", "4242"):
+        out_dir = tmp_path / hash_seed
+        command = [sys.executable, "-c", "from emulator.cli import main; main()"]
+        command += ["run", str(FIG4), "--engine", "sim", "--out", str(out_dir)]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+        journals.add((out_dir / "journal.jsonl.zst").read_bytes())
+    assert len(journals) == 1
+
+
+def test_the_command_says_what_it_did_and_imports_no_ray(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom emulator.cli import app\n"
+        f"arguments = ['run', {str(FIG4)!r}, '--engine', 'sim', '--out', {str(tmp_path / 'out')!r}]\n"
+        "result = CliRunner().invoke(app, arguments)\n"
+        "print(result.output)\nassert result.exit_code == 0, result.output\n"
+        "loaded = {'ray', 'emulator.live.session', 'emulator.live.actors', 'analysis.verify'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "output  none: simulated" in done.stdout
+    assert "lag" not in done.stdout
+
+
+def test_a_policy_under_which_nothing_can_happen_is_told(tmp_path: Path) -> None:
+    (tmp_path / "stingy.py").write_text(
+        "from emulator.policies.views import AllocationDecision\n"
+        "def nothing(queues, total):\n    return AllocationDecision((), ())\n"
+    )
+    (tmp_path / "mine.yaml").write_text(FIG4.read_text().replace("name: two-queue", "name: stingy:nothing"))
+    arguments = ["run", str(tmp_path / "mine.yaml"), "--engine", "sim", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "no task runs, and research-XL, production-S wait for containers in vain" in result.stderr
+    assert not (tmp_path / "out/summary.json").exists()
