@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 
 RUN_VARIABLE = "NATJAM_RUN"
+HOST_VARIABLE = "NATJAM_HOST"
+"""In the environment of a Ray actor of a run, and of what it starts: the host's name."""
 _GOODBYE = b"goodbye\n"
 _PATIENCE_REAL_S = 10.0
 _BETWEEN_ROUNDS_REAL_S = 0.02

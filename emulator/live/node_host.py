@@ -82,7 +82,7 @@ class NodeHost(MachineHost):
         self.work_dir = work_dir
         self.nodes = plan.node_hosts[name]
         self.checkpoint_bytes = 0
-        self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.bind)
+        self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
         """Of every node of the run."""
         self._processes: dict[str, _Process] = {}

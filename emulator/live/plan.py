@@ -32,7 +32,8 @@ class RunPlan:
     """Of the shuffle services."""
     import_paths: tuple[str, ...]
     """Where a user's own policies are imported from."""
-    bind: str = "127.0.0.1"
+    addresses: Mapping[str, str]
+    """Where each node host's shuffle service listens."""
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs go round the application hosts in turn."""
