@@ -15,6 +15,7 @@ from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
     Checkpointed,
+    ContainerState,
     Exited,
     JobFinished,
     JobState,
@@ -22,6 +23,7 @@ from emulator.core.messages import (
     Mechanism,
     Message,
     Start,
+    node_address,
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
@@ -186,7 +188,6 @@ class CheckedCluster(SimulatedCluster):
     def __post_init__(self) -> None:
         network = ChaoticNetwork(self.chaos) if self.chaos else None
         super().__init__(self.settings, self.jobs, self._record, self.costs, network)
-        self._capacity = {node.name: node for node in self.settings.nodes}
 
     def boot(self, address: str, start: Start) -> None:
         super().boot(address, start)
@@ -237,11 +238,17 @@ class CheckedCluster(SimulatedCluster):
             assert self.finished_jobs.setdefault(message.job, message.state) is message.state
 
     def _check_nodes(self) -> None:
-        running = Counter(task.node for task in self.tasks.values() if not task.stopped)
-        stopped = Counter(task.node for task in self.tasks.values() if task.stopped)
-        for node, settings in self._capacity.items():
-            assert running[node] <= settings.containers, f"{node} runs {running[node]} processes"
-            assert stopped[node] <= settings.suspended_limit, f"{node} holds {stopped[node]} stopped processes"
+        running: Counter[str] = Counter()
+        stopped: Counter[str] = Counter()
+        for container, task in self.tasks.items():
+            machine = self.machines[node_address(task.node)]
+            assert isinstance(machine, NodeManager)
+            resuming = machine.containers[container].state is ContainerState.RESUMING
+            (stopped if task.stopped and not resuming else running)[task.node] += 1
+        for node in self.settings.nodes:
+            assert running[node.name] <= node.containers, f"{node.name} runs {running[node.name]} processes"
+            limit = node.suspended_limit
+            assert stopped[node.name] <= limit, f"{node.name} holds {stopped[node.name]} stopped processes"
 
     def lose_node(self, node: str, reason: str = "test") -> None:
         super().lose_node(node, reason)

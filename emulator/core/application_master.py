@@ -103,6 +103,8 @@ class ApplicationMaster:
         """Attempts that have a container, by container."""
         self._commands = CommandLedger(settings.protocol.retry_ns)
         self._outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
+        self._map_news_ns = 0
+        """When a map was last given a container, or was last in need of another, or room was last made for one."""
         self._maps_done = 0
         self._reduces_done = 0
         self._reduces_asked = False
@@ -122,9 +124,10 @@ class ApplicationMaster:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for an ApplicationMaster")
+        effects = handler(self, message, now_ns)
         if handler not in _COUNT_THEMSELVES:
             self.revision += 1
-        return handler(self, message, now_ns)
+        return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
@@ -139,7 +142,7 @@ class ApplicationMaster:
         if message.name == HEARTBEAT:
             return self._heartbeat_due(now_ns)
         self.revision += 1
-        if not self._timers.take(message):
+        if not self._timers.take(message) or self.state is not JobState.RUNNING:
             return []
         _, _, container = message.name.partition(" ")
         attempt = self._live.get(container)
@@ -152,6 +155,9 @@ class ApplicationMaster:
         if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.debt):
             self.revision += 1
             effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
+        if self._maps_starve(now_ns):
+            self.revision += 1
+            effects += self._make_room_for_maps(now_ns)
         return [*effects, SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
@@ -172,15 +178,15 @@ class ApplicationMaster:
 
     def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
+        if answer.costs is not None:
+            self.releaser.costs = answer.costs
+        self.releaser.debt += answer.reclaim  # before what has ended: one that was killed for it pays
+        for allocation in answer.allocated:  # before what has ended: a container may have been lost since it was given
+            effects += self._assign(allocation, now_ns)
         for report in answer.finished:
             effects += self._on_report(report, now_ns)
         for node in answer.lost_nodes:
             effects += self._node_lost(node, now_ns)
-        for allocation in answer.allocated:
-            effects += self._assign(allocation, now_ns)
-        if answer.costs is not None:
-            self.releaser.costs = answer.costs
-        self.releaser.debt += answer.reclaim
         return effects + self._release(now_ns)
 
     # ---- asking for containers ----
@@ -223,7 +229,7 @@ class ApplicationMaster:
             return self._final_heartbeat(now_ns)
         ask = self._ask()
         says = (ask, self._answer_id)
-        if says == self._told:
+        if says == self._told and self._sent is None:
             return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id))]
         self._sent = (now_ns, says)
         self.revision += 1
@@ -236,12 +242,8 @@ class ApplicationMaster:
         return [Send(RESOURCE_MANAGER, message)]
 
     def _assign(self, allocation: Allocation, now_ns: int) -> list[Effect]:
-        if allocation.task is not None:
-            attempt = self._resumes.pop(allocation.task, None)
-        else:
-            waiting = self._waiting[allocation.kind]
-            attempt = waiting.popleft() if waiting else None
-        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+        attempt = self._take_waiting(allocation)
+        if attempt is None:
             return self._give_back(allocation, now_ns)
         attempt.ready_ns = allocation.ready_ns
         if attempt.state is AttemptState.SUSPENDED:
@@ -250,6 +252,8 @@ class ApplicationMaster:
             return [self._commands.send(allocation.container, allocation.node, command, now_ns)]
         attempt.move(AttemptEvent.ASSIGN)
         attempt.container, attempt.node = allocation.container, allocation.node
+        if attempt.kind is Kind.MAP:
+            self._map_news_ns = now_ns
         self._live[allocation.container] = attempt
         command = StartContainer(
             container=allocation.container,
@@ -262,6 +266,16 @@ class ApplicationMaster:
         )
         outputs = self._outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, self._commands.send(allocation.container, allocation.node, command, now_ns)]
+
+    def _take_waiting(self, allocation: Allocation) -> TaskAttempt | None:
+        """The attempt that has waited for this container, which waits no longer."""
+        if allocation.task is None:
+            waiting = self._waiting[allocation.kind]
+            return waiting.popleft() if waiting else None
+        attempt = self._resumes.get(allocation.task)
+        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+            return None
+        return self._resumes.pop(allocation.task)
 
     def _give_back(self, allocation: Allocation, now_ns: int) -> list[Effect]:
         """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
@@ -291,15 +305,19 @@ class ApplicationMaster:
         return effects + self._release(now_ns)
 
     def _on_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
-        self._commands.settle(report)
         attempt = self._live.get(report.container)
-        if attempt is None or report.revision <= attempt.revision:
+        if attempt is not None and report.revision <= attempt.revision:
+            return []  # old news: it must not settle a command sent since
+        self._commands.settle(report)
+        if attempt is None:
             return []
         attempt.revision = report.revision
         if report.state is ContainerState.LAUNCHING:
             return []
         if attempt.state is AttemptState.ASSIGNED and report.outcome is not Outcome.LAUNCH_FAILED:
             self._launched(attempt, now_ns)
+        if attempt.resuming and (report.state is ContainerState.RUNNING or report.outcome is Outcome.SUCCEEDED):
+            self._resumed(attempt, now_ns)
         if report.state is ContainerState.DONE:
             return self._ended(attempt, report, now_ns)
         if report.state is ContainerState.SUSPENDED:
@@ -310,12 +328,13 @@ class ApplicationMaster:
         if report.refusals > attempt.refusals:
             attempt.refusals = report.refusals
             self._refused(attempt, now_ns)
-        if attempt.resuming and report.state is ContainerState.RUNNING:
-            attempt.resuming = False
-            attempt.move(AttemptEvent.RESUME)
-            attempt.running_ns = now_ns
-            attempt.estimate = attempt.estimate.unanchored()
         return []
+
+    def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
+        attempt.resuming = False
+        attempt.move(AttemptEvent.RESUME)
+        attempt.running_ns = now_ns
+        attempt.estimate = attempt.estimate.unanchored()
 
     def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
         attempt.move(AttemptEvent.LAUNCH)
@@ -385,6 +404,8 @@ class ApplicationMaster:
 
     def _retry(self, task: Task, now_ns: int) -> None:
         task.move(TaskEvent.RETRY)
+        if task.kind is Kind.MAP:
+            self._map_news_ns = now_ns
         self._request(task.new_attempt(suspended_ns=now_ns if task.checkpoint else None))
 
     def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
@@ -405,7 +426,7 @@ class ApplicationMaster:
 
     def _release(self, now_ns: int) -> list[Effect]:
         """Read progress when there is a debt and somebody to pay it."""
-        if not self.releaser.debt:
+        if not self.releaser.debt or self.state is not JobState.RUNNING:
             return []
         candidates = self.releaser.candidates(self._live_reduces(), now_ns)
         if not candidates:
@@ -413,6 +434,8 @@ class ApplicationMaster:
         return [ReadProgress(tuple(a.container for a in candidates if a.container is not None))]
 
     def _progress(self, message: ProgressSamples, now_ns: int) -> list[Effect]:
+        if self.state is not JobState.RUNNING:
+            return []
         self.releaser.read(message, self._live, now_ns)
         candidates = self.releaser.candidates(self._live_reduces(), now_ns)
         effects: list[Effect] = []
@@ -456,15 +479,24 @@ class ApplicationMaster:
         self._outputs.incomplete()
         return self._make_room_for_maps(now_ns)
 
+    def _maps_starve(self, now_ns: int) -> bool:
+        """Maps that must run again have waited long, and no other map will end and leave them its container."""
+        if self.state is not JobState.RUNNING or not self._waiting[Kind.MAP]:
+            return False
+        if now_ns - self._map_news_ns < self._protocol.kill_timeout_ns:
+            return False
+        return not any(attempt.kind is Kind.MAP for attempt in self._live.values())
+
     def _make_room_for_maps(self, now_ns: int) -> list[Effect]:
-        """Reduces that wait for a lost output would hold every container for ever: the last one launched goes."""
+        """Reduces that wait for a map's output would hold every container for ever: the last one launched goes."""
+        self._map_news_ns = now_ns
         running = [a for a in self._live_reduces() if a.state is AttemptState.RUNNING and not a.victim]
         if not running:
             return []
         last = max(running, key=lambda attempt: (attempt.running_ns, attempt.task))
         container, node = last.place
         last.victim = True
-        kill = KillContainer(container, self.job, "room for a map whose output was lost")
+        kill = KillContainer(container, self.job, "room for a map whose output is missing")
         return [self._commands.send(container, node, kill, now_ns)]
 
     # ---- the end ----

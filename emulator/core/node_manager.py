@@ -398,9 +398,12 @@ class NodeManager:
 
     @property
     def stopped(self) -> int:
-        """Processes stopped or about to be."""
+        """Processes stopped or about to be; a stopped one that is being killed is there until its exit."""
         held = (ContainerState.SUSPENDED, ContainerState.SUSPENDING)
-        return sum(1 for container in self.containers.values() if container.state in held)
+        return sum(
+            container.state in held or (container.state is ContainerState.KILLING and not container.on_slot)
+            for container in self.containers.values()
+        )
 
     def _named(self, container_id: str) -> Container:
         container = self.containers.get(container_id)

@@ -1,0 +1,263 @@
+"""The ApplicationMaster on its own: what comes late, twice or never."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
+
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
+from emulator.core.machine import HEARTBEAT, IllegalTransition
+from emulator.core.messages import (
+    Allocation,
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    JobState,
+    KillContainer,
+    Kind,
+    Launched,
+    Message,
+    Outcome,
+    ProgressSamples,
+    RealCost,
+    ResumeContainer,
+    Start,
+    StartContainer,
+    SuspendContainer,
+    TaskCheckpoint,
+    TimerFired,
+)
+from emulator.core.task_attempt import AttemptState, TaskAttempt
+
+RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
+
+
+class Bench:
+    """The ApplicationMaster of a job of reduces and a clock that moves a second with each message."""
+
+    def __init__(self, mechanism: str = "suspend", reduces: int = 2, maps: int = 0) -> None:
+        job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * reduces)
+        self.machine = ApplicationMaster(job, make_settings(mechanism=mechanism, slow_start_ppm=0))
+        self.now_ns = 0
+        self.timers: dict[str, SetTimer] = {}
+        self.answers = 0
+        self(Start("c0"))
+
+    def __call__(self, message: Message) -> list[Effect]:
+        self.now_ns += SECOND_NS
+        effects = self.machine.handle(message, self.now_ns)
+        self.machine.validate_state()
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                self.timers[effect.name] = effect
+            if isinstance(effect, ReadProgress):  # the driver answers at once
+                return [*effects, *self(ProgressSamples(()))]
+        return effects
+
+    def answer(self, **news: object) -> list[Effect]:
+        self.answers += 1
+        return self(ApplicationHeartbeatResponse(self.now_ns, Answer(self.answers, **news)))  # pyright: ignore
+
+    def heartbeat(self) -> list[Effect]:
+        return self(TimerFired(HEARTBEAT, 0, self.now_ns))
+
+    def ask(self) -> Ask | None:
+        (message,) = sent(self.heartbeat(), ApplicationHeartbeat)
+        return message.ask
+
+    def give(self, container: str, task: int | None = None, kind: Kind = Kind.REDUCE) -> list[Effect]:
+        return self.answer(allocated=(Allocation(container, kind, "node-1", self.now_ns, task),))
+
+    def report(self, container: str, state: ContainerState, revision: int, **more: object) -> list[Effect]:
+        return self(ContainerReported(report(container, state, revision, **more)))
+
+    def run(self, container: str) -> None:
+        assert len(sent(self.give(container), StartContainer)) == 1
+        self.report(container, RUNNING, 2)
+
+    def suspend(self, container: str) -> SuspendContainer:
+        """Have ``container`` asked to suspend."""
+        self.answer(reclaim=1)
+        timer = self.timers[f"ask {container}"]
+        (command,) = sent(self(TimerFired(timer.name, timer.generation, timer.at_ns)), SuspendContainer)
+        return command
+
+    def attempt(self, task: int = 0, number: int = -1) -> TaskAttempt:
+        return self.machine.reduces[task].attempts[number]
+
+
+def report(container: str, state: ContainerState, revision: int, **more: object) -> ContainerReport:
+    return ContainerReport(container, "a", Kind.REDUCE, "node-1", revision, state, **more)  # pyright: ignore
+
+
+def sent(effects: list[Effect], kind: type) -> list:
+    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+
+
+def stopped_reduce() -> Bench:
+    """A job of one reduce, which has been stopped in container c1."""
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    bench.suspend("c1")
+    bench.report("c1", SUSPENDED, 4)
+    return bench
+
+
+def test_a_resume_is_repeated_although_an_old_report_says_running() -> None:
+    bench = stopped_reduce()
+    (resume,) = sent(bench.give("c1", task=0), ResumeContainer)
+    bench.report("c1", RUNNING, 2)  # of before the stop
+    assert [command for _ in range(5) for command in sent(bench.heartbeat(), ResumeContainer)] == [resume]
+    bench.report("c1", RUNNING, 6)
+    assert bench.attempt().state is AttemptState.RUNNING
+    assert [command for _ in range(9) for command in sent(bench.heartbeat(), ResumeContainer)] == []
+
+
+def test_a_suspend_is_repeated_although_an_old_report_says_suspended() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    bench.report("c1", RUNNING, 6)
+    command = bench.suspend("c1")
+    bench.report("c1", SUSPENDED, 4)
+    assert [again for _ in range(5) for again in sent(bench.heartbeat(), SuspendContainer)] == [command]
+    assert bench.attempt().state is AttemptState.SUSPEND_PENDING
+
+
+def test_a_resumed_reduce_may_end_before_it_is_heard_that_it_was_resumed() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    bench.report("c1", DONE, 7, outcome=Outcome.SUCCEEDED)
+    assert bench.attempt().state is AttemptState.SUCCEEDED
+    assert bench.machine.state is JobState.SUCCEEDED
+
+
+def test_a_resumed_reduce_may_commit_before_it_is_heard_that_it_was_resumed() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    bench.report("c1", RUNNING, 7, committing=True)
+    assert bench.attempt().state is AttemptState.COMMIT_PENDING
+
+
+def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
+    bench = Bench(reduces=1)
+    lost = report("c1", DONE, 1 << 62, outcome=Outcome.LOST)
+    given = (Allocation("c1", Kind.REDUCE, "node-1", 5),)
+    bench.answer(allocated=given, finished=(lost,), lost_nodes=("node-1",))
+    assert [a.state for a in bench.machine.reduces[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
+    ask = bench.ask()
+    assert ask is not None
+    assert ask.reduces == 1
+
+
+def test_an_allocation_nobody_waits_for_is_given_back() -> None:
+    bench = Bench(reduces=1)
+    bench.run("c1")
+    (kill,) = sent(bench.give("c2"), KillContainer)
+    assert kill.container == "c2"
+    (kill,) = sent(bench.give("c3", task=0), KillContainer)
+    assert kill.container == "c3"
+    assert [k.container for _ in range(5) for k in sent(bench.heartbeat(), KillContainer)] == ["c2", "c3"]
+    bench.report("c2", DONE, 1, outcome=Outcome.KILLED)
+    bench.report("c3", DONE, 1, outcome=Outcome.KILLED)
+    assert [k for _ in range(9) for k in sent(bench.heartbeat(), KillContainer)] == []
+
+
+def test_a_stopped_reduce_given_another_container_goes_on_waiting_for_its_own() -> None:
+    bench = stopped_reduce()
+    (kill,) = sent(bench.give("c2", task=0), KillContainer)
+    assert kill.container == "c2"
+    ask = bench.ask()
+    assert ask is not None
+    assert [resume.container for resume in ask.resumes] == ["c1"]
+
+
+def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
+    bench = stopped_reduce()
+    bench.ask()
+    bench(ApplicationHeartbeatResponse(bench.now_ns))
+    bench.report("c1", DONE, 6, outcome=Outcome.KILLED)  # now a fresh attempt waits
+    fresh = bench.ask()
+    assert fresh is not None
+    assert (fresh.reduces, fresh.resumes) == (1, ())
+    assert bench.ask() == fresh
+    bench(ApplicationHeartbeatResponse(bench.now_ns))
+    assert bench.ask() is None
+
+
+def test_after_its_end_a_job_suspends_nobody_and_starts_nothing() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.run("c2")
+    bench.answer(reclaim=2)
+    bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    bench.report("c2", DONE, 3, outcome=Outcome.SUCCEEDED)
+    assert bench.machine.state is JobState.SUCCEEDED
+    for timer in [timer for name, timer in bench.timers.items() if name.startswith("ask")]:
+        assert bench(TimerFired(timer.name, timer.generation, timer.at_ns)) == []
+    assert sent(bench.give("c3"), StartContainer) == []
+    assert bench(ProgressSamples(())) == []
+    assert bench.answer(reclaim=1) == []
+
+
+def test_a_kill_by_the_resource_manager_pays_the_request_told_with_it() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.run("c2")
+    bench.answer(reclaim=1, finished=(report("c1", DONE, 5, outcome=Outcome.KILLED),))
+    assert bench.machine.releaser.debt == 0
+    assert not any(name.startswith("ask") for name in bench.timers)
+
+
+def test_a_repeated_answer_changes_nothing() -> None:
+    bench = Bench()
+    bench.give("c1")
+    revision = bench.machine.revision
+    again = Answer(1, allocated=(Allocation("c1", Kind.REDUCE, "node-1", 5),))
+    assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
+    assert bench.machine.revision == revision
+
+
+def test_a_checkpoint_is_what_the_next_attempt_and_a_retry_start_from() -> None:
+    bench = Bench("checkpoint", reduces=1)
+    bench.run("c1")
+    bench.suspend("c1")
+    saved = TaskCheckpoint(("c1",), 4, "input", "node-1")
+    bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, checkpoint=saved)
+    assert bench.attempt(number=0).state is AttemptState.SUSPENDED
+    (start,) = sent(bench.give("c2", task=0), StartContainer)
+    assert start.checkpoint == saved
+    bench.report("c2", DONE, 5, outcome=Outcome.CRASHED)
+    (start,) = sent(bench.give("c3", task=0), StartContainer)
+    assert start.checkpoint == saved
+
+
+@pytest.mark.parametrize("message", [Start("c0"), Launched("c1", RealCost(0))])
+def test_an_illegal_message_is_refused_and_changes_nothing(message: Message) -> None:
+    bench = Bench()
+    revision = bench.machine.revision
+    with pytest.raises(IllegalTransition):
+        bench(message)
+    assert bench.machine.revision == revision
+
+
+def test_a_map_that_must_run_again_gets_a_container_from_the_reduces_that_wait_for_it() -> None:
+    """The reduces have taken the crashed map's container before its request arrived: none could ever go on."""
+    settings = make_settings(containers=4, mechanism="wait", slow_start_ppm=0)
+    job = make_job("a", maps_s=(2.0, 30.0), reduces_s=(5.0,) * 4)
+
+    def disturb(cluster: CheckedCluster) -> None:
+        def crash() -> None:
+            maps = [name for name, task in cluster.tasks.items() if task.launch.kind is Kind.MAP]
+            cluster.crash(maps[0], 11, "segmentation fault")
+
+        cluster.kernel.at(20 * SECOND_NS, crash)
+
+    cluster = run_checked(settings, (job,), disturb=disturb, limit_s=200)
+    assert cluster.finished_jobs == {"a": JobState.SUCCEEDED}
+    kills = [kill for record in cluster.records for kill in sent(list(record.effects), KillContainer)]
+    assert [kill.why for kill in kills if kill.why != "the job has ended"] == ["room for a map whose output is missing"]
