@@ -144,31 +144,7 @@ def _spread(values: list[float]) -> dict[str, float | int | None]:
     if n == 1:
         return {"n": 1, "mean": mean, "sd": None, "ci95_low": None, "ci95_high": None}
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = student_t_quantile(CONFIDENCE, n - 1) * sd / math.sqrt(n)
+    from scipy.stats import t as student_t  # here: a run of one repeat need not wait for its import
+
+    half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
     return {"n": n, "mean": mean, "sd": sd, "ci95_low": mean - half, "ci95_high": mean + half}
-
-
-def student_t_quantile(confidence: float, degrees: int) -> float:
-    """The t for which a Student variable with this many degrees of freedom lies in [-t, t] with this probability.
-
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4, turned round by bisection over the
-    angle whose tangent is t / sqrt(degrees).
-    """
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if _within(middle, degrees) < confidence:
-            low = middle
-        else:
-            high = middle
-    return math.tan(low) * math.sqrt(degrees)
-
-
-def _within(angle: float, degrees: int) -> float:
-    cosine, sine = math.cos(angle), math.sin(angle)
-    odd = degrees % 2
-    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
-    for k in range(1 + odd, degrees, 2):
-        total += term
-        term *= cosine * cosine * k / (k + 1)
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total

@@ -13,7 +13,7 @@ from emulator.config import Experiment, load_experiment
 from emulator.core.messages import JobState, RealCost
 from emulator.history import History, JobRow, Operation
 from emulator.overheads import OverheadProfile
-from emulator.summary import build_summary, student_t_quantile, summarise_repeats
+from emulator.summary import build_summary, summarise_repeats
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 SECOND_NS = 10**9
@@ -110,15 +110,6 @@ def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None
     assert made["jobs"][0]["completion_s"] is None
     assert made["jobs"][0]["state"] == "running"
     assert made["output"] is None
-
-
-@pytest.mark.parametrize(
-    ("degrees", "expected"),
-    [(1, 12.7062), (2, 4.30265), (3, 3.18245), (4, 2.77645), (9, 2.26216), (30, 2.04227), (1000, 1.96234)],
-)
-def test_student_quantiles_are_those_of_the_tables(degrees: int, expected: float) -> None:
-    assert student_t_quantile(0.95, degrees) == pytest.approx(expected, rel=3e-6)
-    assert student_t_quantile(0.5, 1) == pytest.approx(1)
 
 
 def test_repeats(experiment: Experiment) -> None:
