@@ -91,8 +91,13 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
     lines = []
     for location, message in sorted(problems, key=order):
         field = f"{dotted(location)}: " if location else ""
-        lines.append(f"{document.origin(location)}: {field}{message}")
+        lines.append(f"{document.origin(location)}: {_printable(field + message)}")
     return "\n".join(dict.fromkeys(lines))
+
+
+def _printable(text: str) -> str:
+    """What a file holds may hold line ends and worse: a problem stays one line, and a terminal unharmed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _location(details: ErrorDetails, document: Document) -> Location:

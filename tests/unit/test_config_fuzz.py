@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiment_files import VALID, complaints, refusal, write
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -51,6 +51,7 @@ VALID_DATA = YAML(typ="safe", pure=True).load(VALID)
 
 
 @given(location=st.sampled_from([place for place in locations(VALID_DATA) if place]), value=LEAVES)
+@example(location=("scheduler", "job_eviction"), value=" \x85")
 def test_any_value_anywhere_raises_only_config_errors(tmp_path: Path, location: tuple[Any, ...], value: Any) -> None:
     data = copy.deepcopy(VALID_DATA)
     container = data
