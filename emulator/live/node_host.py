@@ -93,6 +93,8 @@ class NodeHost(MachineHost):
         self._settings_of = {node.name: node for node in self.settings.nodes}
         held = sum(self._settings_of[n].containers + self._settings_of[n].suspended_limit for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
+        self._first_readings: list[tuple[str, int, int]] = []
+        """Of reduces that have begun since the last task heartbeats were passed on: they begin with the next."""
         self._free_slots = list(range(slots - 1, -1, -1))
         self._supervisor: SupervisorClient | None = None
         self._held_back: list[dict[str, Any]] = []
@@ -338,7 +340,7 @@ class NodeHost(MachineHost):
         first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
         keys_before = process.launch.checkpoint.keys_done if process.launch.checkpoint else 0
         if process.launch.kind is Kind.REDUCE:
-            self._pass_on([(event["id"], first_key_ns, keys_before)])
+            self._first_readings.append((event["id"], first_key_ns, keys_before))
         # What it cost: up to the input at hand, and from the end of any padding to the first key.
         began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
         due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(process.launch.first_key_at_ns))
@@ -418,7 +420,8 @@ class NodeHost(MachineHost):
         if self._supervisor is None:
             return
         reduces = {p.slot: c for c, p in self._processes.items() if p.launch.kind is Kind.REDUCE}
-        changed = []
+        changed = [reading for reading in self._first_readings if reading[0] in self._processes]
+        self._first_readings.clear()
         for slot, progress in self._supervisor.page.snapshot(reduces).items():
             process = self._processes[reduces[slot]]
             reading = (progress.last_key_real_ns, progress.keys_done)
