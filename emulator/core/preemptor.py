@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from emulator.core.decisions import choose_job
 from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
 from emulator.policies.views import JobEvictionView, JobView
@@ -61,9 +62,7 @@ class Preemptor:
     def choose(self, requester: str, view: JobEvictionView) -> str:
         """Enter one more reclaim for ``requester``; return the victim the policy has named."""
         self._decisions += 1
-        victim = self._policy(view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
-        if victim not in {job.name for job in view.jobs}:
-            raise ValueError(f"job eviction returned {victim!r}, which is not a job of the view")
+        victim = choose_job(self._policy, view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
         return victim
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from emulator.core.decisions import order_tasks
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.messages import MeasuredCosts, ProgressSamples
 from emulator.core.settings import Settings
@@ -58,10 +59,9 @@ class Releaser:
             now_ns, self.job, tuple(_view(a, keys_total[a.task], now_ns) for a in candidates), self.costs
         )
         self._decisions += 1
-        order = self._policy(view, keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions))
+        random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
+        order = order_tasks(self._policy, view, random)
         by_container = {attempt.container: attempt for attempt in candidates}
-        if len(set(order)) != len(order) or not set(order) <= by_container.keys():
-            raise ValueError(f"task eviction returned {order!r}, which are not containers of the view")
         victims = [by_container[container] for container in order[: self.debt]]
         for victim in victims:
             victim.victim = True

@@ -20,6 +20,7 @@ from __future__ import annotations
 from emulator.core.admission import next_admitted, next_given_up
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cost_ledger import CostLedger
+from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, keyed_random
 from emulator.core.messages import (
@@ -225,7 +226,7 @@ class ResourceManager:
         queues = self._queue_views()
         if not any(queue.pending for queue in queues):
             return None
-        for queue in self._scheduler.allocation(queues, self._total).order:
+        for queue in allocate(self._scheduler.allocation, queues, self._total).order:
             wish = self._first_wish(queue, node, now_ns)
             if wish is not None:
                 return self._give(*wish, node, now_ns)
@@ -256,10 +257,7 @@ class ResourceManager:
             for application in self.applications.values()
             if application.queue == queue and application.requests.pending
         )
-        names = self._scheduler.job_selection(views, now_ns)
-        if len(set(names)) != len(names) or not set(names) <= {view.name for view in views}:
-            raise ValueError(f"job selection returned {names!r}, which are not the jobs of the view")
-        return [self.applications[name] for name in names]
+        return [self.applications[name] for name in order_jobs(self._scheduler.job_selection, views, now_ns)]
 
     def _resume_for(self, application: Application, node: Node, now_ns: int) -> int | None:
         """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
@@ -380,7 +378,7 @@ class ResourceManager:
         if self._scheduler.mechanism is Mechanism.WAIT or any(node.free for node in self.nodes.values()):
             return effects  # natjam, section 3.2: only when the cluster is full
         queues = self._queue_views()
-        for queue, victims in self._scheduler.allocation(queues, self._total).reclaim:
+        for queue, victims in allocate(self._scheduler.allocation, queues, self._total).reclaim:
             view = next(view for view in queues if view.name == queue)
             room = view.maximum - view.used
             for application in self._in_order(queue, now_ns):
@@ -432,10 +430,11 @@ class ResourceManager:
             for held in reduces
         )
         self._kills += 1
-        order = self._scheduler.task_eviction(
-            TaskEvictionView(now_ns, victim, tasks, self.costs.measured()),
-            keyed_random(self._settings.seed, "rm", "kill", self._kills),
-        )
+        view = TaskEvictionView(now_ns, victim, tasks, self.costs.measured())
+        random = keyed_random(self._settings.seed, "rm", "kill", self._kills)
+        order = order_tasks(self._scheduler.task_eviction, view, random)
+        if not order:
+            return False
         held = self.containers[order[0]]
         kill = KillContainer(held.id, victim, "asked back and not given in time")
         effects.append(self._order(held, kill, now_ns))
