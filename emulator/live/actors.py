@@ -25,6 +25,7 @@ from ray.exceptions import RayActorError
 from emulator.live.application_host import ApplicationHost
 from emulator.live.clock import LagRecord
 from emulator.live.host import MachineHost, PeerLost
+from emulator.live.janitor import start_janitor
 from emulator.live.node_host import NodeHost
 from emulator.live.plan import Batch, RunPlan
 from emulator.live.resource_manager_host import ResourceManagerHost
@@ -162,6 +163,8 @@ class NodeHostActor(_Actor[NodeHost]):
     def __init__(self, name: str, plan: RunPlan, work_root: str | None) -> None:
         super().__init__(name, plan)
         self._work_dir = Path(work_root or tempfile.gettempdir()) / f"natjam-{plan.run_id}-{name}"
+        # The driver's janitor sees to the driver's machine; elsewhere one waits for the end of this process.
+        self._janitor = None if work_root else start_janitor(plan.run_id, [self._work_dir], name)
 
     async def open(self, marker: str) -> NodeHostReady:
         """Start supervisor and shuffle service."""

@@ -3,7 +3,8 @@
 It is started first, in a session of its own, with a pipe from the driver as stdin.  When the pipe ends
 without a goodbye (the driver crashed or was killed), or after a goodbye, it kills every process that
 carries the run's id in its environment and removes the run's temporary directories.  After a goodbye there
-should be nothing of either left; it says how many processes there were.  Standard library only.
+should be nothing of either left; it says how many processes there were.  A node host away from the driver has
+one of its own, for what it has started and its directory.  Standard library only.
 """
 
 from __future__ import annotations
@@ -27,46 +28,54 @@ _PATIENCE_REAL_S = 10.0
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
 
-def find_run_processes(run_id: str) -> list[int]:
+def find_run_processes(run_id: str, host: str | None = None) -> list[int]:
     """Ids of the processes, except this one, that have exactly ``NATJAM_RUN=<run_id>`` in their environment.
+
+    Only those of one host, if one is named.
 
     Processes of other users, which cannot be read, and zombies, which have no environment, are not found.
     """
     candidates = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    return sorted(pid for pid in candidates if pid != os.getpid() and _carries(pid, run_id))
+    marks = _marks(run_id, host)
+    return sorted(pid for pid in candidates if pid != os.getpid() and _carries(pid, marks))
 
 
-def _carries(pid: int, run_id: str) -> bool:
+def _marks(run_id: str, host: str | None) -> set[bytes]:
+    run = {f"{RUN_VARIABLE}={run_id}".encode()}
+    return run if host is None else run | {f"{HOST_VARIABLE}={host}".encode()}
+
+
+def _carries(pid: int, marks: set[bytes]) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
-    return f"{RUN_VARIABLE}={run_id}".encode() in environment.split(b"\0")
+    return marks.issubset(environment.split(b"\0"))
 
 
-def end_run_processes(run_id: str) -> set[int]:
-    """Kill the processes of a run, stopped ones too, until none is found; returns the ids of those killed.
+def end_run_processes(run_id: str, host: str | None = None) -> set[int]:
+    """Kill the processes of a run (of one host of it), stopped ones too, until none is found; returns their ids.
 
     Gives up after ten seconds.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_REAL_S
-    while time.monotonic() < deadline and (found := find_run_processes(run_id)):
+    while time.monotonic() < deadline and (found := find_run_processes(run_id, host)):
         for pid in found:
-            if _kill(pid, run_id):
+            if _kill(pid, _marks(run_id, host)):
                 killed.add(pid)
         time.sleep(_BETWEEN_ROUNDS_REAL_S)
     return killed
 
 
-def _kill(pid: int, run_id: str) -> bool:
+def _kill(pid: int, marks: set[bytes]) -> bool:
     """Kill one process, if it is still the one that was found."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        if not _carries(pid, run_id):
+        if not _carries(pid, marks):
             return False
         signal.pidfd_send_signal(handle, signal.SIGCONT)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -105,16 +114,24 @@ class Janitor:
         return int(answer)
 
 
-def start_janitor(run_id: str, directories: Sequence[str | Path]) -> Janitor:
+def start_janitor(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> Janitor:
     """Start the janitor of a run, before any other process of it.  Raises OSError.
 
-    `directories` are removed at the end with all they hold; they need not exist yet.
+    `directories` are removed at the end with all they hold; they need not exist yet.  That of one ``host`` sees to
+    what that host has started, and nobody says goodbye to it.
     """
     command = [sys.executable, "-m", "emulator.live.janitor", "--run-id", run_id]
+    if host is not None:
+        command += ["--host", host]
     for directory in directories:
         command += ["--dir", str(Path(directory).absolute())]
+    # A janitor must not be taken for a process of the run by another one.
+    environment = {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, HOST_VARIABLE)}
     # Only our end may keep the pipe open: Python's descriptors are not inherited by what starts later.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, start_new_session=True)
+    if host is not None:
+        process.wait()  # it has made itself an orphan
     return Janitor(process)
 
 
@@ -130,10 +147,13 @@ def main() -> int:
     """Entry point of ``python -m emulator.live.janitor``; see the module's text."""
     parser = argparse.ArgumentParser(prog="python -m emulator.live.janitor", description=__doc__)
     parser.add_argument("--run-id", required=True, help="the value of NATJAM_RUN in the run's processes")
+    parser.add_argument("--host", help="end only the processes with this value of NATJAM_HOST")
     parser.add_argument("--dir", action="append", default=[], help="a directory to remove; may be repeated")
     arguments = parser.parse_args()
+    if arguments.host is not None and os.fork():
+        return 0  # go on as an orphan: Ray kills the children of an actor that it ends
     clean = _wait_for_driver()
-    killed = end_run_processes(arguments.run_id)
+    killed = end_run_processes(arguments.run_id, arguments.host)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)
     if killed and not clean:

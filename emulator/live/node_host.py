@@ -107,8 +107,9 @@ class NodeHost(MachineHost):
 
     async def open(self) -> dict[str, str]:
         """Make the nodes' directories, start supervisor and shuffle service; the nodes' shuffle URLs."""
+        self.work_dir.mkdir(mode=0o700)
         for node in self.nodes:
-            (self.work_dir / node).mkdir(parents=True, mode=0o700)
+            (self.work_dir / node).mkdir(mode=0o700)
         os.makedirs(self.plan.output_dir, exist_ok=True)
         self._supervisor = self._new_supervisor()
         urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())

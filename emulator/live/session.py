@@ -189,6 +189,8 @@ class LiveSession:
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has taken it
 
     def _set_environment(self, values: dict[str, str]) -> None:
         for name, value in values.items():

@@ -1,0 +1,108 @@
+"""Runs over two Ray nodes: a reduce resumes on the other one, one of them is lost, the driver is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live_runs import LEFT_BOUND_S, SMALL, NatjamRun, RayCluster, gone, job_of, listening_addresses, until
+
+CROWDED = """\
+name: crowded
+time_scale: 20
+overheads: native
+cluster: {nodes: 2, containers_per_node: 2}
+scheduler:
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
+  mechanism: checkpoint
+workload:
+  jobs:
+    - {name: research, queue: research, submit_s: 0, maps: 3, map_s: 1, reduces: 3, reduce_s: [20], key_s: 1}
+    - {name: production, queue: production, submit_s: 10, maps: 1, map_s: 1, reduces: 1, reduce_s: [50], key_s: 1}
+"""
+"""Four containers.  Production takes two of the three in which research has reduces, and keeps them until research has
+ended: both stopped reduces go on in the fourth, and one of them at least comes from the other node."""
+
+
+def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    inputs: set[tuple[str, int]] = set()
+    """(node, task): where the input of research's reduces has been seen."""
+    with NatjamRun(tmp_path, experiment=CROWDED, cluster=ray_cluster) as run:
+        run.walking("research")
+        services = {name: listening_addresses(run.shuffle_service(name)) for name in ("nodes-1", "nodes-2")}
+        assert services == {"nodes-1": {"127.0.0.1"}, "nodes-2": {"127.0.0.2"}}
+        assert {path.stat().st_mode & 0o777 for path in run.work_directories()} == {0o700}
+        while run.process.poll() is None:
+            for directory in run.work_directories():
+                inputs |= {(path.parts[-4], int(path.name)) for path in directory.glob("node-*/local/research/*")}
+            time.sleep(0.005)
+        summary = run.check_verified()
+        assert summary["shuffle_http_bytes"] > 0
+        (machine,) = summary["machines"]
+        assert {"nodes-1", "nodes-2"} < set(machine["hosts"])
+        attempts = {row["attempt"]: row for row in run.table("attempts")}
+    assert {row["node"] for row in attempts.values()} == {"node-1", "node-2"}
+    resumed = [row for row in attempts.values() if row["resumed_from"]]
+    moved = [row for row in resumed if row["node"] != attempts[row["resumed_from"]]["node"]]
+    assert moved, resumed
+    for row in moved:
+        assert row["outcome"] == "succeeded"
+        assert row["keys_start"] == attempts[row["resumed_from"]]["keys_done"] > 0
+        assert {("node-1", row["task"]), ("node-2", row["task"])} <= inputs, "fetched again where it went on"
+
+
+def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    # More maps than a node has containers, so that both have some; production comes when all is over.
+    spread = SMALL.replace("maps: 2, map_s: 1, reduces: 7", "maps: 6, map_s: 1, reduces: 7").replace("12", "35")
+    with NatjamRun(tmp_path, experiment=spread, cluster=ray_cluster) as run:
+        run.walking("research", keys=12)  # half a second: what its journal says of them has been collected
+        # Eight containers: where there is no ApplicationMaster, which the job could not do without, are four reduces.
+        victim = next(name for name in ("nodes-1", "nodes-2") if len(run.tasks(name)) == 4)
+        node, other = ("node-1", "node-2") if victim == "nodes-1" else ("node-2", "node-1")
+        (lost_directory,) = [path for path in run.work_directories() if path.name.endswith(victim)]
+        lost = [run.host(victim), run.supervisor(victim), run.shuffle_service(victim)]
+        lost += [task.pid for task in run.tasks(victim)]
+        os.kill(lost[0], signal.SIGKILL)
+        until(lambda: gone(lost), "the lost host's processes gone", LEFT_BOUND_S)
+        until(lambda: not lost_directory.exists() or victim == "nodes-1", "its directory gone", LEFT_BOUND_S)
+        assert run.process.poll() is None, run.log
+        summary = run.check_verified()
+        assert job_of(summary, "research")["lost_work_s"] > 0
+        attempts = run.table("attempts")
+    ended = [row for row in attempts if row["outcome"] == "lost"]
+    assert {row["node"] for row in ended} == {node}
+    assert all(f"its host {victim} has died" in row["reason"] for row in ended)
+    last_lost_s = max(row["ended_s"] for row in ended)
+    later = [row for row in attempts if row["launched_s"] and row["launched_s"] > last_lost_s]
+    assert {row["node"] for row in later} == {other}
+    maps = [row for row in attempts if row["kind"] == "map" and row["job"] == "research"]
+    rerun = {row["task"] for row in maps if row["node"] == node}
+    assert rerun, "a map's output was lost"
+    for task in rerun:
+        assert [row["node"] for row in maps if row["task"] == task] == [node, other]
+
+
+def test_a_killed_driver_leaves_nothing_on_either_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    before = ray_cluster.processes()
+    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+        run.walking("research")
+        assert len(run.work_directories()) == 2
+        run.process.kill()
+        run.wait()
+        run.check_nothing_left()
+        assert not (run.out / "summary.json").exists()
+    assert before <= ray_cluster.processes(), "the cluster is as it was"
+
+
+@pytest.mark.parametrize("host", ["rm", "applications-1"])
+def test_a_host_that_cannot_be_replaced_ends_the_run(ray_cluster: RayCluster, tmp_path: Path, host: str) -> None:
+    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+        run.walking("research")
+        os.kill(run.host(host), signal.SIGKILL)
+        run.check_failed(f"{host} has died")

@@ -1,0 +1,348 @@
+"""``natjam run`` as a process of its own, for the live tests: its processes seen from outside, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pyarrow.parquet
+
+from emulator.live.janitor import RUN_VARIABLE, find_run_processes
+from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+START_BOUND_S = 60.0
+END_BOUND_S = 60.0
+LEFT_BOUND_S = 5.0
+"""After its end, in whatever way, a run has this long to leave nothing behind."""
+
+SMALL = """\
+name: small
+time_scale: 20
+overheads: native
+cluster: {nodes: 2, containers_per_node: 4}
+scheduler:
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
+  mechanism: suspend
+workload:
+  jobs:
+    - {name: research, queue: research, submit_s: 0, maps: 2, map_s: 1, reduces: 7, reduce_s: [30], key_s: 1}
+    - {name: production, queue: production, submit_s: 12, maps: 2, map_s: 1, reduces: 3, reduce_s: [10], key_s: 1}
+"""
+"""Fills its eight containers with research, then asks for some of them."""
+
+# A shell's background jobs, and so what they start, ignore SIGINT; a run in the foreground does not.
+_NATJAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from emulator.cli import main
+main()
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """The tests' own Ray cluster."""
+
+    address: str
+    token: str
+    directory: str
+    """Where it keeps its temporary files."""
+
+    def processes(self) -> set[int]:
+        """Its processes, those that work for runs left out."""
+        found = _with_variable("RAY_TMPDIR", self.directory)
+        return {pid for pid in found if _variable(pid, RUN_VARIABLE) is None}
+
+
+def until(true: Callable[[], T], what: str, bound_s: float = START_BOUND_S) -> T:
+    """Ask often until ``true()`` holds; its value.  Fails after a bound."""
+    deadline = time.monotonic() + bound_s
+    while not (value := true()):
+        assert time.monotonic() < deadline, f"not within {bound_s:g} s: {what}"
+        time.sleep(0.005)
+    return value
+
+
+@dataclass(frozen=True)
+class TaskProcess:
+    """A map or reduce as /proc shows it."""
+
+    pid: int
+    started: int
+    """In clock ticks since the machine's start."""
+    stopped: bool
+    writes: str | None
+    """The job of the partial output it has open: a reduce that is not stopped has one."""
+
+
+class NatjamRun:
+    """A ``natjam run`` in a temporary directory of its own; leaving the block ends it and checks what is left.
+
+    ``options`` are the command line's; it starts a Ray of its own unless a ``cluster`` is given; ``variables`` are
+    added to its environment.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *options: str,
+        experiment: str = SMALL,
+        cluster: RayCluster | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.out = directory / "out"
+        self._log = directory / "log"
+        self._file = directory / "experiment.yaml"
+        self._file.write_text(experiment)
+        self._options = options
+        self._cluster = cluster
+        self._variables = dict(variables or {})
+
+    def __enter__(self) -> NatjamRun:
+        # Not below pytest's directory: the paths of Ray's sockets must be short.
+        self.temporary = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        environment |= {"TMPDIR": str(self.temporary), **self._variables}
+        if self._cluster is not None:
+            environment |= {"RAY_ADDRESS": self._cluster.address, "RAY_AUTH_TOKEN": self._cluster.token}
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _NATJAM, "run", str(self._file), "--out", str(self.out), *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=REPOSITORY,
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    self.process.wait(END_BOUND_S)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+            if kind is None:
+                self.check_nothing_left()
+        finally:
+            if kind is not None:
+                print(self.log)
+            shutil.rmtree(self.temporary, ignore_errors=True)
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return self._log.read_text(errors="replace")
+
+    def wait(self) -> int:
+        """Its exit status."""
+        return self.process.wait(END_BOUND_S)
+
+    def check_nothing_left(self) -> None:
+        """Within a bound no process of the run lives, and no file is in its temporary directory."""
+        until(lambda: not self.left(), f"nothing left of the run: {self.left()}", LEFT_BOUND_S)
+
+    def left(self) -> list[str]:
+        """Processes and temporary files of the run."""
+        processes = [f"{pid} {command_line(pid)}" for pid in _with_variable("TMPDIR", str(self.temporary))]
+        if self._found_run_id is not None:
+            processes += [f"{pid} {command_line(pid)}" for pid in find_run_processes(self._found_run_id)]
+        return [*processes, *map(str, self.temporary.iterdir()), *map(str, self.work_directories())]
+
+    def work_directories(self) -> list[Path]:
+        """Those of the run's node hosts."""
+        places = [self.temporary / f"natjam-{self.run_id}"]
+        if self._cluster is not None:
+            places.append(Path(self._cluster.directory))
+        return [path for place in places for path in place.glob(f"natjam-{self.run_id}-*")]
+
+    # ---- while it runs ----
+
+    _found_run_id: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, as soon as its work directory is there."""
+        if self._found_run_id is None:
+            names = until(lambda: [path.name for path in self.temporary.glob("natjam-*")], "a work directory")
+            self._found_run_id = names[0].removeprefix("natjam-")
+        return self._found_run_id
+
+    def until(self, true: Callable[[], T], what: str) -> T:
+        """Ask often until ``true()`` holds; fails after a bound, and when the run has ended."""
+
+        def asked() -> T:
+            assert self.process.poll() is None, f"the run has ended before {what}:\n{self.log}"
+            return true()
+
+        return until(asked, what)
+
+    def host(self, name: str) -> int:
+        """Process of a Ray actor: ``rm``, ``nodes-1``, ``applications-1``, ..."""
+
+        def find() -> list[int]:
+            return [pid for pid in find_run_processes(self.run_id, name) if command_line(pid).startswith("ray::")]
+
+        return self.until(find, f"host {name}")[0]
+
+    def supervisor(self, host: str = "nodes-1") -> int:
+        """The supervisor of a node host."""
+        return self.until(lambda: self._modules("supervisor", host), f"supervisor of {host}")[0]
+
+    def shuffle_service(self, host: str = "nodes-1") -> int:
+        """The shuffle service of a node host."""
+        return self.until(lambda: self._modules("shuffle", host), f"shuffle service of {host}")[0]
+
+    def _modules(self, name: str, host: str | None) -> list[int]:
+        """Processes that run a module of ours, what they have forked left out."""
+        ours = find_run_processes(self.run_id, host)
+        found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
+        return [pid for pid in found if _parent(pid) not in found]
+
+    def tasks(self, host: str | None = None) -> list[TaskProcess]:
+        """Map and reduce processes, of all node hosts unless one is named."""
+        supervisors = self._modules("supervisor", host)
+        found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
+        return [task for task in found if task is not None]
+
+    def walking(self, job: str, keys: int = 3) -> list[TaskProcess]:
+        """Reduces of ``job`` at work, the longest at it first, once one has done some keys."""
+        self.until(
+            lambda: any(p.keys_done >= keys for p in self.progress() if p.state is TaskState.RUNNING), "keys done"
+        )
+        return sorted((task for task in self.tasks() if task.writes == job), key=lambda task: task.started)
+
+    def progress(self) -> list[Progress]:
+        """The slots of all progress pages that can be found."""
+        found = []
+        for path in (path for directory in self.work_directories() for path in directory.glob("page-*")):
+            try:
+                page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
+            except (OSError, ValueError):
+                continue  # just being made, or gone
+            found += page.snapshot(range(page.slots)).values()
+            page.close()
+        return found
+
+    def stopped(self) -> list[TaskProcess]:
+        """Suspended reduces."""
+        return [task for task in self.tasks() if task.stopped]
+
+    # ---- afterwards ----
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What ``summary.json`` holds."""
+        return json.loads((self.out / "summary.json").read_text())
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a Parquet file."""
+        return pyarrow.parquet.read_table(self.out / f"{name}.parquet").to_pylist()
+
+    def check_verified(self) -> dict[str, Any]:
+        """It has ended well, with the right output; its summary."""
+        assert self.wait() == 0, self.log
+        summary = self.summary
+        output = summary["output"]
+        assert output["verified"] is True
+        assert output["keys_lost"] == output["keys_duplicated"] == output["files_differing"] == 0
+        assert output["keys_written"] == output["keys_expected"] > 0
+        assert {job["state"] for job in summary["jobs"]} == {"succeeded"}
+        return summary
+
+    def check_failed(self, *said: str) -> None:
+        """It has ended with status 1 and a message that holds all of ``said``, without traceback or summary."""
+        assert self.wait() == 1, self.log
+        message = "\n".join(line for line in self.log.splitlines() if line.startswith("natjam: "))
+        for text in said:
+            assert text in message, self.log
+        assert "Traceback" not in self.log
+        assert not (self.out / "summary.json").exists()
+
+
+def job_of(summary: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One job's entry of a summary."""
+    return next(job for job in summary["jobs"] if job["name"] == name)
+
+
+# ---- /proc ----
+
+
+def command_line(pid: int) -> str:
+    """Arguments of a process; empty when it is gone."""
+    return _read(pid, "cmdline").replace("\0", " ").strip()
+
+
+def gone(pids: Iterable[int]) -> bool:
+    """Whether none of these processes lives (their ids are not used again so soon)."""
+    return all(_stat(pid)[:1] in ([], ["Z"], ["X"]) for pid in pids)
+
+
+def listening_addresses(*pids: int) -> set[str]:
+    """Addresses at which processes accept TCP connections."""
+    connections = (c for pid in pids for c in psutil.Process(pid).net_connections("tcp"))
+    return {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+
+
+def _with_variable(name: str, value: str) -> list[int]:
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    return [pid for pid in pids if pid != os.getpid() and _variable(pid, name) == value]
+
+
+def _variable(pid: int, name: str) -> str | None:
+    for entry in _read(pid, "environ").split("\0"):
+        if entry.startswith(f"{name}="):
+            return entry.partition("=")[2]
+    return None
+
+
+def _read(pid: int, file: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the state on; none when it is gone."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def _task(pid: int, out: Path) -> TaskProcess | None:
+    fields = _stat(pid)
+    if not fields or fields[0] in "ZX":
+        return None
+    partial = out / "output" / "_partial"
+    writes = None
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            target = Path(os.readlink(descriptor))
+            if target.is_relative_to(partial):
+                writes = target.relative_to(partial).parts[0]
+    except OSError:
+        pass  # it has ended, or closed the file, meanwhile
+    return TaskProcess(pid, int(fields[19]), fields[0] == "T", writes)

@@ -1,0 +1,49 @@
+"""Two Ray nodes on this machine, 127.0.0.1 and 127.0.0.2, until standard input ends: a cluster for the live tests.
+
+A program of its own, since Ray reads its token once a process; prints one JSON line when the cluster is ready.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+
+MEGABYTE = 1024 * 1024
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    # Not below pytest's directory: the paths of Ray's sockets must be short.
+    directory = tempfile.mkdtemp(prefix="nj-", dir="/tmp")
+    token = secrets.token_hex(32)
+    os.environ.update(
+        RAY_AUTH_MODE="token",
+        RAY_AUTH_TOKEN=token,
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # it then takes 127.0.0.1 for what it is
+        RAY_TMPDIR=directory,
+        RAY_USAGE_STATS_ENABLED="0",
+        RAY_memory_monitor_refresh_ms="0",
+        RAY_worker_niceness="0",
+        TMPDIR=directory,  # node hosts keep their work directories there
+    )
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        for address in ("127.0.0.1", "127.0.0.2"):
+            cluster.add_node(
+                node_ip_address=address, num_cpus=2, object_store_memory=100 * MEGABYTE, include_dashboard=False
+            )
+        print(json.dumps({"address": cluster.address, "token": token, "directory": directory}), flush=True)
+        sys.stdin.read()
+    finally:
+        cluster.shutdown()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
