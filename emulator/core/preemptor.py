@@ -56,8 +56,11 @@ class Preemptor:
 
     def asked_of(self, victim: str) -> int:
         """Containers asked back from ``victim`` that it still holds."""
-        asked = sum(1 for entries in self.reclaims.values() for entry in entries if entry.victim == victim)
-        return asked + sum(1 for _, reclaim in self.expired if reclaim.victim == victim)
+        return self.wanted_of(victim) + sum(1 for _, reclaim in self.expired if reclaim.victim == victim)
+
+    def wanted_of(self, victim: str) -> int:
+        """Entries of the reclaim lists that name ``victim``."""
+        return sum(entry.victim == victim for entries in self.reclaims.values() for entry in entries)
 
     def choose(self, requester: str, view: JobEvictionView) -> str:
         """Enter one more reclaim for ``requester``; return the victim the policy has named."""

@@ -153,7 +153,10 @@ class ResourceManager:
             application.last_heartbeat_id = message.id
             application.requests.replace(message, application.undelivered, now_ns)
             self.preemptor.withdraw_surplus(application.name, application.requests.pending)
-        self.revision += application.has_news
+        # Requests it has not been told of are void once what they were for has been had from elsewhere.
+        surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
+        application.reclaim -= surplus
+        self.revision += bool(surplus) or application.has_news
         answer = application.take_news(self.costs.measured())
         return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 

@@ -157,6 +157,18 @@ def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> 
     assert bench.machine.applications["a"].reclaim == 0
 
 
+def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None:
+    bench = Bench(make_settings(containers=4))
+    bench.running_job("a", Ask(reduces=2))
+    bench.submit("p", "production")
+    bench.node()
+    bench.ask("p", Ask(reduces=1))
+    bench.tick()
+    assert bench.machine.applications["a"].reclaim == 1
+    bench(ApplicationHeartbeat("p", bench.now_ns + SECOND_NS, 0, Ask(), JobState.SUCCEEDED, 5))
+    assert bench.ask("a", Ask()) is None
+
+
 def test_a_burst_of_jobs_leaves_a_container_for_tasks() -> None:
     bench = Bench(make_settings(containers=4))
     for number in range(6):
