@@ -18,8 +18,13 @@ from typing import Any, TypeVar
 import psutil
 import pyarrow.parquet
 
+from emulator.assemble import make_machine, make_settings
+from emulator.config import load_experiment
+from emulator.core.machine import Machine
+from emulator.journal import Record, read_journal
 from emulator.live.janitor import RUN_VARIABLE, find_run_processes
 from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
+from workloads.expand import expand
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 60.0
@@ -243,6 +248,10 @@ class NatjamRun:
             page.close()
         return found
 
+    def committed(self, job: str) -> int:
+        """How many of the job's output files are there."""
+        return len(list((self.out / "output" / job).glob("part-*")))
+
     def stopped(self) -> list[TaskProcess]:
         """Suspended reduces."""
         return [task for task in self.tasks() if task.stopped]
@@ -257,6 +266,17 @@ class NatjamRun:
     def table(self, name: str) -> list[dict[str, Any]]:
         """Rows of a Parquet file."""
         return pyarrow.parquet.read_table(self.out / f"{name}.parquet").to_pylist()
+
+    def records(self) -> list[Record]:
+        """The journal."""
+        _, records = read_journal(self.out / "journal.jsonl.zst")
+        return list(records)
+
+    def machine(self, address: str) -> Machine:
+        """A fresh machine as the run made it, by its resolved experiment."""
+        experiment = load_experiment(self.out / "experiment.yaml")
+        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
+        return make_machine(address, make_settings(experiment, experiment.seed), jobs)
 
     def check_verified(self) -> dict[str, Any]:
         """It has ended well, with the right output; its summary."""
