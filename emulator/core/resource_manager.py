@@ -189,7 +189,6 @@ class ResourceManager:
     def _freed(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         """A container has ended, or its process has been stopped."""
         held = self.containers.get(report.container)
-        stopped = report.state is ContainerState.SUSPENDED
         if held is None or report.revision <= held.revision:
             return []
         self.revision += 1
@@ -202,8 +201,8 @@ class ResourceManager:
             if application is not None:
                 application.slots -= 1
                 application.running_reduces -= held.kind is Kind.REDUCE
-        if stopped:
-            return []
+        if report.state is not ContainerState.DONE:
+            return []  # stopped, or being killed as it was
         del self.containers[held.id]
         self._orders.pop(held.id, None)
         if application is None:

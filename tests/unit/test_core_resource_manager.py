@@ -124,6 +124,19 @@ def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that
     assert [a.container for a in answer.allocated] == [given.container]
 
 
+def test_a_stopped_process_being_killed_has_freed_its_container_and_not_ended() -> None:
+    bench = Bench(make_settings(containers=3, mechanism="suspend"))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    bench.node("node-1", report(given.container, ContainerState.KILLING, 5))
+    assert bench.free == 2
+    assert bench.ask("a", Ask()) is None
+    bench.node("node-1", report(given.container, DONE, 6, Outcome.KILLED))
+    assert bench.free == 2
+    answer = bench.ask("a", Ask())
+    assert answer is not None
+    assert [(ended.container, ended.outcome) for ended in answer.finished] == [(given.container, Outcome.KILLED)]
+
+
 def test_a_kill_is_repeated_until_the_container_is_known_to_have_ended() -> None:
     bench = Bench(make_settings(containers=3))
     (given,) = bench.running_job("a", Ask(reduces=1)).allocated
