@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from random import Random
 
 from emulator import policies
@@ -131,6 +132,10 @@ def make_job(
     )
 
 
+NO_TRACE = frozenset({"last_heartbeat_id"})
+"""What a heartbeat that says nothing may change: an older one, which it makes void, can only have said less."""
+
+
 @dataclass(frozen=True)
 class Chaos:
     """How a network misbehaves; probabilities in percent."""
@@ -153,7 +158,7 @@ class ChaoticNetwork(Network):
         self._chaos = chaos
         self._random = Random(chaos.seed)
 
-    def deliveries(self, sender: str, to: str, random: Random) -> tuple[int, ...]:
+    def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
         draw, chaos = self._random, self._chaos
         lost = draw.randrange(100) < chaos.drop and CLIENT not in (sender, to)
         copies = 0 if lost else 1 + (draw.randrange(100) < chaos.duplicate)
@@ -177,6 +182,10 @@ class CheckedCluster(SimulatedCluster):
     jobs: Mapping[str, JobSpec]
     costs: CostModel | None = None
     chaos: Chaos | None = None
+    watch_revisions: bool = False
+    """Check, every few events, that a machine whose revision stays has not changed."""
+    repeat_empty_heartbeats: bool = False
+    """Deliver each heartbeat, or response to one, that says and changes nothing once more."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """Every ApplicationMaster there has been, by job."""
@@ -198,12 +207,18 @@ class CheckedCluster(SimulatedCluster):
 
     def tell(self, address: str, message: Message) -> None:
         machine = self.machines.get(address)
-        if machine is not None:
-            self._take_note(message)
+        if machine is None:
+            return
+        self._take_note(message)
+        revision = machine.revision
+        before = freeze(machine, NO_TRACE) if self.watch_revisions and self.kernel.events % 7 == 0 else None
         super().tell(address, message)
-        if machine is not None:
-            machine.validate_state()
-            self._check_nodes()
+        machine.validate_state()
+        self._check_nodes()
+        if machine.revision == revision:
+            assert before is None or freeze(machine, NO_TRACE) == before, f"{address}: {message} has left a trace"
+            if self.repeat_empty_heartbeats and getattr(message, "says_nothing", False):
+                super().tell(address, message)
 
     def _record(self, record: Record) -> None:
         self.records.append(record)
@@ -306,9 +321,12 @@ def run_checked(
     chaos: Chaos | None = None,
     disturb: Callable[[CheckedCluster], None] | None = None,
     limit_s: int = 20_000,
+    watch_revisions: bool = False,
+    repeat_empty_heartbeats: bool = False,
 ) -> CheckedCluster:
     """Run ``jobs`` to the end with all checks; ``disturb`` may plan faults on the cluster's kernel first."""
-    cluster = CheckedCluster(settings, {job.name: job for job in jobs}, costs, chaos)
+    by_name = {job.name: job for job in jobs}
+    cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats)
     if disturb is not None:
         disturb(cluster)
     cluster.run_to_end(limit_s)
@@ -319,3 +337,19 @@ def run_checked(
 def count_effects(records: list[Record]) -> Counter[str]:
     """How many effects of each type are in a journal."""
     return Counter(type(effect).__name__ for record in records for effect in record.effects)
+
+
+def freeze(value: object, leave_out: frozenset[str] = frozenset()) -> object:
+    """The state of a machine, or of any part of it, as something that can be compared; fields can be left out."""
+    if isinstance(value, Mapping):
+        return tuple((freeze(key), freeze(item, leave_out)) for key, item in value.items())
+    if isinstance(value, list | tuple | deque):
+        return tuple(freeze(item, leave_out) for item in value)
+    if isinstance(value, set | frozenset):
+        return frozenset(value)
+    if value is None or isinstance(value, int | str | Enum) or callable(value):
+        return value
+    slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
+    names = [*slots, *getattr(value, "__dict__", ())]
+    fields = {name: getattr(value, name) for name in names if name not in leave_out}
+    return type(value).__name__, freeze(fields, leave_out)

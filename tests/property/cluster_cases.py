@@ -1,0 +1,161 @@
+"""Random clusters, workloads and misfortunes, and how they are run; ``simulated.CheckedCluster`` checks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from hypothesis import strategies as st
+from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
+
+from emulator.core.job import JobSpec
+from emulator.core.messages import JobFinished, JobState, Kind
+from emulator.core.settings import OverheadSettings, QueueSettings, Settings
+from emulator.sim.cost_model import CostModel
+
+_LIMIT_S = 20_000
+_ATTEMPTS_MAX = 4
+CALM, BAD_NETWORK = (
+    st.none(),
+    st.builds(
+        Chaos,
+        seed=st.integers(0, 10**6),
+        drop=st.integers(0, 20),
+        duplicate=st.integers(0, 20),
+        delay_ns=st.integers(0, 4 * SECOND_NS),
+    ),
+)
+_COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
+_PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: what is given, and what goes wrong."""
+
+    settings: Settings
+    jobs: tuple[JobSpec, ...]
+    costs: CostModel
+    chaos: Chaos | None
+    crashes: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, which of the processes then alive): map or reduce processes."""
+    master_crash: tuple[int, int] | None = None
+    losses: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, which node)."""
+
+
+@st.composite
+def _cluster_settings(draw: st.DrawFn) -> Settings:
+    """Small clusters, small enough to be full."""
+    nodes = draw(st.integers(1, 4))
+    containers = draw(st.integers(2 if nodes == 1 else 1, 4))
+    total = nodes * containers
+    mechanism = draw(st.sampled_from(("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")))
+    names = ("two-queue", "soft-cap", "hard-cap") if mechanism == "wait" and total >= 4 else ("two-queue",)
+    allocation = draw(st.sampled_from(names))
+    quarter = max(2, total // 4)
+    caps = (QueueSettings("production", 0, quarter, quarter), QueueSettings("research", 1, total - 2, total - 2))
+    return make_settings(
+        seed=draw(st.integers(0, 10**6)),
+        nodes=nodes,
+        containers=containers,
+        memory_gb=containers + draw(st.integers(0, 3)),
+        swap_gb=draw(st.integers(0, 2)),
+        max_suspended=draw(st.integers(0, 4)),
+        mechanism=mechanism,
+        allocation=allocation,
+        queues=caps if allocation == "hard-cap" else None,
+        job_eviction=draw(st.sampled_from(("mr", "lr", "pr"))),
+        task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
+        slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
+        placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
+        kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
+        overheads=draw(st.sampled_from((None, None, _PROFILE))),
+        task_attempts_max=_ATTEMPTS_MAX,
+    )
+
+
+@st.composite
+def _workloads(draw: st.DrawFn, containers: int) -> tuple[JobSpec, ...]:
+    """A research job that fills the cluster with reduces, urgent jobs that come meanwhile, and some of any kind."""
+
+    def lengths(fewest: int, most: int, longest_ms: int, shortest_ms: int = 100) -> tuple[float, ...]:
+        drawn = draw(st.lists(st.integers(shortest_ms, longest_ms), min_size=fewest, max_size=most))
+        return tuple(length / 1000 for length in drawn)
+
+    key_s = draw(st.sampled_from((0.3, 2.5)))
+    reduces = lengths(containers - 1, containers + 2, 40_000, shortest_ms=8_000)
+    jobs = [make_job("big", "research", 0.0, lengths(0, 2, 1000), reduces, key_s)]
+    for number in range(draw(st.sampled_from((1, 2, 3, 0)))):
+        submit_s = draw(st.integers(1_000, 20_000)) / 1000
+        jobs.append(make_job(f"urgent-{number}", "production", submit_s, lengths(0, 3, 2000), lengths(1, 4, 8_000)))
+    for number in range(draw(st.integers(0, 2))):
+        queue, submit_s = draw(st.sampled_from(("production", "research"))), draw(st.integers(0, 20_000)) / 1000
+        jobs.append(make_job(f"other-{number}", queue, submit_s, lengths(0, 4, 3000), lengths(0, 4, 8_000), 0.3))
+    return tuple(jobs)
+
+
+def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
+    return st.lists(st.tuples(st.integers(1, latest_ms), st.integers(0, 30)), max_size=most).map(tuple)
+
+
+@st.composite
+def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False) -> Case:
+    """Clusters with work; ``faults``: processes crash and nodes are lost."""
+    cluster = draw(_cluster_settings())
+    jobs = draw(_workloads(sum(node.containers for node in cluster.nodes)))
+    costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
+    if not faults:
+        return Case(cluster, jobs, costs, chaos)
+    master_crash = draw(st.sampled_from((None, None, None, (8_000, 0), (30_000, 1))))
+    losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
+    return Case(cluster, jobs, costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), master_crash, losses)
+
+
+def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
+    def crash(which: int, masters: bool) -> None:
+        alive = sorted(
+            name for name, task in cluster.tasks.items() if (task.launch.kind is Kind.APPLICATION_MASTER) == masters
+        )
+        if alive:
+            cluster.crash(alive[which % len(alive)], 11, "segmentation fault")
+
+    def lose(which: int) -> None:
+        nodes = [node.name for node in case.settings.nodes if node.name not in cluster.lost_nodes]
+        if nodes:
+            cluster.lose_node(nodes[which % len(nodes)])
+
+    for at_ms, which in case.crashes:
+        cluster.kernel.at(at_ms * 1_000_000, partial(crash, which, False))
+    if case.master_crash is not None:
+        cluster.kernel.at(case.master_crash[0] * 1_000_000, partial(crash, case.master_crash[1], True))
+    for at_ms, which in case.losses:
+        cluster.kernel.at(at_ms * 1_000_000, partial(lose, which))
+
+
+def run(case: Case, **checks: bool) -> CheckedCluster:
+    """Run a case with all checks, and see that no job has failed without a good reason."""
+    cluster = run_checked(
+        case.settings,
+        case.jobs,
+        costs=case.costs,
+        chaos=case.chaos,
+        disturb=partial(_plan_misfortunes, case),
+        limit_s=_LIMIT_S,
+        **checks,
+    )
+    reasons = {r.message.job: r.message.reason for r in cluster.records if isinstance(r.message, JobFinished)}
+    for job, state in cluster.finished_jobs.items():
+        if state is not JobState.SUCCEEDED:
+            _check_failure(case, state, reasons[job])
+    return cluster
+
+
+def _check_failure(case: Case, state: JobState, reason: str) -> None:
+    """Only an ApplicationMaster that is gone or has no room fails a job: a task is not crashed often enough here."""
+    assert state is JobState.FAILED
+    if reason.startswith("its ApplicationMaster ended"):
+        assert case.master_crash is not None or case.losses
+    else:
+        assert reason.startswith("no node is left") or "too few" in reason
+        assert case.losses

@@ -1,0 +1,141 @@
+"""Journals of random runs: replay gives equal effects, corruption is found, and empty heartbeats leave no trace."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.assemble import make_machine
+from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
+from emulator.journal import Record, decode_record, encode_record, merge
+from emulator.replay import Difference, replay
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def replayed(case: Case, records: list[Record]) -> Difference | None:
+    jobs = {job.name: job for job in case.jobs}
+    return replay(records, lambda address: make_machine(address, case.settings, jobs))
+
+
+def written_and_read(records: list[Record]) -> list[Record]:
+    return [decode_record(encode_record(record)) for record in records]
+
+
+@given(cases(CALM | BAD_NETWORK, faults=True))
+@settings(max_examples=60, derandomize=True)
+def test_a_journal_replays_the_same_from_what_was_written(case: Case) -> None:
+    records = run(case).records
+    read = written_and_read(merge(records))
+    assert read == merge(records)
+    assert replayed(case, read) is None
+
+
+@given(cases(CALM), st.data())
+@settings(max_examples=60, derandomize=True)
+def test_a_corrupted_effect_is_found_where_it_is(case: Case, data: st.DataObject) -> None:
+    records = run(case).records
+    places = [number for number, record in enumerate(records) if record.effects]
+    place = data.draw(st.sampled_from(places))
+    record = records[place]
+    which = data.draw(st.integers(0, len(record.effects) - 1))
+    corrupt = data.draw(st.sampled_from((partial(_without, which), partial(_changed, which), partial(_doubled, which))))
+    records[place] = replace(record, effects=corrupt(record.effects))
+    found = replayed(case, written_and_read(records))
+    assert found is not None
+    assert (found.number, found.actor, found.seq, found.got) == (place + 1, record.actor, record.seq, record.effects)
+
+
+def _without(which: int, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    return (*effects[:which], *effects[which + 1 :])
+
+
+def _doubled(which: int, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    return (*effects[: which + 1], *effects[which:])
+
+
+def _changed(which: int, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    effect = effects[which]
+    other: Effect = Kill("container-999999")
+    if isinstance(effect, Send):
+        other = replace(effect, to=f"{effect.to}0")
+    elif isinstance(effect, SetTimer):
+        other = replace(effect, at_ns=effect.at_ns + 1)
+    elif isinstance(effect, Launch):
+        other = replace(effect, first_key_at_ns=effect.first_key_at_ns + 1)
+    return (*effects[:which], other, *effects[which + 1 :])
+
+
+@given(cases(CALM | BAD_NETWORK, faults=True), st.data())
+@settings(max_examples=20, derandomize=True)
+def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
+    records = run(case).records
+    seqs = {record.actor: record.seq for record in records}
+    places = [number for number, record in enumerate(records) if record.seq < seqs[record.actor]]
+    place = data.draw(st.sampled_from(places))
+    found = replayed(case, records[:place] + records[place + 1 :])
+    assert found is not None
+    assert found.actor == records[place].actor
+    assert "missing" in found.problem
+
+
+# ---- heartbeats that carry nothing ----
+
+
+@given(cases(CALM | BAD_NETWORK, faults=True))
+@settings(max_examples=60, derandomize=True)
+def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
+    run(case, watch_revisions=True)
+
+
+@given(cases(CALM))
+@settings(max_examples=60, derandomize=True)
+def test_more_empty_heartbeats_make_an_equal_journal(case: Case) -> None:
+    plain, repeated = run(case), run(case, repeat_empty_heartbeats=True)
+    assert repeated.records == plain.records
+
+
+# ---- determinism ----
+
+ONE_RUN = """
+import hashlib
+from simulated import Chaos, SECOND_NS, make_job, make_settings, run_checked
+from emulator.journal import encode_record, merge
+jobs = (
+    make_job("research", "research", 0.0, (1.0, 2.0), (9.0,) * 9, key_s=0.3),
+    make_job("production", "production", 8.0, (1.0,), (3.0,) * 3),
+    make_job("other", "production", 9.0, (), (3.0,) * 3),
+)
+settings = make_settings(seed=7, nodes=3, containers=3, mechanism="suspend", job_eviction="pr", task_eviction="random")
+chaos = Chaos(seed=3, drop=10, duplicate=10, delay_ns=2 * SECOND_NS)
+digest = hashlib.sha256()
+for record in merge(run_checked(settings, jobs, chaos=chaos).records):
+    digest.update(encode_record(record))
+print(digest.hexdigest())
+"""
+
+
+def test_equal_seeds_make_equal_journals_under_every_hash_seed() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent)))}
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", ONE_RUN],
+            env={**environment, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("0", "1", "2")
+    ]
+    digests = {process.communicate(timeout=60)[0].strip() for process in runs}
+    assert all(process.returncode == 0 for process in runs)
+    assert len(digests) == 1
+    assert len(digests.pop()) == len(hashlib.sha256().hexdigest())
