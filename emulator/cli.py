@@ -104,6 +104,11 @@ def run(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     experiment = load_experiment(file, [*(set_ or ()), *options])
     sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
+    if experiment.engine == "sim":
+        from emulator.sim.session import calibration_warning
+
+        if warning := calibration_warning(experiment):
+            typer.echo(f"natjam: warning: {warning}", err=True)
     out_dir = _create_out_dir(experiment, out)
     console = _console()
     try:

@@ -187,6 +187,10 @@ class Experiment(_Model):
     repeats: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Repeat k runs with ``seed + k - 1``."""
     overheads: Annotated[str, Field(min_length=1)] = "native"
+    calibration: Annotated[str, Field(min_length=1)] | None = None
+    """What the sim engine takes a machine's own costs from: ``auto`` (this machine's calibration), a calibration file,
+    or null: none beside a published profile, so that a simulation says the same everywhere; this machine's under
+    ``overheads: native``."""
     heartbeat_s: PositiveSeconds = 1.0
     protocol: Protocol = Protocol()
     cluster: Cluster
@@ -265,7 +269,7 @@ def _make_paths_absolute(document: Document) -> None:
         value = document.get(location)
         if not isinstance(value, str) or not value or "://" in value:
             continue
-        if location == ("overheads",) and not is_file_spec(value):
+        if location in (("overheads",), ("calibration",)) and not is_file_spec(value):
             continue
         base = Path.cwd() if document.is_overridden(location) else document.path.parent
         document.replace(location, str((base / Path(value).expanduser()).absolute()))

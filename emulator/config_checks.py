@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from emulator import policies
+from emulator.calibration import AUTO, load_calibration
 from emulator.config_problems import Problem, suggestion
 from emulator.config_yaml import Document, Location
 from emulator.errors import ConfigError
@@ -42,7 +43,12 @@ NOT_YET: dict[str, tuple[str, ...]] = {
 WAITING_ALLOCATIONS = ("hard-cap", "soft-cap")
 """Allocations that never preempt: their mechanism is ``wait``."""
 TWO_QUEUES = {"production", "research"}
-PATH_LOCATIONS: tuple[Location, ...] = (("overheads",), ("workload", "trace", "path"), ("storage", "url"))
+PATH_LOCATIONS: tuple[Location, ...] = (
+    ("overheads",),
+    ("calibration",),
+    ("workload", "trace", "path"),
+    ("storage", "url"),
+)
 """Where an experiment names files: relative ones start from the experiment file's directory."""
 LONGEST_FILE_NAME = 200
 """Bytes of a job's name once quoted for the file system, which allows 255 with our suffixes."""
@@ -74,6 +80,12 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
             load_overheads(overheads, base_dir)
         except ConfigError as error:
             problems += [(("overheads",), line) for line in error.message.splitlines()]
+    calibration = document.get(("calibration",))
+    if isinstance(calibration, str) and calibration not in ("", AUTO):
+        try:
+            load_calibration(base_dir / calibration)
+        except ConfigError as error:
+            problems += [(("calibration",), line) for line in error.message.splitlines()]
     trace = document.get(("workload", "trace", "path"))
     if isinstance(trace, str) and trace and not _is_file(trace):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))

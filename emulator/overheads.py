@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from emulator.calibration import is_calibration, validate_calibration
 from emulator.config_problems import describe, suggestion, validation_problems
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
@@ -66,6 +67,8 @@ def is_file_spec(spec: str) -> bool:
 def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
     """The profile that ``overheads:`` names: ``native``, one that comes with natjam, or a file.
 
+    A calibration file (``emulator.calibration``) is accepted too and pads nothing.
+
     Args:
         spec: name, or path of a YAML file (relative to ``base_dir``) with ``name``, ``source``,
             ``schedule_s``, ``suspend_s``, ``resume_s``, optionally ``heartbeat_s``, in emulated seconds.
@@ -90,6 +93,9 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
 
 def _read_profile(path: Path) -> OverheadProfile:
     document = read_document(path)
+    if is_calibration(document):
+        validate_calibration(document)
+        return OverheadProfile(path.name, 0, 0, 0)  # costs of a machine, not totals to pad to
     try:
         profile = _ProfileFile.model_validate(document.data)
     except ValidationError as error:

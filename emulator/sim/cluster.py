@@ -15,7 +15,7 @@ from functools import partial
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.job import JobSpec
-from emulator.core.machine import Machine, keyed_random
+from emulator.core.machine import Machine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -45,11 +45,10 @@ from emulator.core.messages import (
 )
 from emulator.core.settings import Settings
 from emulator.journal import Record, Recorder
-from emulator.sim.cost_model import CostModel, Network
+from emulator.sim.cost_model import CostModel, FetchedInput, Network
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import VirtualTask
 
-_FREE = RealCost(0)
 _SLICE_EVENTS = 2048
 
 
@@ -75,9 +74,9 @@ class SimulatedCluster:
         self._costs = costs or CostModel()
         self._network = network or Network(self._costs)
         self._recorders: dict[str, Recorder] = {}
-        self._inputs: dict[tuple[str, str], int] = {}
-        """(node, job): version of the map outputs known there."""
-        self._random = keyed_random(settings.seed, "network")
+        # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
+        self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._localised: dict[tuple[str, str], set[int]] = {}
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
         """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
@@ -122,12 +121,13 @@ class SimulatedCluster:
     # ---- effects of any machine ----
 
     def _send(self, sender: str, effect: fx.Send) -> None:
-        for delay_ns in self._network.deliveries(sender, effect.to, self._random):
+        for delay_ns in self._network.deliveries(sender, effect.to, effect.message, self.kernel.now_ns):
             self._later(delay_ns, partial(self.tell, effect.to, effect.message))
 
     def _set_timer(self, address: str, effect: fx.SetTimer) -> None:
         fired = TimerFired(effect.name, effect.generation, effect.at_ns)
-        self.kernel.at(max(effect.at_ns, self.kernel.now_ns), partial(self.tell, address, fired))
+        fires_ns = effect.at_ns + self._costs.timer_lag(address, effect.at_ns)
+        self.kernel.at(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))
 
     def _read_progress(self, address: str, effect: fx.ReadProgress) -> None:
         now_ns = self.kernel.now_ns
@@ -136,7 +136,7 @@ class SimulatedCluster:
             task = self.tasks.get(container)
             if task is None or task.first_key_ns is None:
                 continue
-            samples.append((container, _readings(task, now_ns, self._settings.protocol.estimate_period_ns)))
+            samples.append((container, task.readings(now_ns, self._settings.protocol.estimate_period_ns)))
         self.tell(address, ProgressSamples(tuple(samples)))
 
     def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
@@ -150,7 +150,7 @@ class SimulatedCluster:
     def _launch(self, address: str, effect: fx.Launch) -> None:
         node = address.partition(":")[2]
         spec = self.jobs[effect.job]
-        task = VirtualTask(effect, node, keys=1, length_ns=0)
+        task = VirtualTask(effect, node, self.kernel.now_ns, keys=1, length_ns=0)
         if effect.kind is Kind.MAP:
             task.length_ns = spec.map_ns[effect.task]
         elif effect.kind is Kind.REDUCE:
@@ -158,7 +158,25 @@ class SimulatedCluster:
             task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
-        self._later(self._costs.launch_ns, partial(self._launched, effect.container))
+        if effect.kind is Kind.REDUCE and not spec.map_ns and not self._is_localised(task):
+            made_ns = self._costs.make_input(node, effect.container, self.kernel.now_ns)
+            self._localised.setdefault((node, effect.job), set()).add(effect.task)
+            self._later(made_ns, partial(self._start_process, effect.container))
+        else:
+            self._start_process(effect.container)
+
+    def _start_process(self, container: str) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return
+        kind, costs, now_ns = task.launch.kind, self._costs, self.kernel.now_ns
+        if kind is Kind.APPLICATION_MASTER:
+            delay_ns = costs.application_start(container, now_ns)
+        elif kind is Kind.MAP:
+            delay_ns = costs.launch_map(task.node, container, now_ns)
+        else:
+            delay_ns = costs.launch_reduce(task.node, container, self._input_is_local(task), now_ns)
+        self._later(delay_ns, partial(self._launched, container))
 
     def _launched(self, container: str) -> None:
         task = self.tasks.get(container)
@@ -166,23 +184,49 @@ class SimulatedCluster:
             return
         task.launched_ns = self.kernel.now_ns
         task.pending.remove(LaunchFailed)
-        self.tell(node_address(task.node), Launched(container, RealCost(self._costs.launch_ns)))
+        self.tell(node_address(task.node), Launched(container, self._cost(task.launched_ns - task.ordered_ns)))
         self._await_input(container)
+
+    def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
+        return RealCost(self._costs.real_ns(duration_ns), self._costs.real_ns(key_ns))
 
     def _await_input(self, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
-        launch = task.launch
-        input_ns = 0
-        if launch.kind is Kind.REDUCE:
-            input_ns = self._costs.input_ns
-            if self.jobs[launch.job].map_ns and (task.node, launch.job) not in self._inputs:
+        launch, costs = task.launch, self._costs
+        now_ns = ready_ns = self.kernel.now_ns
+        if launch.kind is Kind.MAP:
+            ready_ns += costs.map_begin(container, now_ns)
+        elif launch.kind is Kind.REDUCE:
+            if self._input_is_local(task):
+                ready_ns += costs.local_input(container, now_ns)
+            elif (task.node, launch.job) in self._inputs:
+                ready_ns += costs.fetch_input(task.node, container, self._fetched(task), now_ns)
+                self._localised.setdefault((task.node, launch.job), set()).add(launch.task)
+            else:
+                task.waited = True
                 return  # ProvideInput will come
-        ready_ns = self.kernel.now_ns + input_ns
-        self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns))
+        self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
 
-    def _first_key(self, container: str, input_ready_ns: int) -> None:
+    def _is_localised(self, task: VirtualTask) -> bool:
+        return task.launch.task in self._localised.get((task.node, task.launch.job), ())
+
+    def _input_is_local(self, task: VirtualTask) -> bool:
+        """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
+        return not self.jobs[task.launch.job].map_ns or self._is_localised(task)
+
+    def _fetched(self, task: VirtualTask) -> FetchedInput:
+        nodes = self._inputs[task.node, task.launch.job]
+        remote = sum(node != task.node for node in nodes)
+        size_bytes = self._share(task, self.jobs[task.launch.job].shuffle_bytes)
+        return FetchedInput(size_bytes, size_bytes * remote // len(nodes), task.waited)
+
+    def _share(self, task: VirtualTask, job_bytes: int | None) -> int:
+        """A reduce's part of what its job reads or writes: by keys."""
+        return (job_bytes or 0) * task.keys // sum(self.jobs[task.launch.job].reduce_keys)
+
+    def _first_key(self, container: str, input_ready_ns: int, began_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None or task.first_key_ns is not None or task.stopped or task.checkpointing:
             return
@@ -191,7 +235,9 @@ class SimulatedCluster:
         if task.launch.kind is Kind.APPLICATION_MASTER:
             self.boot(job_address(task.launch.job), Start(container))
             return
-        self.tell(node_address(task.node), FirstKey(container, now_ns, input_ready_ns, _FREE))
+        cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
+        first_key = FirstKey(container, now_ns, input_ready_ns if task.waited else 0, self._cost(cost_ns))
+        self.tell(node_address(task.node), first_key)
         self._plan_end(container, task)
 
     def _plan_end(self, container: str, task: VirtualTask) -> None:
@@ -204,14 +250,18 @@ class SimulatedCluster:
         task = self.tasks.get(container)
         if task is None or task.token != token:
             return
-        task.committing = True
+        task.committing, now_ns = True, self.kernel.now_ns
         if task.launch.kind is Kind.REDUCE:
             self.tell(node_address(task.node), Committing(container))
-        self._later(self._costs.commit_ns, partial(self._end, container, 0))
+            size_bytes = self._share(task, self.jobs[task.launch.job].output_bytes)
+            end_ns = self._costs.commit(container, task.launch.checkpoint is not None, size_bytes, now_ns)
+        else:
+            end_ns = self._costs.map_end(container, now_ns)
+        self._later(end_ns, partial(self._end, container, 0))
 
     def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         node = address.partition(":")[2]
-        self._inputs[node, effect.job] = effect.version
+        self._inputs[node, effect.job] = effect.nodes
         for container, task in list(self.tasks.items()):
             waits = task.first_key_ns is None and task.launch.kind is Kind.REDUCE and not task.stopped
             if waits and task.node == node and task.launch.job == effect.job and task.launched_ns:
@@ -219,9 +269,10 @@ class SimulatedCluster:
 
     def _suspend(self, address: str, effect: fx.Suspend) -> None:
         self.tasks[effect.container].pending.append(SuspendFailed)
-        self._later(self._costs.suspend_ns, partial(self._suspended, address, effect.container))
+        delay_ns = self._costs.suspend(effect.container, self.kernel.now_ns)
+        self._later(delay_ns, partial(self._suspended, address, effect.container, delay_ns))
 
-    def _suspended(self, address: str, container: str) -> None:
+    def _suspended(self, address: str, container: str, delay_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
@@ -232,19 +283,20 @@ class SimulatedCluster:
         now_ns = self.kernel.now_ns
         task.token += 1
         task.active_before_ns, task.since_ns, task.stopped = task.active_ns(now_ns), None, True
-        self.tell(address, Suspended(container, task.keys_done(now_ns), RealCost(self._costs.suspend_ns)))
+        self.tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
 
     def _resume(self, address: str, effect: fx.Resume) -> None:
         self.tasks[effect.container].pending.append(ResumeFailed)
-        self._later(self._costs.resume_ns, partial(self._resumed, address, effect.container))
+        delay_ns = self._costs.resume(effect.container, self.kernel.now_ns)
+        self._later(delay_ns, partial(self._resumed, address, effect.container, delay_ns))
 
-    def _resumed(self, address: str, container: str) -> None:
+    def _resumed(self, address: str, container: str, delay_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
         task.pending.remove(ResumeFailed)
         task.stopped = False
-        self.tell(address, Resumed(container, RealCost(self._costs.resume_ns)))
+        self.tell(address, Resumed(container, self._cost(delay_ns)))
         if task.first_key_ns is None:
             self._await_input(container)
         else:
@@ -267,8 +319,9 @@ class SimulatedCluster:
                 return
         task.token += 1
         task.checkpointing = True
-        saved = partial(self._checkpointed, address, effect.container, keys_done, key_ns)
-        self._later(key_ns + self._costs.checkpoint_ns, saved)
+        delay_ns = self._costs.checkpoint(effect.container, now_ns)
+        cost = self._cost(delay_ns, key_ns)
+        self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
 
     def _checkpoint_too_late(self, address: str, container: str) -> None:
         task = self.tasks.get(container)
@@ -276,26 +329,27 @@ class SimulatedCluster:
             task.pending.remove(CheckpointFailed)
             self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
 
-    def _checkpointed(self, address: str, container: str, keys_done: int, key_ns: int) -> None:
+    def _checkpointed(self, address: str, container: str, keys_done: int, cost: RealCost) -> None:
         task = self.tasks.get(container)
         if task is None:
             return  # killed meanwhile
         task.pending.remove(CheckpointFailed)
         before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
         checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
-        self.tell(address, Checkpointed(container, checkpoint, 0, RealCost(self._costs.checkpoint_ns, key_ns)))
+        self.tell(address, Checkpointed(container, checkpoint, 0, cost))
         self._end(container, code=75, keys_done=keys_done)
 
     def _kill(self, address: str, effect: fx.Kill) -> None:
         self.tasks[effect.container].pending.append(KillFailed)
-        self._later(self._costs.kill_ns, partial(self._killed, address, effect.container))
+        delay_ns = self._costs.kill(effect.container, self.kernel.now_ns)
+        self._later(delay_ns, partial(self._killed, address, effect.container, delay_ns))
 
-    def _killed(self, address: str, container: str) -> None:
+    def _killed(self, address: str, container: str, delay_ns: int) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
         task.pending.remove(KillFailed)
-        self.tell(address, Killed(container, RealCost(self._costs.kill_ns)))
+        self.tell(address, Killed(container, self._cost(delay_ns)))
         self.crash(container, signal=9, reason="killed")
 
     def crash(self, container: str, signal: int, reason: str) -> None:
@@ -326,23 +380,9 @@ class SimulatedCluster:
         return task
 
     def _clean_up(self, address: str, effect: fx.CleanUp) -> None:
-        self._inputs.pop((address.partition(":")[2], effect.job), None)
-
-
-def _readings(task: VirtualTask, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
-    """What its heartbeats have said: the start, the last key a period ago, the last key.
-
-    Its rate is constant, so that readings in between would change no estimate; the one a period ago is there because
-    the ApplicationMaster leaves out what is newer than its last refresh.
-    """
-    assert task.first_key_ns is not None
-    begin_ns = now_ns - task.active_ns(now_ns)  # the instant it would have begun at, had it never stopped
-    readings = [(begin_ns, task.keys_before)]
-    for at_ns in (now_ns - period_ns, now_ns):
-        keys_done = task.keys_done(at_ns)
-        if keys_done > readings[-1][1]:
-            readings.append((begin_ns + task.instant_of(keys_done), keys_done))
-    return tuple(readings)
+        here = (address.partition(":")[2], effect.job)
+        self._inputs.pop(here, None)
+        self._localised.pop(here, None)
 
 
 _CARRY_OUT: dict[type[fx.Effect], Callable[..., None]] = {

@@ -6,18 +6,22 @@ import time
 from collections.abc import Callable
 
 from emulator.assemble import make_settings
+from emulator.calibration import chosen_path, load_calibration
 from emulator.config import Experiment
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState, Kind
 from emulator.core.resource_manager import ResourceManager
+from emulator.core.settings import Settings
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.journal import Record
 from emulator.progress import JobStatus, RunStatus
 from emulator.rundir import RunDirectory
+from emulator.sim.calibrated_costs import CalibratedCosts
 from emulator.sim.cluster import SimulatedCluster
+from emulator.sim.cost_model import CostModel
 from emulator.status import cluster_status, job_status, unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.25
@@ -36,9 +40,9 @@ def run_simulation(
     started_real_s = time.monotonic()
     with open_records() as write:
         in_order = _InOrder(write)
-        cluster = SimulatedCluster(
-            make_settings(experiment, experiment.seed), {job.name: job for job in jobs}, in_order.take
-        )
+        settings = make_settings(experiment, experiment.seed)
+        costs = make_costs(experiment, settings, jobs)
+        cluster = SimulatedCluster(settings, {job.name: job for job in jobs}, in_order.take, costs)
         shown = _Shown(experiment, jobs, cluster, on_status, started_real_s)
         last_submit_ns = max(job.submit_ns for job in jobs)
 
@@ -62,6 +66,29 @@ def run_simulation(
         swap_bytes=0,
         facts={"events": cluster.kernel.events},
     )
+
+
+def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...]) -> CostModel:
+    """What operations take in a simulation of ``experiment``.
+
+    Raises:
+        ConfigError: it needs this machine's calibration and there is none, or a calibration file is not as it must be.
+    """
+    path = chosen_path(experiment.overheads, experiment.calibration)
+    if path is None:
+        return CostModel(network_bytes_s=int(experiment.cluster.network_mbit_s * 125_000))
+    nodes = {node.name: node.containers for node in settings.nodes}
+    names = tuple(job.name for job in jobs)
+    return CalibratedCosts(load_calibration(path), experiment.time_scale, settings.seed, nodes, names)
+
+
+def calibration_warning(experiment: Experiment) -> str | None:
+    """What a user must know of the calibration that a simulation of ``experiment`` rests on.
+
+    Raises ConfigError as ``make_costs`` does, so that it is met before anything is begun.
+    """
+    path = chosen_path(experiment.overheads, experiment.calibration)
+    return None if path is None else load_calibration(path).warning(path)
 
 
 def _check_not_stuck(cluster: SimulatedCluster) -> None:

@@ -20,6 +20,7 @@ class VirtualTask:
 
     launch: Launch
     node: str
+    ordered_ns: int
     keys: int
     length_ns: int
     keys_before: int = 0
@@ -30,6 +31,8 @@ class VirtualTask:
     """Active time walked before ``since_ns``."""
     since_ns: int | None = None
     """Start of the present spell of activity; None while stopped or waiting."""
+    waited: bool = False
+    """Whether it ran before all map outputs were known."""
     stopped: bool = False
     checkpointing: bool = False
     committing: bool = False
@@ -59,3 +62,17 @@ class VirtualTask:
     def left_ns(self) -> int:
         """Active time from launch to the end of the walk."""
         return self.instant_of(self.keys)
+
+    def readings(self, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
+        """What its heartbeats have said: the start, the last key a period ago, the last key.
+
+        Its rate is constant, so that readings in between would change no estimate; the one a period ago is there
+        because the ApplicationMaster leaves out what is newer than its last refresh.
+        """
+        begin_ns = now_ns - self.active_ns(now_ns)  # the instant it would have begun at, had it never stopped
+        readings = [(begin_ns, self.keys_before)]
+        for at_ns in (now_ns - period_ns, now_ns):
+            keys_done = self.keys_done(at_ns)
+            if keys_done > readings[-1][1]:
+                readings.append((begin_ns + self.instant_of(keys_done), keys_done))
+        return tuple(readings)

@@ -91,5 +91,5 @@ def test_a_lost_node_takes_its_processes_along() -> None:
 
 def test_a_process_without_length_can_be_crashed() -> None:
     launch = fx.Launch("c1", "a", Kind.APPLICATION_MASTER, 0, "a/am", 0)
-    task = VirtualTask(launch, "node-1", keys=1, length_ns=0, first_key_ns=5, since_ns=5)
+    task = VirtualTask(launch, "node-1", 0, keys=1, length_ns=0, first_key_ns=5, since_ns=5)
     assert task.keys_done(10) == 0

@@ -13,11 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.assemble import make_machine, make_settings
+from emulator.calibration import dump_calibration
 from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.journal import read_journal
 from emulator.replay import replay
 from emulator.run import run_experiment
+from tests.calibrations import make_calibration
 from workloads.expand import expand
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
@@ -61,15 +63,31 @@ def test_repeats_have_seeds_of_their_own(tmp_path: Path) -> None:
     assert summary["metrics"]["jobs.research-XL.completion_s"]["sd"] > 0
 
 
-def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overheads", ["hadoop-0.23", "native"])
+def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(overheads: str, tmp_path: Path) -> None:
+    (tmp_path / "natjam").mkdir()
+    (tmp_path / "natjam/calibration.yaml").write_text(dump_calibration(make_calibration(10**6, 5 * 10**6)))
     journals = set()
     for hash_seed in ("0", "1", "4242"):
         out_dir = tmp_path / hash_seed
-        command = [sys.executable, "-c", "from emulator.cli import main; main()"]
-        command += ["run", str(FIG4), "--engine", "sim", "--out", str(out_dir)]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+        command = [sys.executable, "-c", "from emulator.cli import main; main()", "run", str(FIG4)]
+        command += ["--engine", "sim", "--set", f"overheads={overheads}", "--out", str(out_dir)]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "XDG_DATA_HOME": str(tmp_path)}
+        subprocess.run(command, check=True, capture_output=True, env=environment)
         journals.add((out_dir / "journal.jsonl.zst").read_bytes())
     assert len(journals) == 1
+
+
+def test_a_calibrated_run_replays_and_tells_real_costs(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(dump_calibration(make_calibration(2 * 10**6, kill=7 * 10**6)))
+    summary = simulate(FIG4, tmp_path / "out", f"overheads={mine}", "scheduler.mechanism=kill", "time_scale=10")
+    assert summary["overheads"]["kill_s"]["real_ms"]["mechanism"] == {"p50": 7.0, "p99": 7.0}
+    experiment = load_experiment(tmp_path / "out/experiment.yaml")
+    jobs = {job.name: job for job in expand(experiment, 1)}
+    settings = make_settings(experiment, 1)
+    _, records = read_journal(tmp_path / "out/journal.jsonl.zst")
+    assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
 
 
 def test_the_command_says_what_it_did_and_imports_no_ray(tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""Calibrations made up for tests: constant costs, or spread ones, as data to change or as the model itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulator.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Operations
+from emulator.fingerprint import this_machine
+
+
+def distribution(low_real_ns: int, high_real_ns: int | None = None) -> dict[str, Any]:
+    """Uniform from low to high, as a calibration file has it."""
+    high_real_ns = low_real_ns if high_real_ns is None else high_real_ns
+
+    def at(level_ppm: int) -> int:
+        return low_real_ns + (high_real_ns - low_real_ns) * level_ppm // 1_000_000
+
+    return {
+        "n": 200,
+        "mean_real_ns": (low_real_ns + high_real_ns) / 2,
+        "mean_ci95_real_ns": (low_real_ns, high_real_ns),
+        **{f"p{p}_real_ns": (at(p * 10_000), low_real_ns, high_real_ns) for p in (50, 95, 99)},
+        "quantiles_real_ns": tuple(at(level) for level in QUANTILE_LEVELS_PPM),
+    }
+
+
+def calibration_data(
+    low_real_ns: int = 1_000_000, high_real_ns: int | None = None, **operations: int
+) -> dict[str, Any]:
+    """A whole calibration: every operation the same, those named constant at their own figure."""
+    costs = {name: distribution(low_real_ns, high_real_ns) for name in Operations.model_fields}
+    costs |= {name: distribution(real_ns) for name, real_ns in operations.items()}
+    points = [{"at": at, "distribution": distribution(1_000_000 + at)} for at in (100, 1_000_000)]
+    return {
+        "natjam_calibration": 1,
+        "machine": this_machine().model_dump(),
+        "campaign": {"measured_at": "2026-01-01T00:00:00Z", "quick": True, "hosts": 1, "load_average": 0.5},
+        "operations": costs,
+        "series": {name: {"by": "bytes", "points": tuple(points)} for name in MeasuredSeries.model_fields},
+    }
+
+
+def make_calibration(low_real_ns: int = 1_000_000, high_real_ns: int | None = None, **operations: int) -> Calibration:
+    """The same, validated."""
+    return Calibration.model_validate(calibration_data(low_real_ns, high_real_ns, **operations))

@@ -1,0 +1,182 @@
+"""The calibration file: what is written is read back; what is missing or impossible is refused by name."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from emulator.calibration import (
+    PPB,
+    QUANTILE_LEVELS_PPM,
+    Calibration,
+    Distribution,
+    chosen_path,
+    dump_calibration,
+    load_calibration,
+    validate_calibration,
+)
+from emulator.cli import app
+from emulator.config import load_experiment
+from emulator.config_yaml import Document, dump_yaml
+from emulator.errors import ConfigError
+from emulator.overheads import load_overheads
+from tests.calibrations import calibration_data, distribution, make_calibration
+
+FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data directory of the user's; where this machine's calibration would be."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "data/natjam/calibration.yaml"
+
+
+def write(path: Path, calibration: Calibration) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dump_calibration(calibration))
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_calibration(path)
+    return caught.value.message
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    calibration = make_calibration(10, 5_000_000, launch=7)
+    assert load_calibration(write(tmp_path / "mine.yaml", calibration)) == calibration
+
+
+def change(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(data)
+    *parents, last = path.split("/")
+    at: Any = changed
+    for part in parents:
+        at = at[int(part) if part.isdigit() else part]
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("operations/launch", None, "operations.launch: is missing"),
+        ("operations/launch/n", None, "operations.launch.n: is missing"),
+        ("operations/launch/n", 0, "operations.launch.n: must be at least 1"),
+        ("operations/kill/mean_real_ns", -5, "operations.kill.mean_real_ns: must be at least 0"),
+        ("operations/kill/mean_real_ns", float("nan"), "operations.kill.mean_real_ns"),
+        ("operations/kill/mean_real_ns", 9e8, "operations.kill: mean_real_ns: 900000000.0 lies outside"),
+        ("operations/kill/mean_real_ns", "fast", "operations.kill.mean_real_ns: must be a number"),
+        ("operations/kill/p50_real_ns", (5, 9, 2), "operations.kill: p50_real_ns: the interval ends (2) before"),
+        ("operations/commit/quantiles_real_ns", (1, 2), "operations.commit.quantiles_real_ns"),
+        ("operations/commit/quantiles_real_ns", (9, *[5] * 53), "quantiles_real_ns: number 2 (5) is below the one"),
+        ("operations/warp", distribution(5), "operations.warp"),
+        ("series/fork/points", (), "series.fork.points"),
+        ("series/fork/points", ({"at": 5, "distribution": distribution(1)},) * 2, "points: their 'at' must rise"),
+        ("machine/cores", 0, "machine.cores: must be at least 1"),
+        ("natjam_calibration", 2, "natjam_calibration"),
+    ],
+)
+def test_what_is_missing_or_impossible_is_refused_by_name(tmp_path: Path, path: str, value: Any, words: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(dump_yaml(change(calibration_data(), path, value)))
+    message = refusal(file)
+    assert words in message
+    assert f"{file}:" in message
+
+
+ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+
+
+@given(st.dictionaries(st.text(max_size=12), st.recursive(ANYTHING, st.lists)))
+@example({"operations": {}})
+def test_whatever_a_file_holds_it_is_refused_in_words(tmp_path: Path, data: dict[str, Any]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(dump_yaml({"natjam_calibration": 1, **data}))
+    assert refusal(file).startswith(str(file))
+
+
+@given(
+    st.sampled_from(sorted(calibration_data()["operations"])),
+    st.sampled_from(sorted(distribution(1))),
+    ANYTHING | st.lists(st.integers(), max_size=4).map(tuple),
+)
+def test_any_other_value_of_a_field_is_taken_as_it_is_or_refused(operation: str, field: str, value: Any) -> None:
+    document = Document(Path("mine.yaml"), change(calibration_data(5, 9), f"operations/{operation}/{field}", value), {})
+    message = ""
+    try:
+        found = validate_calibration(document)
+    except ConfigError as error:
+        message = error.message
+    else:
+        assert getattr(getattr(found.operations, operation), field) == value
+    assert not message or (operation in message and field in message)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=54, max_size=54), st.integers(0, PPB))
+def test_quantiles_lie_on_the_lines_between_the_levels(values: list[int], level_ppb: int) -> None:
+    values.sort()
+    data = {**distribution(0), "mean_real_ns": values[0], "quantiles_real_ns": tuple(values)}
+    found = Distribution.model_validate(data)
+    assert [found.at(level * 1000) for level in QUANTILE_LEVELS_PPM] == values
+    below = max(index for index, level in enumerate(QUANTILE_LEVELS_PPM) if level * 1000 <= level_ppb)
+    assert values[below] <= found.at(level_ppb) <= values[min(below + 1, 53)]
+
+
+def test_which_file_a_simulation_rests_on(tmp_path: Path, home: Path) -> None:
+    mine = write(tmp_path / "mine.yaml", make_calibration())
+    assert chosen_path("hadoop-0.23", None) is None
+    assert chosen_path("hadoop-0.23", str(mine)) == mine
+    assert chosen_path(str(mine), None) == mine
+    for overheads, calibration in (("native", None), ("hadoop-0.23", "auto")):
+        with pytest.raises(ConfigError, match="run 'natjam measure' first"):
+            chosen_path(overheads, calibration)
+    write(home, make_calibration())
+    assert chosen_path("native", None) == chosen_path("hadoop-0.23", "auto") == home
+
+
+def test_an_experiment_takes_a_calibration_for_overheads_and_pads_nothing(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine.yaml", make_calibration())
+    experiment = load_experiment(FIG4, [f"overheads={mine}"])
+    profile = load_overheads(experiment.overheads, tmp_path)
+    assert (profile.schedule_ns, profile.suspend_ns, profile.resume_ns) == (0, 0, 0)
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(mine.read_text().replace("n: 200", "n: 0", 1))
+    for key in ("overheads", "calibration"):
+        with pytest.raises(ConfigError, match=r"broken.yaml:\d+: .*n: must be at least 1"):
+            load_experiment(FIG4, [f"{key}={broken}"])
+
+
+def test_native_without_a_calibration_is_refused_before_anything_is_written(tmp_path: Path, home: Path) -> None:
+    arguments = ["run", str(FIG4), "--engine", "sim", "--set", "overheads=native", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, arguments)
+    assert (result.exit_code, "run 'natjam measure' first" in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, home: Path) -> None:
+    data = calibration_data()
+    arguments = ["run", str(FIG4), "--engine", "sim", "--set", "overheads=native", "--out"]
+    write(home, Calibration.model_validate(data))
+    quiet = CliRunner().invoke(app, [*arguments, str(tmp_path / "one")])
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    there = {**data["machine"], "cpu_model": "Abacus", "cores": 64}
+    write(home, Calibration.model_validate({**data, "machine": there}))
+    warned = CliRunner().invoke(app, [*arguments, str(tmp_path / "other")])
+    assert warned.exit_code == 0
+    assert "natjam: warning" in warned.stderr
+    assert "cpu model Abacus there" in warned.stderr
+    assert "cores 64 there" in warned.stderr
+    journals = [(tmp_path / name / "journal.jsonl.zst").read_bytes() for name in ("one", "other")]
+    assert journals[0] == journals[1]
