@@ -5,9 +5,10 @@ its time scale.
 
     natjam_calibration: 1
     machine: {machine_id, cpu_model, cores, memory_bytes, kernel, python, natjam}
-    campaign: {measured_at, quick, hosts, load_average}
+    campaign: {measured_at, quick, hosts, reference_records, load_average}
     operations: {<name>: <distribution>}       # the names of ``Operations``: what a simulation draws from
-    series: {<name>: {by: bytes|residents|..., points: [{at, distribution}]}}
+    observations: {<name>: <distribution>}     # the names of ``Observations``
+    series: {<name>: {by: bytes|records|residents, points: [{at, distribution}]}}   # of ``MeasuredSeries``
 
 A distribution is ``n`` (samples), ``mean_real_ns`` and its 95% confidence interval, ``p50_real_ns``, ``p95_real_ns``
 and ``p99_real_ns``, each as [value, low, high] with a 95% interval, and ``quantiles_real_ns``: the values at
@@ -100,27 +101,21 @@ class Operations(_Model):
     application_start: Distribution
     """ApplicationMaster ordered at its node, to its machine started."""
     launch: Distribution
-    """Task ordered at its node, nothing else being launched there, to its process forked and the node told."""
-    launch_turn_map: Distribution
-    """In a burst: from one launch of a map to the next, all the work they bring included."""
-    launch_turn_fetch: Distribution
-    """The same for reduces that fetch their input."""
-    launch_turn_local: Distribution
-    """The same for reduces that find their input on their node: resumed from a checkpoint."""
+    """Task ordered at its node, to its process forked and the node told; nothing else being launched."""
+    launch_spacing: Distribution
+    """Many reduces ordered at one instant, each fetching ``campaign.reference_records``: from one told to the next."""
     map_begin: Distribution
     """Map forked, to its work begun."""
+    map_end: Distribution
+    """Map's time over and its output written, to its node told of the exit."""
     input_fetch: Distribution
-    """Reduce forked and all map outputs known, to its first key, nothing else being launched."""
-    input_fetch_busy: Distribution
-    """The same in a burst."""
+    """Reduce forked, to its first key, ``campaign.reference_records`` fetched from another node and merged."""
     input_local: Distribution
     """Reduce forked, to its first key, its merged input on its node's disk."""
-    map_end: Distribution
-    """Map's time over, to its node told of the exit."""
     commit: Distribution
     """Reduce's last key done, to its node told of the exit."""
     commit_resumed: Distribution
-    """The same where output of several attempts is joined."""
+    """The same where output of two attempts is joined."""
     suspend: Distribution
     """Suspend ordered at its node, to the node told that the process has stopped."""
     resume: Distribution
@@ -129,6 +124,19 @@ class Operations(_Model):
     """Key in progress done, to the node told of the exit."""
     kill: Distribution
     """Kill ordered at its node, to the node told of the exit."""
+
+
+class Observations(_Model):
+    """What people ask for besides; no simulation draws from it."""
+
+    signal_stop: Distribution
+    """SIGTSTP sent, to the stop confirmed by the kernel."""
+    signal_continue: Distribution
+    """SIGCONT sent, to its effect confirmed by the kernel."""
+    heartbeat_round_trip: Distribution
+    """A node's heartbeat sent, to the node told the answer."""
+    schedule: Distribution
+    """A reduce's container known free and wanted, to its first key; heartbeats of 0.1 s included."""
 
 
 class Point(_Model):
@@ -141,7 +149,7 @@ class Point(_Model):
 class Series(_Model):
     """An operation measured at several sizes."""
 
-    by: Literal["bytes", "residents"]
+    by: Literal["bytes", "records", "residents"]
     points: Annotated[tuple[Point, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -153,20 +161,26 @@ class Series(_Model):
 
 
 class MeasuredSeries(_Model):
-    """Costs by size.  ``shuffle_fetch`` and ``storage_write`` enter a simulation, the others are for people."""
+    """Costs by size.  A simulation takes from the first five what a size costs more than the smallest."""
 
-    shuffle_fetch: Series
-    """A partition of this many bytes fetched over HTTP and merged."""
+    fetch_by_records: Series
+    """A reduce's input of this many small records: as ``input_fetch``."""
+    fetch_by_bytes: Series
+    """A reduce's input of this many bytes in large records."""
+    map_by_records: Series
+    """A map writes its output, of this many small records."""
+    map_by_bytes: Series
+    """A map writes its output, of this many bytes in large records."""
     storage_write: Series
-    """A file of this many bytes written, synced and renamed."""
+    """A file of this many bytes is written, synced and renamed."""
     checkpoint_write: Series
-    """A checkpoint file of this many bytes written, synced and renamed."""
+    """A checkpoint file of about this many bytes is written, synced and renamed."""
     checkpoint_read: Series
-    """The same read back and checked."""
+    """The same is read back and checked."""
     fork: Series
-    """A launch with this many processes resident."""
+    """A launch, as ``launch``, with this many processes resident."""
     key_lag: Series
-    """How late reducers' keys are with this many reducers at work."""
+    """How late reducers' keys are with this many reducers at work, ten keys a second each."""
 
 
 class Campaign(_Model):
@@ -176,6 +190,8 @@ class Campaign(_Model):
     quick: bool
     hosts: Annotated[int, Field(ge=1)]
     """Computers of the Ray cluster measured; an emulated cluster's nodes are spread over them."""
+    reference_records: Annotated[int, Field(ge=1)]
+    """Records of a reduce's input where the operation does not say."""
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Of the machine before the campaign began, over a minute."""
 
@@ -187,6 +203,7 @@ class Calibration(_Model):
     machine: Fingerprint
     campaign: Campaign
     operations: Operations
+    observations: Observations
     series: MeasuredSeries
 
     def warning(self, path: Path) -> str | None:

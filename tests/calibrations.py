@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Operations
+from emulator.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
 from emulator.fingerprint import this_machine
+
+REFERENCE_RECORDS = 200
 
 
 def distribution(low_real_ns: int, high_real_ns: int | None = None) -> dict[str, Any]:
@@ -34,8 +36,15 @@ def calibration_data(
     return {
         "natjam_calibration": 1,
         "machine": this_machine().model_dump(),
-        "campaign": {"measured_at": "2026-01-01T00:00:00Z", "quick": True, "hosts": 1, "load_average": 0.5},
+        "campaign": {
+            "measured_at": "2026-01-01T00:00:00Z",
+            "quick": True,
+            "hosts": 1,
+            "reference_records": REFERENCE_RECORDS,
+            "load_average": 0.5,
+        },
         "operations": costs,
+        "observations": {name: distribution(low_real_ns, high_real_ns) for name in Observations.model_fields},
         "series": {name: {"by": "bytes", "points": tuple(points)} for name in MeasuredSeries.model_fields},
     }
 

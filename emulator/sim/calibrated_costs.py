@@ -6,9 +6,11 @@ Costs are drawn from the distributions that ``natjam measure`` found: real nanos
 is the live engine's: the ResourceManager and the client on one host, ApplicationMasters on two, the cluster's nodes
 spread over as many node hosts as there were computers.
 
-Two things are queues.  A node host launches tasks one after the other, and while it does, the tasks it has launched
-share its cores with it: each launch takes a *turn*, measured in bursts, all the work it brings included; one that finds
-the host idle has no wait.  Fetching input all at once, when the last map has ended, takes turns too.
+A computer's cores are shared, and the work that launches bring is what fills them: they are modelled as servers that
+take pieces of work in the order of their arrival.  A node host's supervisor forks one task at a time; a task then
+writes its map output or fetches its input; and the hosts handle its reports.  The first two are measured one at a
+time.  The last is what is left over of the time that launches take in a burst, when every core is busy:
+cores x spacing - launch - fetch.
 
 Everything else is drawn independently.  A draw is keyed by seed, operation, what it is for and when, never taken from a
 stream, so that it depends on nothing but itself: leaving out events that change nothing changes no draw.
@@ -20,7 +22,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from zlib import crc32
 
-from emulator.calibration import PPB, Calibration, Distribution, Series
+from emulator.calibration import PPB, Calibration, Distribution
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -31,7 +33,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.sim.cost_model import CostModel, FetchedInput
+from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 
 APPLICATION_HOSTS = 2
 """As many as the live engine starts."""
@@ -50,15 +52,22 @@ class CalibratedCosts(CostModel):
         scale = Fraction(str(time_scale))
         self._numerator, self._denominator = scale.numerator, scale.denominator
         self._operations = calibration.operations
-        self._series = calibration.series
         self._seed = seed
         hosts = max(calibration.campaign.hosts, -(-sum(nodes.values()) // HOST_CONTAINERS))
         hosts = min(hosts, len(nodes))
         self._host_of = {RESOURCE_MANAGER: -1, CLIENT: -1}
         self._host_of |= {node_address(node): index % hosts for index, node in enumerate(nodes)}
         self._host_of |= {job_address(job): -2 - index % APPLICATION_HOSTS for index, job in enumerate(jobs)}
-        self._free_ns = [0] * hosts
-        """When each node host has no launch before it any more."""
+        self._cores_free_ns = [[0] * calibration.machine.cores for _ in range(hosts)]
+        """When each core of a node host's computer has no work left."""
+        self._supervisor_free_ns = [0] * hosts
+        self._cores = calibration.machine.cores
+        self._reference = round(self._operations.launch.mean_real_ns + self._operations.input_fetch.mean_real_ns)
+        self._reference_records = calibration.campaign.reference_records
+        self._places = {
+            name: [(point.at, round(point.distribution.mean_real_ns)) for point in series.points]
+            for name, series in calibration.series
+        }
 
     def real_ns(self, emulated_ns: int) -> int:
         """The real duration of an emulated one."""
@@ -66,7 +75,7 @@ class CalibratedCosts(CostModel):
 
     def _draw(self, distribution: Distribution, what: int, *key: int) -> int:
         level_ppb = keyed_number(self._seed, what, *key) % (PPB + 1)
-        return distribution.at(level_ppb) * self._numerator // self._denominator
+        return self._scaled(distribution.at(level_ppb))
 
     def _of_container(self, distribution: Distribution, operation: str, container: str, now_ns: int) -> int:
         return self._draw(distribution, crc32(operation.encode()), crc32(container.encode()), now_ns)
@@ -90,50 +99,53 @@ class CalibratedCosts(CostModel):
 
     # ---- launching ----
 
-    def _take_turn(self, node: str, turn_ns: int, now_ns: int) -> int:
-        """How long an order given now waits for its turn, which then lasts ``turn_ns``."""
+    def _work(self, host: int, arrival_ns: int, work_ns: int) -> int:
+        """When a piece of work that arrives at ``arrival_ns`` is done by the core that is free first."""
+        cores = self._cores_free_ns[host]
+        core = min(range(len(cores)), key=cores.__getitem__)
+        cores[core] = max(arrival_ns, cores[core]) + work_ns
+        return cores[core]
+
+    def _fork(self, host: int, container: str, now_ns: int) -> int:
+        """When the supervisor has forked a task ordered now; what the hosts do about it is put on the cores."""
+        work_ns = self._of_container(self._operations.launch, "launch", container, now_ns)
+        forked_ns = self._work(host, max(now_ns, self._supervisor_free_ns[host]), work_ns)
+        self._supervisor_free_ns[host] = forked_ns
+        spacing_ns = self._of_container(self._operations.launch_spacing, "spacing", container, now_ns)
+        self._work(host, forked_ns, max(0, self._cores * spacing_ns - self._scaled(self._reference)))
+        return forked_ns
+
+    def launch_map(self, node: str, container: str, output: DataSize, now_ns: int) -> LaunchTimes:
         host = self._host_of[node_address(node)]
-        start_ns = max(now_ns, self._free_ns[host])
-        self._free_ns[host] = start_ns + turn_ns
-        return start_ns - now_ns
+        forked_ns = self._fork(host, container, now_ns)
+        begin_ns = forked_ns + self._of_container(self._operations.map_begin, "map_begin", container, now_ns)
+        work_ns = self._at("map_by_records", output.records) + self._beyond("map_by_bytes", output.size_bytes)
+        written_ns = self._work(host, begin_ns, work_ns)
+        return LaunchTimes(forked_ns - now_ns, begin_ns - now_ns, written_ns - now_ns)
 
-    def _is_busy(self, node: str, now_ns: int) -> bool:
-        return self._free_ns[self._host_of[node_address(node)]] > now_ns
+    def launch_reduce(self, node: str, container: str, fetched: DataSize | None, now_ns: int) -> LaunchTimes:
+        host = self._host_of[node_address(node)]
+        forked_ns = self._fork(host, container, now_ns)
+        if fetched is not None:
+            work_ns = self._fetch_work(container, fetched, now_ns)
+        else:
+            work_ns = self._of_container(self._operations.input_local, "input_local", container, now_ns)
+        return LaunchTimes(forked_ns - now_ns, self._work(host, forked_ns, work_ns) - now_ns)
 
-    def _launch(self, node: str, container: str, turn: Distribution, now_ns: int) -> int:
-        turn_ns = self._of_container(turn, "turn", container, now_ns)
-        wait_ns = self._take_turn(node, turn_ns, now_ns)
-        return wait_ns + self._of_container(self._operations.launch, "launch", container, now_ns)
+    def launch_waiting(self, node: str, container: str, now_ns: int) -> LaunchTimes:
+        return LaunchTimes(self._fork(self._host_of[node_address(node)], container, now_ns) - now_ns, None)
 
-    def launch_map(self, node: str, container: str, now_ns: int) -> int:
-        return self._launch(node, container, self._operations.launch_turn_map, now_ns)
+    def fetch_input(self, node: str, container: str, fetched: DataSize, now_ns: int) -> int:
+        host = self._host_of[node_address(node)]
+        return self._work(host, now_ns, self._fetch_work(container, fetched, now_ns)) - now_ns
 
-    def launch_reduce(self, node: str, container: str, input_is_local: bool, now_ns: int) -> int:
-        operations = self._operations
-        turn = operations.launch_turn_local if input_is_local else operations.launch_turn_fetch
-        return self._launch(node, container, turn, now_ns)
-
-    def make_input(self, node: str, container: str, now_ns: int) -> int:
-        maker = f"{container}.input"
-        begin_ns = self.launch_map(node, maker, now_ns) + self.map_begin(maker, now_ns)
-        return begin_ns + self.map_end(maker, now_ns)
-
-    def map_begin(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.map_begin, "map_begin", container, now_ns)
-
-    def local_input(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.input_local, "input_local", container, now_ns)
-
-    def fetch_input(self, node: str, container: str, fetched: FetchedInput, now_ns: int) -> int:
-        operations = self._operations
-        wait_ns = 0
-        if fetched.waited:
-            turn_ns = self._of_container(operations.launch_turn_fetch, "turn", container, now_ns)
-            turn_ns -= self._of_container(operations.launch_turn_local, "turn", container, now_ns)
-            wait_ns = self._take_turn(node, max(0, turn_ns), now_ns)
-        fetch = operations.input_fetch_busy if self._is_busy(node, now_ns) else operations.input_fetch
-        fetch_ns = self._of_container(fetch, "input_fetch", container, now_ns)
-        return wait_ns + fetch_ns + self._by_size(self._series.shuffle_fetch, fetched.size_bytes)
+    def _fetch_work(self, container: str, fetched: DataSize, now_ns: int) -> int:
+        reference_ns = self._of_container(self._operations.input_fetch, "input_fetch", container, now_ns)
+        reference_ns -= self._beyond("fetch_by_records", self._reference_records)
+        of_size_ns = self._beyond("fetch_by_records", fetched.records) + self._beyond(
+            "fetch_by_bytes", fetched.size_bytes
+        )
+        return max(0, reference_ns) + of_size_ns
 
     # ---- ending and preempting ----
 
@@ -144,7 +156,7 @@ class CalibratedCosts(CostModel):
         operations = self._operations
         commit = operations.commit_resumed if resumed else operations.commit
         commit_ns = self._of_container(commit, "commit", container, now_ns)
-        return commit_ns + self._by_size(self._series.storage_write, size_bytes)
+        return commit_ns + self._beyond("storage_write", size_bytes)
 
     def suspend(self, container: str, now_ns: int) -> int:
         return self._of_container(self._operations.suspend, "suspend", container, now_ns)
@@ -158,10 +170,19 @@ class CalibratedCosts(CostModel):
     def kill(self, container: str, now_ns: int) -> int:
         return self._of_container(self._operations.kill, "kill", container, now_ns)
 
-    def _by_size(self, series: Series, size_bytes: int) -> int:
-        """What ``size_bytes`` take beyond the smallest size measured."""
-        places = [(point.at, round(point.distribution.mean_real_ns)) for point in series.points]
-        return max(0, interpolate(places, size_bytes) - places[0][1]) * self._numerator // self._denominator
+    # ---- by size ----
+
+    def _at(self, series: str, size: int) -> int:
+        """What ``size`` takes."""
+        return self._scaled(max(0, interpolate(self._places[series], size)))
+
+    def _beyond(self, series: str, size: int) -> int:
+        """What ``size`` takes beyond the smallest size measured."""
+        places = self._places[series]
+        return self._scaled(max(0, interpolate(places, size) - places[0][1]))
+
+    def _scaled(self, real_ns: int) -> int:
+        return real_ns * self._numerator // self._denominator
 
 
 def interpolate(places: list[tuple[int, int]], at: int) -> int:

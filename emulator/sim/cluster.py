@@ -45,7 +45,8 @@ from emulator.core.messages import (
 )
 from emulator.core.settings import Settings
 from emulator.journal import Record, Recorder
-from emulator.sim.cost_model import CostModel, FetchedInput, Network
+from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes, Network
+from emulator.sim.data import JobData
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import VirtualTask
 
@@ -77,6 +78,7 @@ class SimulatedCluster:
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
         self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
+        self._data: dict[str, JobData] = {}
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
         """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
@@ -159,24 +161,40 @@ class SimulatedCluster:
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
         if effect.kind is Kind.REDUCE and not spec.map_ns and not self._is_localised(task):
-            made_ns = self._costs.make_input(node, effect.container, self.kernel.now_ns)
-            self._localised.setdefault((node, effect.job), set()).add(effect.task)
-            self._later(made_ns, partial(self._start_process, effect.container))
+            self._make_input(task)
         else:
             self._start_process(effect.container)
+
+    def _make_input(self, task: VirtualTask) -> None:
+        """No maps made its input: that is done first, by a process of its own."""
+        maker, now_ns = f"{task.launch.container}.input", self.kernel.now_ns
+        times = self._costs.launch_map(task.node, maker, self._fetched(task, ()), now_ns)
+        made_ns = times.written_ns + self._costs.map_end(maker, now_ns)
+        self._later(made_ns, partial(self._start_process, task.launch.container))
 
     def _start_process(self, container: str) -> None:
         task = self.tasks.get(container)
         if task is None:
             return
-        kind, costs, now_ns = task.launch.kind, self._costs, self.kernel.now_ns
-        if kind is Kind.APPLICATION_MASTER:
-            delay_ns = costs.application_start(container, now_ns)
-        elif kind is Kind.MAP:
-            delay_ns = costs.launch_map(task.node, container, now_ns)
-        else:
-            delay_ns = costs.launch_reduce(task.node, container, self._input_is_local(task), now_ns)
-        self._later(delay_ns, partial(self._launched, container))
+        now_ns = self.kernel.now_ns
+        times = self._launch_times(task, now_ns)
+        task.ready_ns = None if times.ready_ns is None else now_ns + times.ready_ns
+        task.written_ns = now_ns + times.written_ns
+        self._later(times.running_ns, partial(self._launched, container))
+
+    def _launch_times(self, task: VirtualTask, now_ns: int) -> LaunchTimes:
+        launch, node, costs = task.launch, task.node, self._costs
+        if launch.kind is Kind.APPLICATION_MASTER:
+            start_ns = costs.application_start(launch.container, now_ns)
+            return LaunchTimes(start_ns, start_ns)
+        if launch.kind is Kind.MAP:
+            return costs.launch_map(node, launch.container, self._data_of(launch.job).map_output(), now_ns)
+        if self._is_localised(task):
+            return costs.launch_reduce(node, launch.container, None, now_ns)
+        if (node, launch.job) not in self._inputs:
+            return costs.launch_waiting(node, launch.container, now_ns)
+        fetched = self._fetched(task, self._inputs[node, launch.job])
+        return costs.launch_reduce(node, launch.container, fetched, now_ns)
 
     def _launched(self, container: str) -> None:
         task = self.tasks.get(container)
@@ -194,37 +212,31 @@ class SimulatedCluster:
         task = self.tasks.get(container)
         if task is None:
             return
-        launch, costs = task.launch, self._costs
-        now_ns = ready_ns = self.kernel.now_ns
-        if launch.kind is Kind.MAP:
-            ready_ns += costs.map_begin(container, now_ns)
-        elif launch.kind is Kind.REDUCE:
-            if self._input_is_local(task):
-                ready_ns += costs.local_input(container, now_ns)
-            elif (task.node, launch.job) in self._inputs:
-                ready_ns += costs.fetch_input(task.node, container, self._fetched(task), now_ns)
-                self._localised.setdefault((task.node, launch.job), set()).add(launch.task)
-            else:
+        launch, now_ns = task.launch, self.kernel.now_ns
+        if task.ready_ns is None:
+            outputs = self._inputs.get((task.node, launch.job))
+            if outputs is None:
                 task.waited = True
                 return  # ProvideInput will come
+            fetched = self._fetched(task, outputs)
+            task.ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
+        ready_ns = max(now_ns, task.ready_ns)
         self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
 
     def _is_localised(self, task: VirtualTask) -> bool:
+        """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
         return task.launch.task in self._localised.get((task.node, task.launch.job), ())
 
-    def _input_is_local(self, task: VirtualTask) -> bool:
-        """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
-        return not self.jobs[task.launch.job].map_ns or self._is_localised(task)
+    def _fetched(self, task: VirtualTask, outputs: tuple[str, ...]) -> DataSize:
+        """The input that a reduce brings to its node; it stays there."""
+        self._localised.setdefault((task.node, task.launch.job), set()).add(task.launch.task)
+        return self._data_of(task.launch.job).reduce_input(task.launch.task, task.node, outputs)
 
-    def _fetched(self, task: VirtualTask) -> FetchedInput:
-        nodes = self._inputs[task.node, task.launch.job]
-        remote = sum(node != task.node for node in nodes)
-        size_bytes = self._share(task, self.jobs[task.launch.job].shuffle_bytes)
-        return FetchedInput(size_bytes, size_bytes * remote // len(nodes), task.waited)
-
-    def _share(self, task: VirtualTask, job_bytes: int | None) -> int:
-        """A reduce's part of what its job reads or writes: by keys."""
-        return (job_bytes or 0) * task.keys // sum(self.jobs[task.launch.job].reduce_keys)
+    def _data_of(self, job: str) -> JobData:
+        data = self._data.get(job)
+        if data is None:
+            data = self._data[job] = JobData(self.jobs[job])
+        return data
 
     def _first_key(self, container: str, input_ready_ns: int, began_ns: int) -> None:
         task = self.tasks.get(container)
@@ -253,10 +265,10 @@ class SimulatedCluster:
         task.committing, now_ns = True, self.kernel.now_ns
         if task.launch.kind is Kind.REDUCE:
             self.tell(node_address(task.node), Committing(container))
-            size_bytes = self._share(task, self.jobs[task.launch.job].output_bytes)
+            size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
             end_ns = self._costs.commit(container, task.launch.checkpoint is not None, size_bytes, now_ns)
         else:
-            end_ns = self._costs.map_end(container, now_ns)
+            end_ns = max(0, task.written_ns - now_ns) + self._costs.map_end(container, now_ns)
         self._later(end_ns, partial(self._end, container, 0))
 
     def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:

@@ -8,15 +8,25 @@ from emulator.core.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedInput:
-    """The input of a reduce as it is fetched."""
+class DataSize:
+    """What a task reads or writes: records, and bytes where the workload says how many."""
 
+    records: int
     size_bytes: int
-    """Of its partitions of all maps."""
-    remote_bytes: int
-    """Of those that lie on other nodes."""
-    waited: bool
-    """Whether the process was there before all map outputs were known."""
+    remote_bytes: int = 0
+    """Of those read, bytes that lie on other nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTimes:
+    """What follows from the order to launch a task: how long after it, in emulated nanoseconds."""
+
+    running_ns: int
+    """Its process runs, and its node is told."""
+    ready_ns: int | None
+    """A map begins its work; a reduce has its input, None where that was not known to be there at the order."""
+    written_ns: int = 0
+    """A map has written its output."""
 
 
 @dataclass(frozen=True)
@@ -57,34 +67,27 @@ class CostModel:
         """From the order to launch an ApplicationMaster until it runs."""
         return self.launch_ns
 
-    def launch_map(self, node: str, container: str, now_ns: int) -> int:
-        """From the order to launch a map until its process runs."""
-        return self.launch_ns
+    def launch_map(self, node: str, container: str, output: DataSize, now_ns: int) -> LaunchTimes:
+        """A map ordered on ``node``."""
+        return LaunchTimes(self.launch_ns, self.launch_ns)
 
-    def launch_reduce(self, node: str, container: str, input_is_local: bool, now_ns: int) -> int:
-        """From the order to launch a reduce until its process runs."""
-        return self.launch_ns
+    def launch_reduce(self, node: str, container: str, fetched: DataSize | None, now_ns: int) -> LaunchTimes:
+        """A reduce ordered on ``node``; ``fetched`` is None where its merged input is on the node's disk."""
+        input_ns = self.input_ns if fetched is None else self.fetch_input(node, container, fetched, now_ns)
+        return LaunchTimes(self.launch_ns, self.launch_ns + input_ns)
 
-    def make_input(self, node: str, container: str, now_ns: int) -> int:
-        """Making the input of a reduce whose job has no maps, before it is launched."""
-        return 0
+    def launch_waiting(self, node: str, container: str, now_ns: int) -> LaunchTimes:
+        """A reduce ordered on ``node`` before the maps of its job have ended."""
+        return LaunchTimes(self.launch_ns, None)
 
-    def map_begin(self, container: str, now_ns: int) -> int:
-        """From a map's process running to its work begun."""
-        return 0
-
-    def local_input(self, container: str, now_ns: int) -> int:
-        """From a reduce's process running to its first key, its input being on its node's disk."""
-        return self.input_ns
-
-    def fetch_input(self, node: str, container: str, fetched: FetchedInput, now_ns: int) -> int:
-        """From a reduce's process running and all map outputs known to its first key."""
+    def fetch_input(self, node: str, container: str, fetched: DataSize, now_ns: int) -> int:
+        """From a reduce's process running and all map outputs known to its input ready."""
         if not self.network_bytes_s:
             return self.input_ns
         return self.input_ns + fetched.remote_bytes * 10**9 // self.network_bytes_s
 
     def map_end(self, container: str, now_ns: int) -> int:
-        """From the end of a map's time to the exit of its process."""
+        """From a map's time over and its output written to the exit of its process."""
         return self.commit_ns
 
     def commit(self, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:

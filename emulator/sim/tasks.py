@@ -25,6 +25,10 @@ class VirtualTask:
     length_ns: int
     keys_before: int = 0
     launched_ns: int = 0
+    ready_ns: int | None = None
+    """When its input is there; None while that is not known."""
+    written_ns: int = 0
+    """When a map has written its output."""
     first_key_ns: int | None = None
     """When its first key started; None while it waits for input or padding."""
     active_before_ns: int = 0

@@ -10,23 +10,35 @@ from hypothesis import strategies as st
 
 from emulator.core.messages import MapOutputsReceived, NodeHeartbeat, NodeHeartbeatResponse
 from emulator.sim.calibrated_costs import HOST_CONTAINERS, CalibratedCosts, interpolate, keyed_number
-from emulator.sim.cost_model import CostModel, FetchedInput
-from tests.calibrations import make_calibration
+from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
+from tests.calibrations import REFERENCE_RECORDS, make_calibration
 
 NODES = {f"node-{number}": 8 for number in range(1, 7)}
 JOBS = ("research", "production", "third")
+MS = 10**6
 HEARTBEAT = NodeHeartbeat("node-1", 5)
-DRAWS: dict[str, Callable[[CostModel, str, int], int]] = {
+SMALL = DataSize(100, 0)
+LARGE = DataSize(5000, 10**7, 10**6)
+Draw = Callable[[CostModel, str, int], int]
+
+
+def running(times: LaunchTimes) -> int:
+    assert times.ready_ns is None or times.running_ns <= times.ready_ns
+    return times.running_ns
+
+
+LAUNCHES: dict[str, Draw] = {
+    "launch_map": lambda costs, who, at_ns: running(costs.launch_map("node-1", who, LARGE, at_ns)),
+    "launch_reduce": lambda costs, who, at_ns: running(costs.launch_reduce("node-1", who, LARGE, at_ns)),
+    "launch_local": lambda costs, who, at_ns: running(costs.launch_reduce("node-1", who, None, at_ns)),
+    "launch_waiting": lambda costs, who, at_ns: running(costs.launch_waiting("node-1", who, at_ns)),
+    "fetch_input": lambda costs, who, at_ns: costs.fetch_input("node-1", who, LARGE, at_ns),
+}
+"""What takes its share of a computer's cores."""
+DRAWS: dict[str, Draw] = {
     "timer_lag": lambda costs, who, at_ns: costs.timer_lag(who, at_ns),
     "message": lambda costs, who, at_ns: costs.message("nm:node-1", "am:research", HEARTBEAT, at_ns),
     "application_start": lambda costs, who, at_ns: costs.application_start(who, at_ns),
-    "launch_map": lambda costs, who, at_ns: costs.launch_map("node-1", who, at_ns),
-    "launch_fetch": lambda costs, who, at_ns: costs.launch_reduce("node-1", who, False, at_ns),
-    "launch_local": lambda costs, who, at_ns: costs.launch_reduce("node-1", who, True, at_ns),
-    "make_input": lambda costs, who, at_ns: costs.make_input("node-1", who, at_ns),
-    "map_begin": lambda costs, who, at_ns: costs.map_begin(who, at_ns),
-    "local_input": lambda costs, who, at_ns: costs.local_input(who, at_ns),
-    "fetch_input": lambda costs, who, at_ns: costs.fetch_input("node-1", who, FetchedInput(10**6, 10**5, True), at_ns),
     "map_end": lambda costs, who, at_ns: costs.map_end(who, at_ns),
     "commit": lambda costs, who, at_ns: costs.commit(who, True, 10**6, at_ns),
     "suspend": lambda costs, who, at_ns: costs.suspend(who, at_ns),
@@ -34,33 +46,32 @@ DRAWS: dict[str, Callable[[CostModel, str, int], int]] = {
     "checkpoint": lambda costs, who, at_ns: costs.checkpoint(who, at_ns),
     "kill": lambda costs, who, at_ns: costs.kill(who, at_ns),
 }
+ALL_COSTS = {**LAUNCHES, **DRAWS}
 PLACES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, unique_by=lambda place: place[0])
 
 
 def costs_of(low_ms: int = 1, high_ms: int = 9, scale: float = 1, seed: int = 1, **operations: int) -> CalibratedCosts:
-    calibration = make_calibration(low_ms * 10**6, high_ms * 10**6, **operations)
-    return CalibratedCosts(calibration, scale, seed, NODES, JOBS)
+    calibration = make_calibration(low_ms * MS, high_ms * MS, **operations)
+    two_cores = calibration.model_copy(update={"machine": calibration.machine.model_copy(update={"cores": 2})})
+    return CalibratedCosts(two_cores, scale, seed, NODES, JOBS)
+
+
+@pytest.mark.parametrize("name", ALL_COSTS)
+@given(st.integers(0, 2**63 - 1), st.text(max_size=9), st.integers(0, 10**17), st.floats(1e-3, 1e6))
+def test_costs_are_whole_never_negative_and_repeat(name: str, seed: int, who: str, at_ns: int, scale: float) -> None:
+    cost = ALL_COSTS[name]
+    found = cost(costs_of(scale=scale, seed=seed), who, at_ns)
+    assert type(found) is int
+    assert found >= 0
+    assert cost(costs_of(scale=scale, seed=seed), who, at_ns) == found
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@given(
-    seed=st.integers(0, 2**63 - 1), who=st.text(max_size=9), at_ns=st.integers(0, 10**17), scale=st.floats(1e-3, 1e6)
-)
-def test_draws_are_whole_never_negative_and_repeat(name: str, seed: int, who: str, at_ns: int, scale: float) -> None:
-    draw = DRAWS[name]
-    found = draw(costs_of(scale=scale, seed=seed), who, at_ns)
-    assert type(found) is int
-    assert found >= 0
-    assert draw(costs_of(scale=scale, seed=seed), who, at_ns) == found
-
-
-@pytest.mark.parametrize("name", sorted(DRAWS.keys() - {"launch_map", "launch_fetch", "launch_local", "make_input"}))
 def test_a_draw_does_not_depend_on_those_before_it(name: str) -> None:
     draw, used = DRAWS[name], costs_of()
     for number in range(20):
-        for other, draw_other in DRAWS.items():
-            if not other.startswith(("launch", "make", "fetch")):
-                draw_other(used, f"c{number}", number * 10**9)
+        for other in ALL_COSTS.values():
+            other(used, f"c{number}", number * 10**9)
     assert draw(used, "c7", 7 * 10**9) == draw(costs_of(), "c7", 7 * 10**9)
 
 
@@ -81,24 +92,43 @@ def test_real_nanoseconds_are_multiplied_by_the_time_scale() -> None:
         assert costs.real_ns(costs.suspend("c", 5)) == 4_000_000
 
 
-def test_launches_ordered_together_take_turns_on_their_host() -> None:
-    costs = costs_of(1, 1, launch=3_000_000, launch_turn_fetch=11_000_000, launch_turn_map=5_000_000)
-    waits = [costs.launch_reduce(f"node-{1 + number % 6}", f"c{number}", False, 10**9) for number in range(47)]
-    assert waits == [3_000_000 + 11_000_000 * number for number in range(47)]
-    after_ns = 10**9 + 47 * 11_000_000
-    assert costs.launch_map("node-1", "m1", after_ns) == 3_000_000
-    assert costs.launch_map("node-2", "m2", after_ns + 1_000_000) == 3_000_000 + 4_000_000
+def test_a_lone_launch_costs_what_was_measured_alone() -> None:
+    costs = costs_of(1, 1, launch=3 * MS, launch_spacing=11 * MS, input_fetch=8 * MS, input_local=2 * MS, map_begin=MS)
+    for start_ns, node in enumerate(NODES):
+        times = costs.launch_reduce(node, "c", DataSize(REFERENCE_RECORDS, 0), start_ns * 10**9)
+        assert (times.running_ns, times.ready_ns) == (3 * MS, 11 * MS)
+    times = costs.launch_reduce("node-1", "d", None, 10**11)
+    assert (times.running_ns, times.ready_ns) == (3 * MS, 5 * MS)
+    times = costs.launch_map("node-1", "m", SMALL, 10**12)
+    assert (times.running_ns, times.ready_ns, times.written_ns) == (3 * MS, 4 * MS, 4 * MS + 1_000_100)
 
 
-def test_input_takes_longer_while_others_are_launched_and_turns_when_all_wait_for_it() -> None:
-    operations = {"input_fetch": 5, "input_fetch_busy": 20, "launch_turn_fetch": 11, "launch_turn_local": 4}
-    costs = costs_of(1, 1, **{name: ms * 10**6 for name, ms in operations.items()})
-    small = FetchedInput(0, 0, waited=False)
-    assert costs.fetch_input("node-1", "c1", small, 0) == 5_000_000
-    costs.launch_reduce("node-2", "c2", False, 0)
-    assert costs.fetch_input("node-1", "c1", small, 0) == 20_000_000
-    waiting = [costs.fetch_input("node-1", f"w{n}", FetchedInput(0, 0, waited=True), 10**9) for n in range(3)]
-    assert waiting == [20_000_000, 27_000_000, 34_000_000]
+def test_a_burst_comes_at_the_spacing_that_was_measured() -> None:
+    """Whatever of it is forking, fetching and handling: every core is busy all the time."""
+    costs = costs_of(1, 1, launch=3 * MS, launch_spacing=11 * MS, input_fetch=8 * MS)
+    fetched = DataSize(REFERENCE_RECORDS, 0)
+    launches = [costs.launch_reduce(f"node-{1 + n % 6}", f"c{n}", fetched, 10**9) for n in range(47)]
+    spacing_ns = (launches[-1].running_ns - launches[0].running_ns) / 46
+    assert spacing_ns == pytest.approx(11 * MS, rel=0.1)
+    assert launches == sorted(launches, key=lambda times: times.running_ns)
+
+
+def test_less_to_fetch_makes_a_burst_shorter() -> None:
+    operations = {"launch": 3 * MS, "launch_spacing": 11 * MS, "input_fetch": 8 * MS, "input_local": MS}
+    ends = []
+    for fetched in (DataSize(REFERENCE_RECORDS, 10**7), DataSize(REFERENCE_RECORDS, 0), None):
+        costs = costs_of(1, 1, **operations)
+        ends.append(max(costs.launch_reduce("node-1", f"c{n}", fetched, 0).ready_ns or 0 for n in range(20)))
+    assert ends == sorted(ends, reverse=True)
+    assert len(set(ends)) == 3
+
+
+def test_reduces_that_wait_for_the_last_map_fetch_as_cores_come_free() -> None:
+    costs = costs_of(1, 1, launch=MS, launch_spacing=MS, input_fetch=8 * MS)
+    fetched = DataSize(REFERENCE_RECORDS, 0)
+    assert costs.launch_waiting("node-1", "w0", 0).ready_ns is None
+    waits = [costs.fetch_input("node-1", f"w{n}", fetched, 10**9) for n in range(4)]
+    assert waits == [8 * MS, 8 * MS, 16 * MS, 16 * MS]
 
 
 def test_a_message_is_free_on_its_own_host_and_goes_with_what_goes_at_the_same_time() -> None:
@@ -142,5 +172,5 @@ def test_keyed_numbers_are_the_same_on_every_machine() -> None:
 
 def test_a_published_system_has_a_network_of_its_own() -> None:
     costs = CostModel(network_bytes_s=125_000_000)
-    assert costs.fetch_input("node-1", "c", FetchedInput(10**9, 250_000_000, False), 0) == 2 * 10**9
-    assert CostModel().fetch_input("node-1", "c", FetchedInput(10**9, 10**9, False), 0) == 0
+    assert costs.fetch_input("node-1", "c", DataSize(5, 10**9, 250_000_000), 0) == 2 * 10**9
+    assert CostModel().fetch_input("node-1", "c", DataSize(5, 10**9, 10**9), 0) == 0

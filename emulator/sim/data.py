@@ -1,0 +1,43 @@
+"""How much data the tasks of a job read and write; what ``emulator.live.mapper`` really makes, as arithmetic."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from emulator.core.job import JobSpec
+from emulator.sim.cost_model import DataSize
+
+
+class JobData:
+    """The data of one job: counted once, asked for by every task."""
+
+    def __init__(self, job: JobSpec) -> None:
+        self._job = job
+        self._keys = sum(job.reduce_keys)
+        self._maps = max(1, len(job.map_ns))
+        # One key in three is emitted by one map, one by two and one by three, drawn with replacement.
+        missed = 1 - Fraction(1, self._maps)
+        per_key = sum((self._maps * (1 - missed**draws) for draws in (1, 2, 3)), Fraction(0)) / 3
+        self._records_numerator, self._records_denominator = per_key.numerator, per_key.denominator
+
+    def _records(self, keys: int) -> int:
+        return keys * self._records_numerator // self._records_denominator
+
+    def map_output(self) -> DataSize:
+        """What one map writes."""
+        if not self._job.reduce_ns:
+            return DataSize(0, (self._job.output_bytes or 0) // self._maps)
+        return DataSize(self._records(self._keys) // self._maps, (self._job.shuffle_bytes or 0) // self._maps)
+
+    def reduce_input(self, reduce: int, node: str, outputs: tuple[str, ...]) -> DataSize:
+        """What a reduce reads on ``node``; ``outputs``: where each map's output lies, none: it is made on the node."""
+        size_bytes = self._share(reduce, self._job.shuffle_bytes)
+        remote_bytes = size_bytes * sum(place != node for place in outputs) // max(1, len(outputs))
+        return DataSize(self._records(self._job.reduce_keys[reduce]), size_bytes, remote_bytes)
+
+    def reduce_output_bytes(self, reduce: int) -> int:
+        """What a reduce writes."""
+        return self._share(reduce, self._job.output_bytes)
+
+    def _share(self, reduce: int, job_bytes: int | None) -> int:
+        return (job_bytes or 0) * self._job.reduce_keys[reduce] // self._keys
