@@ -171,12 +171,12 @@ def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, hom
     write(home, Calibration.model_validate(data))
     quiet = CliRunner().invoke(app, [*arguments, str(tmp_path / "one")])
     assert (quiet.exit_code, quiet.stderr) == (0, "")
-    there = {**data["machine"], "cpu_model": "Abacus", "cores": 64}
+    there = {**data["machine"], "cpu_model": "Abacus", "kernel": "0.1"}
     write(home, Calibration.model_validate({**data, "machine": there}))
     warned = CliRunner().invoke(app, [*arguments, str(tmp_path / "other")])
     assert warned.exit_code == 0
     assert "natjam: warning" in warned.stderr
     assert "cpu model Abacus there" in warned.stderr
-    assert "cores 64 there" in warned.stderr
+    assert "kernel 0.1 there" in warned.stderr
     journals = [(tmp_path / name / "journal.jsonl.zst").read_bytes() for name in ("one", "other")]
     assert journals[0] == journals[1]
