@@ -180,7 +180,7 @@ class ApplicationMaster:
         effects: list[Effect] = []
         if answer.costs is not None:
             self.releaser.costs = answer.costs
-        self.releaser.debt += answer.reclaim  # before what has ended: one that was killed for it pays
+        self.releaser.debt = max(0, self.releaser.debt - answer.withdrawn) + answer.reclaim
         for allocation in answer.allocated:  # before what has ended: a container may have been lost since it was given
             effects += self._assign(allocation, now_ns)
         for report in answer.finished:
@@ -386,7 +386,8 @@ class ApplicationMaster:
         if report.outcome in (Outcome.KILLED, Outcome.LOST):
             attempt.move(AttemptEvent.KILL)
             self._retry(task, now_ns)
-            self._settle_debt(lost=report.outcome is Outcome.LOST, was_victim=was_victim)
+            if report.outcome is Outcome.LOST and was_victim:
+                self.releaser.debt += 1  # its container has not come free: the node is gone
             return []
         attempt.move(AttemptEvent.FAIL)
         task.failures += 1
@@ -395,12 +396,6 @@ class ApplicationMaster:
             return self._fail(f"{attempt.name} failed {task.failures} times, at last: {report.reason}", now_ns)
         self._retry(task, now_ns)
         return []
-
-    def _settle_debt(self, lost: bool, was_victim: bool) -> None:
-        if lost and was_victim:
-            self.releaser.debt += 1  # its container has not come free: the node is gone
-        elif not lost and not was_victim and self.releaser.debt:
-            self.releaser.debt -= 1  # the ResourceManager has lost patience and taken one itself
 
     def _retry(self, task: Task, now_ns: int) -> None:
         task.move(TaskEvent.RETRY)

@@ -159,6 +159,9 @@ class Application:
     allocated: list[Allocation] = field(default_factory=list)
     finished: list[ContainerReport] = field(default_factory=list)
     reclaim: int = 0
+    """Containers it has still to be asked for."""
+    withdrawn: int = 0
+    """Containers it has been asked for that it need not give any more."""
     lost_nodes: list[str] = field(default_factory=list)
 
     @property
@@ -169,7 +172,7 @@ class Application:
     @property
     def has_news(self) -> bool:
         """Whether the next heartbeat will be answered with something."""
-        waiting = self.allocated or self.finished or self.reclaim or self.lost_nodes
+        waiting = self.allocated or self.finished or self.reclaim or self.withdrawn or self.lost_nodes
         return self.answer is not None or bool(waiting)
 
     def acknowledge(self, answer_id: int) -> bool:
@@ -188,8 +191,10 @@ class Application:
                 allocated=tuple(self.allocated),
                 finished=tuple(self.finished),
                 reclaim=self.reclaim,
+                withdrawn=self.withdrawn,
                 lost_nodes=tuple(self.lost_nodes),
                 costs=costs if self.reclaim else None,
             )
-            self.allocated, self.finished, self.reclaim, self.lost_nodes = [], [], 0, []
+            self.allocated, self.finished, self.lost_nodes = [], [], []
+            self.reclaim = self.withdrawn = 0
         return self.answer

@@ -186,6 +186,8 @@ class Answer:
     finished: tuple[ContainerReport, ...] = ()
     reclaim: int = 0
     """Number of reduce containers to be given back (natjam step 4)."""
+    withdrawn: int = 0
+    """Of those asked for in earlier answers: no longer wanted, because a container has been killed instead."""
     lost_nodes: tuple[str, ...] = ()
     costs: MeasuredCosts | None = None
 

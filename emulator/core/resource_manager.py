@@ -440,8 +440,11 @@ class ResourceManager:
         held = self.containers[order[0]]
         kill = KillContainer(held.id, victim, "asked back and not given in time")
         effects.append(self._order(held, kill, now_ns))
-        # A request its ApplicationMaster has not even been told of is void: this container is in its place.
-        self.applications[victim].reclaim -= self.applications[victim].reclaim > 0
+        application = self.applications[victim]  # one container less to ask it for: this one is in its place
+        if application.reclaim:
+            application.reclaim -= 1
+        else:
+            application.withdrawn += 1
         return True
 
     # ---- views ----
