@@ -75,11 +75,12 @@ class RayCluster:
         return {pid for pid in found if _variable(pid, RUN_VARIABLE) is None}
 
 
-def until(true: Callable[[], T], what: str, bound_s: float = START_BOUND_S) -> T:
-    """Ask often until ``true()`` holds; its value.  Fails after a bound."""
+def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float = START_BOUND_S) -> T:
+    """Ask often until ``true()`` holds; its value.  Fails after a bound, saying what was waited for."""
     deadline = time.monotonic() + bound_s
     while not (value := true()):
-        assert time.monotonic() < deadline, f"not within {bound_s:g} s: {what}"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {bound_s:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.005)
     return value
 
@@ -164,14 +165,16 @@ class NatjamRun:
 
     def check_nothing_left(self) -> None:
         """Within a bound no process of the run lives, and no file is in its temporary directory."""
-        until(lambda: not self.left(), f"nothing left of the run: {self.left()}", LEFT_BOUND_S)
+        until(lambda: not self.left(), lambda: f"nothing left of the run, but {self.left()}", LEFT_BOUND_S)
 
     def left(self) -> list[str]:
         """Processes and temporary files of the run."""
-        processes = [f"{pid} {command_line(pid)}" for pid in _with_variable("TMPDIR", str(self.temporary))]
-        if self._found_run_id is not None:
-            processes += [f"{pid} {command_line(pid)}" for pid in find_run_processes(self._found_run_id)]
-        return [*processes, *map(str, self.temporary.iterdir()), *map(str, self.work_directories())]
+        pids = _with_variable("TMPDIR", str(self.temporary))
+        files = list(self.temporary.iterdir())
+        if self._found_run_id is not None:  # else it has not come far
+            pids += find_run_processes(self._found_run_id)
+            files += self.work_directories()
+        return [*(f"{pid} {command_line(pid)}" for pid in pids), *map(str, files)]
 
     def work_directories(self) -> list[Path]:
         """Those of the run's node hosts."""

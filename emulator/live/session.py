@@ -186,11 +186,13 @@ class LiveSession:
                 )
             else:
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except SystemExit:  # Ray has taken SIGTERM and not yet given it back
+            raise KeyboardInterrupt from None
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has taken it
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def _set_environment(self, values: dict[str, str]) -> None:
         for name, value in values.items():

@@ -88,14 +88,18 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
         assert [row["node"] for row in maps if row["task"] == task] == [node, other]
 
 
-def test_a_killed_driver_leaves_nothing_on_either_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_ended_driver_leaves_nothing_on_either_node(
+    ray_cluster: RayCluster, tmp_path: Path, number: signal.Signals
+) -> None:
     before = ray_cluster.processes()
     with NatjamRun(tmp_path, cluster=ray_cluster) as run:
         run.walking("research")
         assert len(run.work_directories()) == 2
-        run.process.kill()
-        run.wait()
+        run.process.send_signal(number)
+        assert run.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 130)
         run.check_nothing_left()
+        assert "SIGTERM received" not in run.log, "Ray's own words"
         assert not (run.out / "summary.json").exists()
     assert before <= ray_cluster.processes(), "the cluster is as it was"
 

@@ -1,0 +1,52 @@
+"""A run that is interrupted, terminated or killed leaves nothing behind, and nobody else's Ray is touched."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.live_runs import SMALL, NatjamRun, RayCluster
+
+INTERRUPTED = 130
+KILLED = -signal.SIGKILL
+
+
+ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]").replace("reduce_s: [10]", "reduce_s: [5000]")
+ENDLESS = ENDLESS.replace("submit_s: 12", "submit_s: 30")
+"""Once production has its containers, some reduces of research are stopped for good."""
+
+
+def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    others = ray_cluster.processes()
+    assert others
+    for name in ("interrupted", "killed"):
+        (tmp_path / name).mkdir()
+    with (
+        NatjamRun(tmp_path / "interrupted", experiment=ENDLESS) as interrupted,
+        NatjamRun(tmp_path / "killed", experiment=ENDLESS) as killed,
+    ):
+        for run, number, status in ((interrupted, signal.SIGINT, INTERRUPTED), (killed, signal.SIGKILL, KILLED)):
+            run.until(run.stopped, "a suspended reduce")
+            assert killed.process.poll() is None, "it is not touched by the other's end"
+            _end(run, number, status)
+    assert others <= ray_cluster.processes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("sign", ["gcs_server", "raylet", "starting hosts", "NodeHostActor", "running"])
+def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.Signals, sign: str) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+        run.until(lambda: sign in run.log or any(sign in process for process in run.left()), sign)
+        _end(run, number, KILLED if number == signal.SIGKILL else INTERRUPTED)
+
+
+def _end(run: NatjamRun, number: signal.Signals, status: int) -> None:
+    run.process.send_signal(number)
+    assert run.wait() == status, run.log
+    run.check_nothing_left()
+    assert "Traceback" not in run.log
+    assert "SIGTERM received" not in run.log, "Ray's own words"
+    assert not (run.out / "summary.json").exists()

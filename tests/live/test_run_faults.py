@@ -1,0 +1,46 @@
+"""Processes of a run are killed: it goes on to the right output where it can, and says clearly why where it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.live_runs import SMALL, NatjamRun, job_of
+
+LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12", "submit_s: 15")
+
+
+def test_killed_reduces_and_a_killed_supervisor_are_made_good(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=LONGER) as run:
+        os.kill(run.walking("research", keys=4)[0].pid, signal.SIGKILL)
+        os.kill(run.until(run.stopped, "a suspended reduce")[0].pid, signal.SIGKILL)
+        run.until(lambda: run.committed("production") == 3, "production's end")
+        before = run.supervisor()
+        os.kill(before, signal.SIGKILL)
+        run.until(lambda: run.supervisor() != before, "a new supervisor")
+        summary = run.check_verified()
+        attempts = run.table("attempts")
+    research = job_of(summary, "research")
+    assert research["suspensions"] > 0
+    assert research["kills"] == 0, "nobody has killed for preemption"
+    crashed = [row for row in attempts if row["outcome"] == "crashed"]
+    killed = [row for row in crashed if row["reason"] == "killed by SIGKILL"]
+    assert len(killed) == 2
+    assert sorted(len(row["suspended_spans"]) for row in killed) == [0, 1]
+    assert killed[0]["lost_s"] > 0
+    assert killed[1]["lost_s"] > 0
+    swept_away = [row for row in crashed if row["reason"].startswith("its supervisor died: ")]
+    assert len(swept_away) >= 4
+    assert len(crashed) == len(swept_away) + 2
+    tasks = 2 + 7
+    assert research["attempts"] == tasks + len([row for row in crashed if row["job"] == "research"])
+    assert research["lost_work_s"] == sum(row["lost_s"] for row in crashed) > 0
+    assert summary["work"]["wasted_fraction"] > 0
+
+
+def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path) as run:
+        run.walking("research")
+        os.kill(run.host("nodes-1"), signal.SIGKILL)
+        run.check_failed("nodes-1 has died and no node is left to go on with")
