@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from simulated import make_settings
+
 from emulator.core.effects import Kill, Launch, Send
 from emulator.core.machine import Machine
 from emulator.core.messages import (
@@ -16,7 +18,6 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
-from simulated import make_settings
 
 
 def _responses(machine: Machine, heartbeat: NodeHeartbeat, now_ns: int) -> list[NodeHeartbeatResponse]:
