@@ -258,6 +258,19 @@ def test_an_illegal_message_is_refused_and_changes_nothing(bench: Bench, state: 
     assert snapshot(bench.machine) == before
 
 
+def test_a_stopped_process_that_is_being_killed_is_in_memory_until_its_exit() -> None:
+    bench = Bench(max_suspended=1)
+    bench.run()
+    bench.suspend(asked_ns=100)
+    bench(Suspended("c1", 1, FREE))
+    bench(KillContainer("c1", "a", "test"))
+    bench.run("c2")
+    suspend = SuspendContainer("c2", Mechanism.SUSPEND, 200)
+    assert report_of(bench(suspend)).refusals == 1
+    bench(Exited("c1", None, 9, 1))
+    assert bench(SuspendContainer("c2", Mechanism.SUSPEND, 300)) == [Suspend("c2")]
+
+
 def test_a_launch_carries_the_checkpoint_and_the_padding_of_a_resume() -> None:
     settings = make_settings(overheads=OverheadSettings(schedule_ns=7, suspend_ns=0, resume_ns=5))
     machine = NodeManager(settings.nodes[0], settings)
