@@ -56,6 +56,7 @@ _JOB_COLUMNS = [
     *map(_count, ("attempts", "suspensions", "kills")),
     _time("useful"),
     ("lost_work_s", _SECONDS, lambda row: _seconds(row.lost_ns)),
+    _text("reason"),
 ]
 _TASK_COLUMNS = [
     *map(_text, ("job", "queue")),

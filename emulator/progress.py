@@ -160,7 +160,11 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
 
 def failures(summary: Mapping[str, Any]) -> list[str]:
     """Why a finished run counts as failed, empty if it does not: jobs that did not succeed, output not verified."""
-    found = [f"job {job['name']} {job['state']}" for job in summary.get("jobs", ()) if job["state"] != "succeeded"]
+    found = [
+        f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
+        for job in summary.get("jobs", ())
+        if job["state"] != "succeeded"
+    ]
     output = summary.get("output")
     if output is not None and not output["verified"]:
         found.append(

@@ -89,6 +89,7 @@ def _job(row: JobRow) -> dict[str, Any]:
         "suspensions": row.suspensions,
         "kills": row.kills,
         "lost_work_s": _seconds(row.lost_ns),
+        "reason": row.reason,
     }
 
 

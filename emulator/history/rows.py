@@ -107,6 +107,8 @@ class JobRow:
     kills: int
     useful_ns: int
     lost_ns: int
+    reason: str = ""
+    """Why it failed; empty where it did not."""
 
     @property
     def completion_ns(self) -> int | None:

@@ -112,6 +112,7 @@ def _add_job(
             kills=total.kills,
             useful_ns=total.useful_ns,
             lost_ns=total.lost_ns,
+            reason=end.reason if end else "",
         )
     )
 

@@ -52,6 +52,7 @@ def summary() -> dict[str, Any]:
         "suspensions": 11,
         "kills": 0,
         "lost_work_s": 0.0,
+        "reason": "",
     }
     cost = {"n": 60, "mean": 2.634, "p50": 2.63, "p95": 2.64, "p99": 2.71, "overruns": 1}
     return {
@@ -146,11 +147,11 @@ def test_closing_tables_and_no_failures() -> None:
 
 def test_failures_name_the_job_and_the_output() -> None:
     failed = copy.deepcopy(summary())
-    failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None}
+    failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None, "reason": "no node is left"}
     failed["output"] |= {"verified": False, "keys_written": 6999, "keys_lost": 1, "files_differing": 1}
     text = "".join(text_of(table) for table in closing_tables(failed))
     assert "NOT VERIFIED: 6999 of 7000 keys written, 1 lost" in text
-    assert failures(failed)[0] == "job research-XL failed"
+    assert failures(failed)[0] == "job research-XL failed: no node is left"
     assert "1 keys lost" in failures(failed)[1]
 
 

@@ -164,6 +164,7 @@ def test_rows_in_seconds(directory: RunDirectory) -> None:
             "kills": 0,
             "useful_s": 6.4,
             "lost_work_s": 0.125,
+            "reason": "",
         }
     ]
     (task,) = read(directory, "tasks").to_pylist()

@@ -90,6 +90,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "suspensions": 2,
         "kills": 1,
         "lost_work_s": 1.0,
+        "reason": "",
     }
     assert (made["jobs"][1]["deadline_s"], made["jobs"][1]["margin_s"]) == (None, None)
     assert made["overheads"]["suspend_s"]["n"] == 1
