@@ -44,3 +44,4 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
         run.check_failed("nodes-1 has died and no node is left to go on with")
+        assert not (run.out / "summary.json").exists()

@@ -110,3 +110,4 @@ def test_a_host_that_cannot_be_replaced_ends_the_run(ray_cluster: RayCluster, tm
         run.walking("research")
         os.kill(run.host(host), signal.SIGKILL)
         run.check_failed(f"{host} has died")
+        assert not (run.out / "summary.json").exists()

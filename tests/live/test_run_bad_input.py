@@ -1,0 +1,82 @@
+"""What goes wrong only once a run is under way: one clear message, status 1, no traceback, no half of a summary."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live_runs import NatjamRun, RayCluster
+
+POLICIES = '''
+def raising(view, random):
+    """A job eviction policy."""
+    raise LookupError("nobody to be found")
+
+def nonsense(view, random):
+    """A task eviction policy."""
+    return 42
+'''
+
+
+@pytest.mark.parametrize(
+    ("axis", "policy", "said"),
+    [
+        ("job_eviction", "bad_policies:raising", "nobody to be found"),
+        ("task_eviction", "bad_policies:nonsense", "42"),
+    ],
+)
+def test_a_policy_of_the_users_that_fails(
+    ray_cluster: RayCluster, tmp_path: Path, axis: str, policy: str, said: str
+) -> None:
+    (tmp_path / "bad_policies.py").write_text(POLICIES)
+    options = ("--set", f"scheduler.{axis}={policy}")
+    with NatjamRun(tmp_path, *options, cluster=ray_cluster, variables={"PYTHONPATH": str(tmp_path)}) as run:
+        run.check_failed("eviction", policy, said)
+        assert not (run.out / "summary.json").exists()
+
+
+@pytest.fixture
+def few_processes() -> Iterator[Path]:
+    """A control group with room for three processes; a process limit would not bind root."""
+    group = Path("/sys/fs/cgroup/pids", f"natjam-test-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "pids.max").write_text("3")
+    except OSError as error:
+        pytest.skip(f"cannot make a control group for process numbers: {error}")
+    yield group
+    group.rmdir()
+
+
+def test_more_containers_than_the_machine_can_fork(
+    ray_cluster: RayCluster, tmp_path: Path, few_processes: Path
+) -> None:
+    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+        for host in ("nodes-1", "nodes-2"):
+            (few_processes / "cgroup.procs").write_text(str(run.supervisor(host)))
+        run.check_failed("job research failed: ", "cannot fork another process", "run fewer containers")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 32 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32k", "natjam-test", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_an_output_directory_on_a_full_disk(ray_cluster: RayCluster, tmp_path: Path, small_disk: Path) -> None:
+    with NatjamRun(tmp_path, cluster=ray_cluster, out=small_disk / "out") as run:
+        run.check_failed(str(run.out), "No space left on device")
+        assert not (run.out / "summary.json").exists()
+        for job in ("research", "production"):
+            assert all(path.stat().st_size for path in (run.out / "output" / job).iterdir())

@@ -1,0 +1,131 @@
+"""What a run opens to others: loopback only, Ray by token, the shuffle by the run's secret, files to nobody."""
+
+from __future__ import annotations
+
+import ast
+import http.client
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulator.live.janitor import find_run_processes
+from tests.live_runs import REPOSITORY, SMALL, NatjamRun, command_line, listening_addresses, variable_of
+
+ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
+SOURCES = sorted(
+    path for package in ("emulator", "workloads", "analysis") for path in (REPOSITORY / package).rglob("*.py")
+)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatjamRun]:
+    """A run at work, on a Ray of its own."""
+    with NatjamRun(tmp_path_factory.mktemp("security"), experiment=ENDLESS) as run:
+        run.walking("research")
+        yield run
+        run.process.send_signal(signal.SIGINT)
+        run.wait()
+
+
+def test_all_that_listens_is_on_loopback(running: NatjamRun) -> None:
+    pids = [running.process.pid, *find_run_processes(running.run_id)]
+    assert {"gcs_server", "raylet", "ray::NodeHostActor", "python"} <= {_name(pid) for pid in pids}
+    assert listening_addresses(*pids) == {"127.0.0.1"}
+
+
+def test_ray_refuses_who_has_not_the_token(running: NatjamRun) -> None:
+    (server,) = [pid for pid in find_run_processes(running.run_id) if _name(pid) == "gcs_server"]
+    (port,) = [c.laddr.port for c in psutil.Process(server).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    token = variable_of(server, "RAY_AUTH_TOKEN")
+    assert token
+    assert len(token) == 64
+    with (
+        _client(port, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token) as friend,
+        _client(port, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0" * 64) as stranger,
+        _client(port, RAY_AUTH_MODE="disabled") as careless,
+    ):
+        assert friend.wait(60) == 0
+        assert stranger.wait(60) != 0
+        assert careless.wait(60) != 0
+
+
+def _client(port: int, **variables: str) -> subprocess.Popen[bytes]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    # One try to connect, not twenty.
+    environment |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_NUM_REDIS_GET_RETRIES": "1", **variables}
+    program = f"import ray; ray.init('127.0.0.1:{port}', log_to_driver=False); ray.nodes()"
+    return subprocess.Popen([sys.executable, "-c", program], env=environment)
+
+
+def test_the_shuffle_refuses_who_has_not_the_secret(running: NatjamRun) -> None:
+    service = psutil.Process(running.shuffle_service())
+    ports = [c.laddr.port for c in service.net_connections("tcp") if c.status == psutil.CONN_LISTEN]
+    assert len(ports) == 2, "one for each node"
+    for port in ports:
+        for target in ("/shuffle?job=research&reduce=0&maps=0", "/", "/../../../../etc/passwd", "/shuffle/%2e%2e/x"):
+            for headers in ({}, {"Natjam-Signature": "0" * 64}):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                connection.putrequest("GET", target)
+                for name, value in headers.items():
+                    connection.putheader(name, value)
+                connection.endheaders()
+                response = connection.getresponse()
+                assert response.status in (403, 404), target
+                assert b"root:" not in response.read()
+                connection.close()
+
+
+def test_work_directories_are_closed_to_others(running: NatjamRun) -> None:
+    root = running.temporary / f"natjam-{running.run_id}"
+    (host,) = running.work_directories()
+    directories = [root, host, host / "node-1", host / "node-2"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in host.glob("page-*")} == {0o600}
+
+
+def test_no_secret_is_in_a_command_line(running: NatjamRun) -> None:
+    pids = find_run_processes(running.run_id)
+    tokens = {variable_of(pid, "RAY_AUTH_TOKEN") for pid in pids} - {None}
+    assert len(tokens) == 1
+    for pid in pids:
+        assert not any(token in command_line(pid) for token in tokens if token)
+
+
+def _name(pid: int) -> str:
+    """Of the program, without its path and what Ray adds to it."""
+    return Path(command_line(pid).partition(" ")[0]).name.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(REPOSITORY).as_posix())
+def test_nothing_read_can_become_code(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] + (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            )
+            assert not {name.partition(".")[0] for name in names} & {
+                "pickle",
+                "marshal",
+                "shelve",
+                "dill",
+                "joblib",
+                "yaml",
+            }
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("eval", "exec", "compile", "__import__"), f"line {node.lineno}"
+            assert called.rpartition(".")[2] not in ("read_pickle", "to_pickle", "loads_pickle"), f"line {node.lineno}"
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            assert "allow_pickle" not in given, f"line {node.lineno}"
+            assert given.get("shell", "False") == "False", f"line {node.lineno}"
+            assert given.get("typ", "'safe'") in ("'safe'", "'rt'"), (
+                f"line {node.lineno}: a YAML loader that makes objects"
+            )
