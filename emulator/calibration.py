@@ -8,7 +8,7 @@ its time scale.
     campaign: {measured_at, quick, hosts, reference_records, load_average}
     operations: {<name>: <distribution>}       # the names of ``Operations``: what a simulation draws from
     observations: {<name>: <distribution>}     # the names of ``Observations``
-    series: {<name>: {by: bytes|records|residents, points: [{at, distribution}]}}   # of ``MeasuredSeries``
+    series: {<name>: {by: bytes|records|requests|residents, points: [{at, distribution}]}}   # of ``MeasuredSeries``
 
 A distribution is ``n`` (samples), ``mean_real_ns`` and its 95% confidence interval, ``p50_real_ns``, ``p95_real_ns``
 and ``p99_real_ns``, each as [value, low, high] with a 95% interval, and ``quantiles_real_ns``: the values at
@@ -149,7 +149,7 @@ class Point(_Model):
 class Series(_Model):
     """An operation measured at several sizes."""
 
-    by: Literal["bytes", "records", "residents"]
+    by: Literal["bytes", "records", "requests", "residents"]
     points: Annotated[tuple[Point, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -161,12 +161,14 @@ class Series(_Model):
 
 
 class MeasuredSeries(_Model):
-    """Costs by size.  A simulation takes from the first five what a size costs more than the smallest."""
+    """Costs by size.  A simulation takes from the first six what a size costs more than the smallest."""
 
     fetch_by_records: Series
     """A reduce's input of this many small records: as ``input_fetch``."""
     fetch_by_bytes: Series
     """A reduce's input of this many bytes in large records."""
+    fetch_by_requests: Series
+    """A reduce's input fetched from this many nodes."""
     map_by_records: Series
     """A map writes its output, of this many small records."""
     map_by_bytes: Series
@@ -180,7 +182,7 @@ class MeasuredSeries(_Model):
     fork: Series
     """A launch, as ``launch``, with this many processes resident."""
     key_lag: Series
-    """How late reducers' keys are with this many reducers at work, ten keys a second each."""
+    """How late reducers' keys are with this many reducers at work, ten keys a second each (one alone: a hundred)."""
 
 
 class Campaign(_Model):

@@ -18,6 +18,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from emulator import __version__
+from emulator.cli_engines import add_commands
 from emulator.errors import ConfigError, NatjamError, RunError
 
 if TYPE_CHECKING:
@@ -188,6 +189,9 @@ def demo() -> None:
     from analysis.demo import run_demo
 
     run_demo(_console())
+
+
+add_commands(app)
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:

@@ -101,6 +101,10 @@ class LagRecorder:
         buckets = [[bucket, count] for bucket, count in sorted(self._buckets.items())]
         return {"max_real_ns": self.max_real_ns, "buckets": buckets}
 
+    def values(self) -> list[tuple[int, int]]:
+        """What was seen, to 1/16: (lag in real nanoseconds, how often), rising."""
+        return [(min(_upper_edge(bucket), self.max_real_ns), count) for bucket, count in sorted(self._buckets.items())]
+
     def merge(self, record: LagRecord) -> None:
         """Add what another recorder saw."""
         self.max_real_ns = max(self.max_real_ns, record["max_real_ns"])

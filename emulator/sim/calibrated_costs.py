@@ -89,7 +89,7 @@ class CalibratedCosts(CostModel):
         one, other = self._host_of[sender], self._host_of[to]
         if one == other:
             return 0
-        carried_back = type(message) in _ANSWERS
+        carried_back = type(message) in ANSWERS
         distribution = self._operations.message_return if carried_back else self._operations.message_forward
         # All that one host sends another at one instant goes in one call.
         return self._draw(distribution, _MESSAGE + carried_back, one & 0xFFFF, other & 0xFFFF, now_ns)
@@ -142,9 +142,9 @@ class CalibratedCosts(CostModel):
     def _fetch_work(self, container: str, fetched: DataSize, now_ns: int) -> int:
         reference_ns = self._of_container(self._operations.input_fetch, "input_fetch", container, now_ns)
         reference_ns -= self._beyond("fetch_by_records", self._reference_records)
-        of_size_ns = self._beyond("fetch_by_records", fetched.records) + self._beyond(
-            "fetch_by_bytes", fetched.size_bytes
-        )
+        of_size_ns = self._beyond("fetch_by_records", fetched.records)
+        of_size_ns += self._beyond("fetch_by_bytes", fetched.size_bytes)
+        of_size_ns += self._beyond("fetch_by_requests", fetched.remote_nodes)
         return max(0, reference_ns) + of_size_ns
 
     # ---- ending and preempting ----
@@ -194,7 +194,7 @@ def interpolate(places: list[tuple[int, int]], at: int) -> int:
     return low_value + (high_value - low_value) * (at - low) // (high - low)
 
 
-_ANSWERS = frozenset({NodeHeartbeatResponse, ApplicationHeartbeatResponse, MapOutputsReceived})
+ANSWERS = frozenset({NodeHeartbeatResponse, ApplicationHeartbeatResponse, MapOutputsReceived})
 """Given while the message they answer is handled: they need no call of their own."""
 _TIMER = 1
 _MESSAGE = 2

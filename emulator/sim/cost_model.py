@@ -15,6 +15,8 @@ class DataSize:
     size_bytes: int
     remote_bytes: int = 0
     """Of those read, bytes that lie on other nodes."""
+    remote_nodes: int = 0
+    """Nodes that those lie on."""
 
 
 @dataclass(frozen=True, slots=True)

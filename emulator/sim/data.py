@@ -32,8 +32,10 @@ class JobData:
     def reduce_input(self, reduce: int, node: str, outputs: tuple[str, ...]) -> DataSize:
         """What a reduce reads on ``node``; ``outputs``: where each map's output lies, none: it is made on the node."""
         size_bytes = self._share(reduce, self._job.shuffle_bytes)
-        remote_bytes = size_bytes * sum(place != node for place in outputs) // max(1, len(outputs))
-        return DataSize(self._records(self._job.reduce_keys[reduce]), size_bytes, remote_bytes)
+        remote = [place for place in outputs if place != node]
+        remote_bytes = size_bytes * len(remote) // max(1, len(outputs))
+        records = self._records(self._job.reduce_keys[reduce])
+        return DataSize(records, size_bytes, remote_bytes, len(set(remote)))
 
     def reduce_output_bytes(self, reduce: int) -> int:
         """What a reduce writes."""

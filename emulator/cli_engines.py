@@ -1,0 +1,114 @@
+"""Commands about the engines themselves: measure, replay, fidelity."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from emulator.calibration import Calibration, Distribution
+    from emulator.measure.campaign import CampaignStatus
+
+_PLAIN_PERIOD_S = 5.0
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    app.command()(measure)
+
+
+def measure(
+    quick: Annotated[bool, typer.Option("--quick", help="Under a minute: fewer samples and sizes.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results [default: where simulations look for them]")
+    ] = None,
+) -> None:
+    """Measure what each operation costs on this machine (or the Ray cluster at RAY_ADDRESS), for simulations.
+
+    A campaign that was stopped goes on where it was.  It leaves calibration.yaml, the samples and a plot.
+
+    \b
+    Examples:
+      natjam measure
+      natjam measure --quick --out calibration
+      natjam run workloads/catalog/natjam-fig4.yaml --engine sim --set overheads=calibration/calibration.yaml
+    """
+    from emulator.calibration import default_path
+    from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
+
+    out_dir = default_path().parent if out is None else out
+    console = _console()
+    with _CampaignDisplay(console) as display:
+        calibration = run_campaign(out_dir, quick, display.update)
+    console.print(_operations_table(calibration))
+    console.print(f"results in {out_dir}; simulations with 'overheads: native' use ", end="", soft_wrap=True)
+    console.print("them" if out is None else f"this machine's: 'overheads: {out_dir / CALIBRATION_NAME}' uses these")
+
+
+class _CampaignDisplay:
+    """A bar on a terminal, elsewhere a line of text every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last_line_s = float("-inf")
+        self._last_part = ""
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), TextColumn("{task.fields[left]}"))
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._task = None if self._bar is None else self._bar.add_task("", total=1.0, left="")
+
+    def __enter__(self) -> _CampaignDisplay:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, status: CampaignStatus) -> None:
+        """Show a newer status."""
+        left = f"{status.left_real_s:.0f} s left" if status.done < 1 else ""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=status.done, description=status.part, left=left)
+        elif status.part != self._last_part or time.monotonic() - self._last_line_s >= _PLAIN_PERIOD_S:
+            self._last_part, self._last_line_s = status.part, time.monotonic()
+            self._console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
+
+
+def _operations_table(calibration: Calibration) -> Table:
+    table = Table(title="real milliseconds; the mean with its 95% interval", title_justify="left")
+    for name in ("operation", "at"):
+        table.add_column(name)
+    for name in ("n", "mean", "p50", "p95", "p99", "max"):
+        table.add_column(name, justify="right")
+    for group in (calibration.operations, calibration.observations):
+        for name, distribution in group:
+            table.add_row(name, "", *_cells(distribution))
+        table.add_section()
+    for name, series in calibration.series:
+        for point in series.points:
+            table.add_row(name, f"{point.at:,} {series.by}", *_cells(point.distribution))
+    return table
+
+
+def _cells(distribution: Distribution) -> list[str]:
+    low, high = distribution.mean_ci95_real_ns
+    percentiles = (distribution.p50_real_ns, distribution.p95_real_ns, distribution.p99_real_ns)
+    return [
+        str(distribution.n),
+        f"{distribution.mean_real_ns / 1e6:.3f} ± {(high - low) / 2e6:.3f}",
+        *(f"{value / 1e6:.3f}" for value, _, _ in percentiles),
+        f"{distribution.quantiles_real_ns[-1] / 1e6:.1f}",
+    ]
+
+
+def _console() -> Console:
+    """The console on standard output; wide enough for the tables where it is no terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=140)

@@ -1,0 +1,245 @@
+"""The measurement campaign: its parts, what is kept of them when it is stopped, and what it leaves.
+
+Theory of operation
+-------------------
+Each part measures some operations and leaves its samples in ``parts/`` as Parquet once it is done.  A campaign that was
+stopped goes on with the first part that is not; it begins anew when the machine, the software or the kind of campaign
+is another one.  When all parts are done the samples are put together and summed up, and ``parts/`` goes.
+
+Everything is started under a run's id, with a janitor: should this process die, its processes and files go with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+
+from emulator.calibration import (
+    FORMAT_VERSION,
+    Calibration,
+    Campaign,
+    Distribution,
+    MeasuredSeries,
+    Observations,
+    Operations,
+    Point,
+    Series,
+    dump_calibration,
+)
+from emulator.core.job import JobSpec
+from emulator.errors import ConfigError, RunError
+from emulator.fingerprint import this_machine
+from emulator.live.janitor import start_janitor
+from emulator.measure.cluster import measure_cluster
+from emulator.measure.files import measure_files
+from emulator.measure.host import make_job, records_of
+from emulator.measure.parts import Part, Surroundings
+from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
+from emulator.measure.residents import measure_residents
+from emulator.measure.samples import Samples, summarise
+
+CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"
+ROUNDS, QUICK_ROUNDS = 500, 200
+
+PARTS = (
+    Part("processes", measure_processes, real_s=55, quick_real_s=14),
+    Part("files", measure_files, real_s=70, quick_real_s=11),
+    Part("crowds", measure_residents, real_s=60, quick_real_s=12),
+    Part("cluster", measure_cluster, real_s=60, quick_real_s=28),
+)
+_BY = {
+    "fetch_by_records": "records",
+    "fetch_by_requests": "requests",
+    "map_by_records": "records",
+    "fork": "residents",
+    "key_lag": "residents",
+}
+"""What series go by, where not by bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStatus:
+    """A campaign at one instant."""
+
+    part: str
+    done: float
+    """From 0 to 1."""
+    left_real_s: float
+
+
+def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[CampaignStatus], None]) -> Calibration:
+    """Measure, or go on measuring, into ``out_dir``; leaves calibration, samples and a plot there.
+
+    Raises:
+        ConfigError: the directory cannot be written.
+        RunError: something could not be measured.
+    """
+    kept = _Kept(out_dir, quick)
+    times = [part.quick_real_s if quick else part.real_s for part in PARTS]
+    clock = _Clock(times, on_status)
+    for index, part in enumerate(PARTS):
+        clock.begin(index)
+        if not kept.has(part.name):
+            kept.keep(part.name, _measure(part, quick, lambda done, part=part: clock.at(part.name, done)))
+        clock.end(index)
+    on_status(CampaignStatus("summing up", 1.0, 0.0))
+    samples = Samples()
+    for part in PARTS:
+        samples.extend(kept.samples(part.name))
+    calibration = _sum_up(samples, quick, kept.facts)
+    _leave(out_dir, samples, calibration)
+    kept.drop()
+    return calibration
+
+
+def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samples:
+    run_id = secrets.token_hex(4)
+    directory = Path(tempfile.gettempdir()) / f"natjam-{run_id}"
+    janitor = start_janitor(run_id, [directory])
+    try:
+        directory.mkdir(mode=0o700)
+        return part.measure(Surroundings(run_id, directory, QUICK_ROUNDS if quick else ROUNDS, quick, progress))
+    except OSError as error:
+        raise RunError(f"measuring {part.name} failed: {error.strerror}: {error.filename}") from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        janitor.goodbye()
+
+
+class _Clock:
+    """How much of a campaign is done and left, from how long its parts usually take and have taken so far."""
+
+    def __init__(self, times: list[float], on_status: Callable[[CampaignStatus], None]) -> None:
+        self._times = times
+        self._on_status = on_status
+        self._expected_s = self._spent_s = 0.0
+        """Of parts measured here and now."""
+        self._index = 0
+        self._began_s = 0.0
+
+    def begin(self, index: int) -> None:
+        self._index, self._began_s = index, time.monotonic()
+
+    def end(self, index: int) -> None:
+        spent_s = time.monotonic() - self._began_s
+        if spent_s > 0.1:  # else it had been done before
+            self._expected_s += self._times[index]
+            self._spent_s += spent_s
+
+    def at(self, part: str, done: float) -> None:
+        own_s = self._times[self._index]
+        before_s, after_s = sum(self._times[: self._index]), sum(self._times[self._index + 1 :])
+        pace = self._spent_s / self._expected_s if self._expected_s else 1.0
+        spent_s = time.monotonic() - self._began_s
+        own_left_s = spent_s * (1 - done) / done if done > 0.2 else max(0.0, own_s * pace - spent_s)
+        fraction = (before_s + own_s * done) / sum(self._times)
+        self._on_status(CampaignStatus(part, fraction, own_left_s + after_s * pace))
+
+
+class _Kept:
+    """What a campaign keeps of its parts until all are done."""
+
+    def __init__(self, out_dir: Path, quick: bool) -> None:
+        self._directory = out_dir / "parts"
+        facts_path = self._directory / "campaign.json"
+        wanted = {
+            "quick": quick,
+            "machine": this_machine().model_dump(),
+            "ray_address": os.environ.get("RAY_ADDRESS"),
+        }
+        try:
+            facts: dict[str, Any] = {}
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                facts = json.loads(facts_path.read_text())
+            if {name: facts.get(name) for name in wanted} != wanted:
+                shutil.rmtree(self._directory, ignore_errors=True)
+                facts = {**wanted, "load_average": round(os.getloadavg()[0], 2)}
+            self._directory.mkdir(parents=True, exist_ok=True)
+            facts_path.write_text(json.dumps(facts))
+        except OSError as error:
+            raise ConfigError(f"{out_dir}: cannot be written: {error.strerror}; name another directory") from None
+        self.facts = facts
+
+    def _path(self, part: str) -> Path:
+        return self._directory / f"{part}.parquet"
+
+    def has(self, part: str) -> bool:
+        """Whether a part is done and its samples can be read."""
+        try:
+            return bool(Samples.read(self._path(part)).values)
+        except (OSError, pyarrow.ArrowException):
+            return False
+
+    def keep(self, part: str, samples: Samples) -> None:
+        """A part is done."""
+        try:
+            samples.write(self._path(part))
+        except OSError as error:
+            raise RunError(f"{self._path(part)}: cannot be written: {error.strerror}") from None
+
+    def samples(self, part: str) -> Samples:
+        """What a part has measured."""
+        return Samples.read(self._path(part))
+
+    def drop(self) -> None:
+        """The campaign is over."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _sum_up(samples: Samples, quick: bool, facts: dict[str, Any]) -> Calibration:
+    reference: JobSpec = make_job("reference", REFERENCE_MAPS, 1, REFERENCE_KEYS)
+    return Calibration(
+        natjam_calibration=FORMAT_VERSION,
+        machine=this_machine(),
+        campaign=Campaign(
+            measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            quick=quick,
+            hosts=len(samples.of("hosts")),
+            reference_records=records_of(reference),
+            load_average=facts["load_average"],
+        ),
+        operations=Operations(**{name: _distribution(samples, name) for name in Operations.model_fields}),
+        observations=Observations(**{name: _distribution(samples, name) for name in Observations.model_fields}),
+        series=MeasuredSeries(**{name: _series(samples, name) for name in MeasuredSeries.model_fields}),
+    )
+
+
+def _distribution(samples: Samples, name: str, at: int | None = None) -> Distribution:
+    values = samples.of(name, at)
+    if not values:
+        raise RunError(f"the campaign has no samples of '{name}'; run it again")
+    return summarise(values)
+
+
+def _series(samples: Samples, name: str) -> Series:
+    points = tuple(Point(at=at, distribution=_distribution(samples, name, at)) for at in samples.places(name))
+    if not points:
+        raise RunError(f"the campaign has no samples of '{name}'; run it again")
+    return Series.model_validate({"by": _BY.get(name, "bytes"), "points": points})
+
+
+def _leave(out_dir: Path, samples: Samples, calibration: Calibration) -> None:
+    """The calibration comes last: where it is, everything is."""
+    from emulator.measure.plots import plot_samples
+
+    path = out_dir / CALIBRATION_NAME
+    try:
+        samples.write(out_dir / SAMPLES_NAME)
+        plot_samples(samples, calibration, out_dir / PLOT_NAME)
+        unfinished = path.with_name(path.name + ".unfinished")
+        unfinished.write_text(dump_calibration(calibration))
+        unfinished.replace(path)
+    except OSError as error:
+        raise RunError(f"{out_dir}: cannot be written: {error.strerror}") from None

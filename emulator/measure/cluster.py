@@ -1,0 +1,160 @@
+"""Operations on a whole cluster: a small live run is made and its journal read.
+
+First ApplicationMasters with a map each come in a slow stream: messages, timers, starts and heartbeats are timed under
+this light load.  Then jobs whose reduces all start at once: how fast the hosts can launch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from emulator.config import Experiment
+from emulator.core.effects import Launch, Send
+from emulator.core.messages import (
+    CLIENT,
+    FirstKey,
+    Kind,
+    Launched,
+    NodeHeartbeatResponse,
+    Start,
+    StartContainer,
+    TimerFired,
+)
+from emulator.journal import Record, decode_record, merge
+from emulator.live.session import LiveSession
+from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
+from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS
+from emulator.measure.samples import Samples
+from emulator.sim.calibrated_costs import ANSWERS
+from workloads.expand import expand
+
+_BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
+_BURST_REDUCES, _BETWEEN_BURSTS_S, _BURST_REDUCE_S = 47, 1.8, 0.25
+_NODES, _CONTAINERS_PER_NODE = 6, 8
+_HEARTBEAT_S = 0.1
+_START_UP_REAL_S = 8.0
+
+
+def measure_cluster(around: Surroundings) -> Samples:
+    """Make the live run; besides the operations there is one sample of ``hosts`` for each computer of the cluster.
+
+    Raises:
+        RunError: it could not be carried through.
+    """
+    experiment = _experiment(around.rounds)
+    jobs = expand(experiment, experiment.seed)
+    last_ns = jobs[-1].submit_ns + round(_BETWEEN_BURSTS_S * 1e9)
+    began_real_s = time.monotonic()
+
+    def progress(_: object) -> None:
+        around.progress(min(1.0, (time.monotonic() - began_real_s) / (last_ns / 1e9 + _START_UP_REAL_S)))
+
+    output_dir = around.directory / "output"
+    output_dir.mkdir()
+    result = LiveSession(experiment, experiment.seed, jobs, output_dir, progress, began_real_s).run()
+    records = merge(decode_record(line) for line in result.journal)
+    bursts_ns = round(_bursts_begin_s(around.rounds) * 1e9)
+    samples = Samples()
+    _time_light_load([record for record in records if _FIRST_S * 1e9 <= record.t_ns < bursts_ns], samples)
+    _time_bursts(records, samples)
+    for _ in result.machines:
+        samples.add("hosts", 0)
+    return samples
+
+
+def _bursts_begin_s(rounds: int) -> float:
+    return _FIRST_S + _BETWEEN_SMALL_S * (rounds + WARM_UP_ROUNDS) + _SETTLE_S
+
+
+def _experiment(rounds: int) -> Experiment:
+    small = rounds + WARM_UP_ROUNDS
+    bursts = -(-rounds // (_BURST_REDUCES - 1)) + 1
+    jobs: list[dict[str, Any]] = [
+        {"name": f"small-{number}", "queue": "all", "submit_s": _FIRST_S + number * _BETWEEN_SMALL_S, "maps": 1}
+        | {"map_s": 0.02, "reduces": 0}
+        for number in range(small)
+    ]
+    jobs += [
+        {"name": f"burst-{number}", "queue": "all", "submit_s": _bursts_begin_s(rounds) + number * _BETWEEN_BURSTS_S}
+        | {"maps": REFERENCE_MAPS, "map_s": 0.1, "reduces": _BURST_REDUCES, "reduce_s": _BURST_REDUCE_S}
+        | {"key_s": _BURST_REDUCE_S / REFERENCE_KEYS}
+        for number in range(bursts)
+    ]
+    return Experiment.model_validate(
+        {
+            "name": "measure",
+            "heartbeat_s": _HEARTBEAT_S,
+            "protocol": {"slow_start": 1.0},
+            "cluster": {"nodes": _NODES, "containers_per_node": _CONTAINERS_PER_NODE},
+            "scheduler": {"allocation": {"name": "soft-cap", "queues": {"all": {"capacity": 1.0}}}},
+            "workload": {"jobs": tuple(jobs)},
+        }
+    )
+
+
+# ---- light load ----
+
+
+def _time_light_load(records: list[Record], samples: Samples) -> None:
+    for sent_ns, sender, record in _journeys(records):
+        took_real_ns = record.t_ns - sent_ns
+        if CLIENT in (sender, record.actor):
+            continue  # on the ResourceManager's own host
+        samples.add("message_return" if type(record.message) in ANSWERS else "message_forward", took_real_ns)
+        if type(record.message) is NodeHeartbeatResponse:
+            samples.add("heartbeat_round_trip", record.t_ns - record.message.id)
+    ordered_ns: dict[str, int] = {}
+    for record in records:
+        if type(record.message) is TimerFired:
+            samples.add("timer_lag", record.t_ns - record.message.due_ns)
+        elif type(record.message) is Start and record.message.container in ordered_ns:
+            samples.add("application_start", record.t_ns - ordered_ns[record.message.container])
+        for effect in record.effects:
+            if type(effect) is Launch and effect.kind is Kind.APPLICATION_MASTER:
+                ordered_ns[effect.container] = record.t_ns
+
+
+def _journeys(records: Iterable[Record]) -> Iterator[tuple[int, str, Record]]:
+    """Every message a machine has handled that another one has sent: when it was sent, by whom, its record."""
+    under_way: dict[tuple[str, str], deque[tuple[int, str]]] = {}
+    for record in records:
+        for effect in record.effects:
+            if type(effect) is Send:
+                key = (effect.to, repr(effect.message))
+                under_way.setdefault(key, deque()).append((record.t_ns, record.actor))
+    for record in records:
+        sent = under_way.get((record.actor, repr(record.message)))
+        if sent:
+            yield (*sent.popleft(), record)
+
+
+# ---- bursts ----
+
+
+def _time_bursts(records: list[Record], samples: Samples) -> None:
+    """A journal says when a launch was ordered and how long after that the process was forked."""
+    ordered_ns: dict[str, int] = {}
+    reduces: dict[str, str] = {}
+    ready_ns: dict[str, int] = {}
+    forked_ns: dict[str, list[int]] = {}
+    for record in records:
+        for effect in record.effects:
+            if type(effect) is Launch and effect.kind is Kind.REDUCE:
+                ordered_ns[effect.container] = record.t_ns
+                reduces[effect.container] = effect.job
+        message = record.message
+        if type(message) is StartContainer and message.kind is Kind.REDUCE:
+            ready_ns[message.container] = message.ready_ns
+        elif type(message) is Launched and message.container in reduces:
+            forked = ordered_ns[message.container] + message.cost.mechanism_real_ns
+            forked_ns.setdefault(reduces[message.container], []).append(forked)
+        elif type(message) is FirstKey and message.container in reduces:
+            samples.add("schedule", message.at_ns - ready_ns[message.container])
+    for job in sorted(forked_ns)[1:]:  # the first one warms up
+        instants = sorted(forked_ns[job])
+        for one, other in pairwise(instants):
+            samples.add("launch_spacing", other - one)

@@ -1,0 +1,187 @@
+"""A node host without Ray: supervisor and shuffle service of some nodes, to give orders to and time the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator.core.job import JobSpec
+from emulator.errors import RunError
+from emulator.live.clock import LagRecord
+from emulator.live.shuffle_process import ShuffleProcess
+from emulator.live.supervisor_client import SupervisorClient
+from emulator.sim.data import JobData
+
+_PATIENCE_REAL_S = 30.0
+_REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
+_SEED = 1
+
+
+class MeasuredHost:
+    """Use as an asynchronous context manager; leaving it ends every process it has started."""
+
+    def __init__(self, run_id: str, directory: Path, slots: int, nodes: Sequence[str] = ("node-1",)) -> None:
+        self.directory = directory
+        self.urls: dict[str, str] = {}
+        self._nodes = nodes
+        self._secret = secrets.token_hex(16)
+        self._free_slots = list(range(slots - 1, -1, -1))
+        self._slot_of: dict[str, int] = {}
+        self._answers: dict[tuple[str, str], asyncio.Future[dict[str, Any]]] = {}
+        self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._on_lost)
+        self._shuffle = ShuffleProcess(run_id, self._secret, directory, nodes, "127.0.0.1")
+        self._lost: str | None = None
+        self.lags: list[LagRecord] = []
+        """What tasks have said of their keys' lag at their exit."""
+
+    async def __aenter__(self) -> MeasuredHost:
+        for node in self._nodes:
+            (self.directory / node).mkdir(parents=True, exist_ok=True)
+        try:
+            self.urls = await self._shuffle.start()
+            await self._client.start()
+        except BaseException:
+            await self._shuffle.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+        await self._shuffle.close()
+
+    # ---- orders and answers ----
+
+    def order(self, op: str, container: str, **fields: Any) -> int:
+        """Send a command; when, in real nanoseconds."""
+        self._client.send({"op": op, "id": container, **fields})
+        return time.monotonic_ns()
+
+    async def answer(self, container: str, event: str) -> dict[str, Any]:
+        """The event of that name of that container, its arrival in it as ``heard_real_ns``.
+
+        Raises:
+            RunError: it does not come, or the container refuses.
+        """
+        try:
+            return await asyncio.wait_for(self._future(container, event), _PATIENCE_REAL_S)
+        except asyncio.TimeoutError:
+            raise RunError(f"the supervisor has said nothing of '{event}' for {_PATIENCE_REAL_S:g} s") from None
+
+    def _future(self, container: str, event: str) -> asyncio.Future[dict[str, Any]]:
+        key = (container, event)
+        if key not in self._answers:
+            self._answers[key] = asyncio.get_running_loop().create_future()
+            if self._lost is not None:
+                self._answers[key].set_exception(RunError(self._lost))
+        return self._answers[key]
+
+    def forget(self, container: str) -> None:
+        """Nothing more is wanted of a container that has ended, or of one event seen that will come again."""
+        for key in [key for key in self._answers if key[0] == container]:
+            del self._answers[key]
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        event["heard_real_ns"] = time.monotonic_ns()
+        container, name = event["id"], event["event"]
+        if name == "exited":
+            self._free_slots.append(self._slot_of.pop(container))
+            self.lags.append(event["lag"])
+        if name in _REFUSALS or (name == "exited" and event["code"] == 1):
+            self._fail(f"{container}: {name}: {event['reason']}")
+            return
+        future = self._future(container, name)
+        if not future.done():
+            future.set_result(event)
+
+    def _on_lost(self, reason: str) -> None:
+        self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
+        self._lost = f"measuring went wrong: {reason}"
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(RunError(self._lost))
+
+    # ---- launches ----
+
+    def launch_map(self, container: str, job: JobSpec, task: int, **params: Any) -> int:
+        """Order map ``task`` of ``job`` on the first node; when.  ``params`` go before what follows from the job."""
+        return self._launch(container, "map", self._nodes[0], job, task, {"duration_ns": job.map_ns[task]} | params)
+
+    def launch_reduce(self, container: str, job: JobSpec, task: int, node: str, **params: Any) -> int:
+        """Order reduce ``task`` of ``job`` on ``node``; when.  ``params`` go before what follows from the job."""
+        own = {"keys": job.reduce_keys[task], "duration_ns": job.reduce_ns[task]}
+        return self._launch(container, "reduce", node, job, task, own | params)
+
+    def _launch(self, container: str, kind: str, node: str, job: JobSpec, task: int, params: dict[str, Any]) -> int:
+        slot = self._slot_of[container] = self._free_slots.pop()
+        common = {
+            "origin_real_ns": time.monotonic_ns(),
+            "scale": 1.0,
+            "container_id": container,
+            "job": job.name,
+            "task": task,
+            "maps": len(job.map_ns),
+            "reduces": len(job.reduce_ns),
+            "reduce_keys": job.reduce_keys,
+            "shuffle_bytes": job.shuffle_bytes,
+            "output_bytes": job.output_bytes,
+            "map_only": not job.reduce_ns,
+            "first_key_at_ns": 0,
+            "seed": _SEED,
+            "secret": self._secret,
+            "checkpoint": None,
+            "node": node,
+            "work_dir": str(self.directory / node),
+            "output_dir": str(self.directory / "output"),
+        }
+        return self.order("launch", container, kind=kind, slot=slot, params=common | params)
+
+    def outputs(self, job: JobSpec, sources: int = 1) -> list[dict[str, Any]]:
+        """Where the outputs of the maps of ``job`` can be had, spread over the first ``sources`` nodes."""
+        return [{"map": index, "url": self.urls[self._nodes[index % sources]]} for index in range(len(job.map_ns))]
+
+    def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
+        """What ``emulator.live.shuffle.fetch_and_merge`` needs to bring the input of a reduce to ``node``."""
+        return {
+            "job": job.name,
+            "task": task,
+            "maps": len(job.map_ns),
+            "keys": job.reduce_keys[task],
+            "node": node,
+            "work_dir": str(self.directory / node),
+            "secret": self._secret,
+            "checkpoint": None,
+        }
+
+
+def make_job(
+    name: str,
+    maps: int,
+    reduces: int,
+    keys: int,
+    *,
+    real_s: float = 0.0,
+    map_real_s: float = 0.0,
+    shuffle_bytes: int | None = None,
+) -> JobSpec:
+    """A job for measuring at time scale 1."""
+    return JobSpec(
+        name=name,
+        queue="measure",
+        submit_ns=0,
+        map_ns=(round(map_real_s * 1e9),) * maps,
+        reduce_ns=(round(real_s * 1e9),) * reduces,
+        reduce_keys=(keys,) * reduces,
+        memory_bytes=1 << 30,
+        shuffle_bytes=shuffle_bytes,
+    )
+
+
+def records_of(job: JobSpec) -> int:
+    """Records of the input of the first reduce of a job."""
+    return JobData(job).reduce_input(0, "", ()).records

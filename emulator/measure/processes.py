@@ -1,0 +1,113 @@
+"""Operations on single processes, one at a time: launch, first key, suspend, resume, checkpoint, kill, commit."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+from emulator.core.job import JobSpec
+from emulator.live.task import EXIT_CHECKPOINTED
+from emulator.measure.host import MeasuredHost, make_job
+from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
+from emulator.measure.samples import Samples
+
+REFERENCE_MAPS, REFERENCE_KEYS = 4, 120
+_FETCHED = make_job("fetched", REFERENCE_MAPS, 1, REFERENCE_KEYS, real_s=0.002)
+_PREEMPTED = make_job("preempted", 1, 1, 40, real_s=0.004)
+_SLOWLY = {"duration_ns": 600_000_000}
+"""Keys of 15 ms: time enough to be stopped, continued and checkpointed, or killed, on a busy machine too."""
+_TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
+_MAPS_NODE, _NODE = "node-1", "node-2"
+
+
+def measure_processes(around: Surroundings) -> Samples:
+    """Measure all of them, each round from what the round before has left warm."""
+    return asyncio.run(_measure(around))
+
+
+async def _measure(around: Surroundings) -> Samples:
+    samples = Samples()
+    async with MeasuredHost(around.run_id, around.directory, 16, (_MAPS_NODE, _NODE)) as host:
+        for job in (_FETCHED, _PREEMPTED):
+            for task in range(len(job.map_ns)):
+                await _run_map(host, job, task, f"{job.name}-map-{task}")
+        await _run_reduce(host, _PREEMPTED, "first")  # leaves its input on the node's disk
+        for number in range(-WARM_UP_ROUNDS, around.rounds):
+            into = samples if number >= 0 else Samples()
+            await _time_map(host, into, f"map-{number}")
+            await _time_fetching_reduce(host, into, f"fetch-{number}")
+            await _time_preemption(host, into, f"preempt-{number}")
+            await _time_kill(host, into, f"kill-{number}")
+            around.progress(max(0, number) / around.rounds)
+    return samples
+
+
+async def _run_map(host: MeasuredHost, job: JobSpec, task: int, name: str) -> None:
+    host.launch_map(name, job, task)
+    await host.answer(name, "exited")
+    host.forget(name)
+
+
+async def _run_reduce(host: MeasuredHost, job: JobSpec, name: str) -> None:
+    host.launch_reduce(name, job, 0, _NODE, outputs=host.outputs(job))
+    await host.answer(name, "exited")
+    host.forget(name)
+
+
+async def _time_map(host: MeasuredHost, samples: Samples, name: str) -> None:
+    ordered_real_ns = host.launch_map(name, _TINY, 0)
+    launched, begun, exited = [await host.answer(name, event) for event in ("launched", "first_key", "exited")]
+    host.forget(name)
+    samples.add("launch", launched["heard_real_ns"] - ordered_real_ns)
+    samples.add("map_begin", begun["real_ns"] - launched["forked_real_ns"])
+    samples.add("map_end", exited["heard_real_ns"] - begun["real_ns"] - _TINY.map_ns[0])
+
+
+async def _time_fetching_reduce(host: MeasuredHost, samples: Samples, name: str) -> None:
+    shutil.rmtree(host.directory / _NODE / "local" / _FETCHED.name, ignore_errors=True)
+    host.launch_reduce(name, _FETCHED, 0, _NODE, outputs=host.outputs(_FETCHED))
+    launched, begun, committing, exited = [
+        await host.answer(name, event) for event in ("launched", "first_key", "committing", "exited")
+    ]
+    host.forget(name)
+    samples.add("input_fetch", begun["real_ns"] - launched["forked_real_ns"])
+    samples.add("commit", exited["heard_real_ns"] - committing["real_ns"])
+    shutil.rmtree(host.directory / "output", ignore_errors=True)
+
+
+async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> None:
+    """A reduce is stopped, goes on, saves a checkpoint; another goes on from that."""
+    outputs = host.outputs(_PREEMPTED)
+    host.launch_reduce(name, _PREEMPTED, 0, _NODE, outputs=outputs, **_SLOWLY)
+    await host.answer(name, "first_key")
+    ordered_real_ns = host.order("suspend", name)
+    suspended = await host.answer(name, "suspended")
+    samples.add("suspend", suspended["heard_real_ns"] - ordered_real_ns)
+    samples.add("signal_stop", suspended["stopped_real_ns"] - suspended["signalled_real_ns"])
+    ordered_real_ns = host.order("resume", name)
+    resumed = await host.answer(name, "resumed")
+    samples.add("resume", resumed["heard_real_ns"] - ordered_real_ns)
+    samples.add("signal_continue", resumed["continued_real_ns"] - resumed["signalled_real_ns"])
+    host.order("checkpoint", name)
+    saved, exited = [await host.answer(name, event) for event in ("checkpointed", "exited")]
+    assert exited["code"] == EXIT_CHECKPOINTED
+    samples.add("checkpoint", exited["heard_real_ns"] - saved["key_done_real_ns"])
+    host.forget(name)
+    resumed_name = f"{name}-resumed"
+    host.launch_reduce(resumed_name, _PREEMPTED, 0, _NODE, outputs=outputs, checkpoint=saved["checkpoint"])
+    launched, begun, committing, exited = [
+        await host.answer(resumed_name, event) for event in ("launched", "first_key", "committing", "exited")
+    ]
+    host.forget(resumed_name)
+    samples.add("input_local", begun["real_ns"] - launched["forked_real_ns"])
+    samples.add("commit_resumed", exited["heard_real_ns"] - committing["real_ns"])
+    shutil.rmtree(host.directory / "output", ignore_errors=True)
+
+
+async def _time_kill(host: MeasuredHost, samples: Samples, name: str) -> None:
+    host.launch_reduce(name, _PREEMPTED, 0, _NODE, outputs=host.outputs(_PREEMPTED), **_SLOWLY)
+    await host.answer(name, "first_key")
+    ordered_real_ns = host.order("kill", name)
+    exited = await host.answer(name, "exited")
+    host.forget(name)
+    samples.add("kill", exited["heard_real_ns"] - ordered_real_ns)

@@ -1,0 +1,89 @@
+"""What a crowd costs: launches beside many resident processes, and how punctual many reducers are."""
+
+from __future__ import annotations
+
+import asyncio
+
+from emulator.live.clock import LagRecorder
+from emulator.measure.host import MeasuredHost, make_job
+from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
+from emulator.measure.samples import Samples
+
+_RESIDENTS = (1, 10, 100, 1000, 2000)
+_SIDE = 100
+"""Launches on either side of a number of residents that count for it."""
+_WAITING = make_job("waiting", 1, 1, 1)
+_WALKERS, _WALKERS_QUICK = (1, 48, 200), (1, 48)
+_WALK_REAL_S, _WALK_QUICK_REAL_S = 15.0, 2.2
+_KEYS_A_SECOND, _KEYS_A_SECOND_ALONE = 10, 100
+
+
+def measure_residents(around: Surroundings) -> Samples:
+    """Launch processes that stay, up to two thousand; then end them all, and time reducers' keys."""
+    samples = Samples()
+    asyncio.run(_grow(around, samples))
+    asyncio.run(_walk(around, samples))
+    return samples
+
+
+async def _grow(around: Surroundings, samples: Samples) -> None:
+    async with MeasuredHost(around.run_id, around.directory, _RESIDENTS[-1] + 2 * _SIDE + 16) as host:
+        residents = 0
+        for level in _RESIDENTS:
+            side = min(_SIDE, level // 2)
+            while residents < level - side:
+                await _launch(host, residents)
+                residents += 1
+            if side < _SIDE:
+                # So few that launching changes how many there are: each one launched is ended again.
+                for number in range(-WARM_UP_ROUNDS, around.rounds):
+                    real_ns = await _launch(host, residents, f"passing-{level}-{number}")
+                    await _kill(host, f"passing-{level}-{number}")
+                    if number >= 0:
+                        samples.add("fork", real_ns, level)
+            else:
+                while residents < level + side:
+                    samples.add("fork", await _launch(host, residents), level)
+                    residents += 1
+            around.progress(0.6 * residents / (_RESIDENTS[-1] + _SIDE))
+
+
+async def _launch(host: MeasuredHost, number: int, name: str | None = None) -> int:
+    """Launch a reduce that waits for map outputs for ever; the time until its node is told."""
+    container = name or f"resident-{number}"
+    ordered_real_ns = host.launch_reduce(container, _WAITING, 0, "node-1", outputs=[])
+    launched = await host.answer(container, "launched")
+    host.forget(container)
+    return launched["heard_real_ns"] - ordered_real_ns
+
+
+async def _kill(host: MeasuredHost, container: str) -> None:
+    host.order("kill", container)
+    await host.answer(container, "exited")
+    host.forget(container)
+
+
+async def _walk(around: Surroundings, samples: Samples) -> None:
+    """Reducers tell a histogram of their lag at their end; its buckets' upper edges stand for the samples."""
+    counts = _WALKERS_QUICK if around.quick else _WALKERS
+    real_s = _WALK_QUICK_REAL_S if around.quick else _WALK_REAL_S
+    for index, count in enumerate(counts):
+        directory = around.directory / f"walkers-{count}"
+        directory.mkdir()
+        keys = round(real_s * (_KEYS_A_SECOND if count > 1 else _KEYS_A_SECOND_ALONE))
+        walked = make_job("walked", 1, count, keys, real_s=real_s)
+        async with MeasuredHost(around.run_id, directory, count + 16) as host:
+            host.launch_map("map", walked, 0)
+            await host.answer("map", "exited")
+            host.lags.clear()
+            for task in range(count):
+                host.launch_reduce(f"walker-{task}", walked, task, "node-1", outputs=host.outputs(walked))
+            for task in range(count):
+                await host.answer(f"walker-{task}", "exited")
+            lag = LagRecorder()
+            for record in host.lags:
+                lag.merge(record)
+            for real_ns, times in lag.values():
+                for _ in range(times):
+                    samples.add("key_lag", real_ns, count)
+        around.progress(0.6 + 0.4 * (index + 1) / len(counts))

@@ -1,0 +1,104 @@
+"""Samples of a campaign: kept as Parquet, part by part, and summed up as the distributions of a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy
+import pyarrow
+import pyarrow.parquet
+
+from emulator.calibration import QUANTILE_LEVELS_PPM, Distribution
+
+_CONFIDENCE = 0.95
+_SCHEMA = pyarrow.schema([("operation", pyarrow.string()), ("at", pyarrow.int64()), ("real_ns", pyarrow.int64())])
+
+
+class Samples:
+    """Durations in real nanoseconds, by operation and, in a series, size."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, int | None], list[int]] = {}
+        """In the order they were measured in; outliers stay."""
+
+    def add(self, operation: str, real_ns: int, at: int | None = None) -> None:
+        """One repetition of an operation; a clock read out of order counts as nothing."""
+        self.values.setdefault((operation, at), []).append(max(0, real_ns))
+
+    def extend(self, other: Samples) -> None:
+        """Add all that another one holds."""
+        for key, values in other.values.items():
+            self.values.setdefault(key, []).extend(values)
+
+    def of(self, operation: str, at: int | None = None) -> list[int]:
+        """The samples of one operation; none where there are none."""
+        return self.values.get((operation, at), [])
+
+    def places(self, operation: str) -> list[int]:
+        """The sizes a series was measured at, rising."""
+        return sorted(at for name, at in self.values if name == operation and at is not None)
+
+    def write(self, path: Path) -> None:
+        """Write a Parquet file, whole or not at all.  Raises OSError."""
+        rows = [(operation, at, value) for (operation, at), values in self.values.items() for value in values]
+        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        table = pyarrow.table(dict(zip(_SCHEMA.names, columns, strict=True)), schema=_SCHEMA)
+        unfinished = path.with_name(path.name + ".unfinished")
+        pyarrow.parquet.write_table(table, unfinished)
+        unfinished.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Samples:
+        """Read what ``write`` has written.  Raises OSError, pyarrow.ArrowException."""
+        samples = cls()
+        table = pyarrow.parquet.read_table(path, schema=_SCHEMA)
+        for operation, at, real_ns in zip(*(table[name].to_pylist() for name in _SCHEMA.names), strict=True):
+            samples.add(operation, real_ns, at)
+        return samples
+
+
+def summarise(values: Sequence[int]) -> Distribution:
+    """The distribution of some samples; intervals hold the true value with 95% confidence.
+
+    The mean's is Student's; a percentile's lies between two order statistics whose ranks the binomial distribution
+    gives, so that nothing is assumed of the shape.
+
+    Raises:
+        ValueError: there are no samples.
+    """
+    if not values:
+        raise ValueError("there are no samples")
+    data = numpy.sort(numpy.asarray(values, dtype=numpy.int64))
+    mean = float(data.mean())
+    return Distribution(
+        n=len(data),
+        mean_real_ns=mean,
+        mean_ci95_real_ns=_mean_interval(data, mean),
+        p50_real_ns=_percentile(data, 0.50),
+        p95_real_ns=_percentile(data, 0.95),
+        p99_real_ns=_percentile(data, 0.99),
+        quantiles_real_ns=tuple(_quantile(data, level / 1e6) for level in QUANTILE_LEVELS_PPM),
+    )
+
+
+def _quantile(data: numpy.ndarray, fraction: float) -> int:
+    return int(numpy.quantile(data, fraction))
+
+
+def _mean_interval(data: numpy.ndarray, mean: float) -> tuple[float, float]:
+    if len(data) == 1:
+        return mean, mean
+    from scipy.stats import t as student_t
+
+    half = float(student_t.ppf((1 + _CONFIDENCE) / 2, len(data) - 1) * data.std(ddof=1) / numpy.sqrt(len(data)))
+    return max(0.0, mean - half), mean + half
+
+
+def _percentile(data: numpy.ndarray, fraction: float) -> tuple[int, int, int]:
+    from scipy.stats import binom
+
+    tail = (1 - _CONFIDENCE) / 2
+    low = max(0, int(binom.ppf(tail, len(data), fraction)) - 1)
+    high = min(len(data) - 1, int(binom.ppf(1 - tail, len(data), fraction)))
+    return _quantile(data, fraction), int(data[low]), int(data[high])
