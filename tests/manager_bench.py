@@ -1,0 +1,73 @@
+"""A ResourceManager spoken to by hand, with the messages nodes and ApplicationMasters would send."""
+
+from __future__ import annotations
+
+from simulated import SECOND_NS
+
+from emulator.core.effects import Effect, Send
+from emulator.core.messages import (
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    Message,
+    NodeHeartbeat,
+    Start,
+    StartContainer,
+    SubmitJob,
+    TimerFired,
+)
+from emulator.core.resource_manager import ResourceManager
+from emulator.core.settings import Settings
+
+
+class Bench:
+    """A ResourceManager and a clock that moves a second with each message."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.machine = ResourceManager(settings)
+        self.now_ns = 0
+        self.answers: dict[str, int] = {}
+        self(Start())
+
+    def __call__(self, message: Message) -> list[Effect]:
+        self.now_ns += SECOND_NS
+        effects = self.machine.handle(message, self.now_ns)
+        self.machine.validate_state()
+        return effects
+
+    def node(self, node: str = "node-1", *freed: ContainerReport) -> list[Effect]:
+        return self(NodeHeartbeat(node, self.now_ns + SECOND_NS, freed))
+
+    def tick(self) -> list[Effect]:
+        return self(TimerFired("heartbeat", 0, 0))
+
+    def ask(self, job: str, ask: Ask) -> Answer | None:
+        """A heartbeat of a master that has applied every answer so far."""
+        effects = self(ApplicationHeartbeat(job, self.now_ns + SECOND_NS, self.answers.get(job, 0), ask))
+        (response,) = sent(effects, ApplicationHeartbeatResponse)
+        if response.answer is not None:
+            self.answers[job] = response.answer.id
+        return response.answer
+
+    def submit(self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2) -> list[Effect]:
+        return self(SubmitJob(job, queue, maps, reduces))
+
+    def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
+        """Submit ``job``, start its master, and have its ask served by node-1."""
+        self.submit(job, queue)
+        assert len(sent(self.node(), StartContainer)) == 1
+        self.ask(job, ask)
+        self.node()
+        answer = self.ask(job, Ask())
+        assert answer is not None
+        return answer
+
+    @property
+    def free(self) -> int:
+        return len(self.machine.nodes["node-1"].free)
+
+
+def sent(effects: list[Effect], kind: type) -> list:
+    return [effect.message for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
