@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -16,15 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-import pyarrow.parquet
 
-from emulator.assemble import make_machine, make_settings
-from emulator.config import load_experiment
-from emulator.core.machine import Machine
-from emulator.journal import Record, read_journal
 from emulator.live.janitor import RUN_VARIABLE, find_run_processes
 from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
-from workloads.expand import expand
+from tests.run_results import RunResults
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 60.0
@@ -97,11 +91,11 @@ class TaskProcess:
     """The job of the partial output it has open: a reduce that is not stopped has one."""
 
 
-class NatjamRun:
+class NatjamRun(RunResults):
     """A ``natjam run`` in a temporary directory of its own; leaving the block ends it and checks what is left.
 
     ``options`` are the command line's; it starts a Ray of its own unless a ``cluster`` is given; ``variables`` are
-    added to its environment.
+    added to its environment.  ``program`` is run in place of natjam, with the same arguments.
     """
 
     def __init__(
@@ -109,15 +103,17 @@ class NatjamRun:
         directory: Path,
         *options: str,
         experiment: str = SMALL,
+        program: str = _NATJAM,
         cluster: RayCluster | None = None,
         out: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.out = out or directory / "out"
+        super().__init__(out or directory / "out")
         self._log = directory / "log"
         self._file = directory / "experiment.yaml"
         self._file.write_text(experiment)
         self._options = options
+        self._program = program
         self._cluster = cluster
         self._variables = dict(variables or {})
 
@@ -130,7 +126,7 @@ class NatjamRun:
             environment |= {"RAY_ADDRESS": self._cluster.address, "RAY_AUTH_TOKEN": self._cluster.token}
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _NATJAM, "run", str(self._file), "--out", str(self.out), *self._options],
+                [sys.executable, "-c", self._program, "run", str(self._file), "--out", str(self.out), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -252,35 +248,11 @@ class NatjamRun:
             page.close()
         return found
 
-    def committed(self, job: str) -> int:
-        """How many of the job's output files are there."""
-        return len(list((self.out / "output" / job).glob("part-*")))
-
     def stopped(self) -> list[TaskProcess]:
         """Suspended reduces."""
         return [task for task in self.tasks() if task.stopped]
 
     # ---- afterwards ----
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What ``summary.json`` holds."""
-        return json.loads((self.out / "summary.json").read_text())
-
-    def table(self, name: str) -> list[dict[str, Any]]:
-        """Rows of a Parquet file."""
-        return pyarrow.parquet.read_table(self.out / f"{name}.parquet").to_pylist()
-
-    def records(self) -> list[Record]:
-        """The journal."""
-        _, records = read_journal(self.out / "journal.jsonl.zst")
-        return list(records)
-
-    def machine(self, address: str) -> Machine:
-        """A fresh machine as the run made it, by its resolved experiment."""
-        experiment = load_experiment(self.out / "experiment.yaml")
-        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
-        return make_machine(address, make_settings(experiment, experiment.seed), jobs)
 
     def check_verified(self) -> dict[str, Any]:
         """It has ended well, with the right output; its summary."""
@@ -300,11 +272,6 @@ class NatjamRun:
         for text in said:
             assert text in message, self.log
         assert "Traceback" not in self.log
-
-
-def job_of(summary: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """One job's entry of a summary."""
-    return next(job for job in summary["jobs"] if job["name"] == name)
 
 
 # ---- /proc ----

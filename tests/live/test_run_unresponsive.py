@@ -10,7 +10,8 @@ from emulator.core.effects import Send
 from emulator.core.messages import KillContainer, TimerFired
 from emulator.core.resource_manager import ResourceManager
 from emulator.journal import Record
-from tests.live_runs import NatjamRun, RayCluster, job_of
+from tests.live_runs import NatjamRun, RayCluster
+from tests.run_results import job_of
 
 SECOND_NS = 1_000_000_000
 REASON = "asked back and not given in time"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live_runs import LEFT_BOUND_S, SMALL, NatjamRun, RayCluster, gone, job_of, listening_addresses, until
+from tests.live_runs import LEFT_BOUND_S, SMALL, NatjamRun, RayCluster, gone, listening_addresses, until
+from tests.run_results import job_of
 
 CROWDED = """\
 name: crowded

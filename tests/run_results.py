@@ -1,0 +1,52 @@
+"""What a run has left in its run directory, for tests of any engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+
+from emulator.assemble import make_machine, make_settings
+from emulator.config import load_experiment
+from emulator.core.machine import Machine
+from emulator.journal import Record, read_journal
+from workloads.expand import expand
+
+
+class RunResults:
+    """The run directory ``out``."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def committed(self, job: str) -> int:
+        """How many of the job's output files are there."""
+        return len(list((self.out / "output" / job).glob("part-*")))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What ``summary.json`` holds."""
+        return json.loads((self.out / "summary.json").read_text())
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """Rows of a Parquet file."""
+        return pyarrow.parquet.read_table(self.out / f"{name}.parquet").to_pylist()
+
+    def records(self) -> list[Record]:
+        """The journal."""
+        _, records = read_journal(self.out / "journal.jsonl.zst")
+        return list(records)
+
+    def machine(self, address: str) -> Machine:
+        """A fresh machine as the run made it, by its resolved experiment."""
+        experiment = load_experiment(self.out / "experiment.yaml")
+        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
+        return make_machine(address, make_settings(experiment, experiment.seed), jobs)
+
+
+def job_of(summary: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """One job's entry of a summary."""
+    return next(job for job in summary["jobs"] if job["name"] == name)
