@@ -35,6 +35,7 @@ class ShuffleProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=self._environment,
+            start_new_session=True,  # Ctrl-C is for the driver, which then ends this one
         )
         assert process.stdin is not None
         assert process.stdout is not None

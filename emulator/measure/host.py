@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +52,11 @@ class MeasuredHost:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
-        await self._shuffle.close()
+        with _no_interrupts():
+            try:
+                await self._client.close()
+            finally:
+                await self._shuffle.close()
 
     # ---- orders and answers ----
 
@@ -157,6 +162,16 @@ class MeasuredHost:
             "secret": self._secret,
             "checkpoint": None,
         }
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Cleaning up is bounded and must not be stopped half-way by a second Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def make_job(

@@ -22,7 +22,7 @@ def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None
 
     names = [*Operations.model_fields, *Observations.model_fields, *MeasuredSeries.model_fields]
     rows = -(-len(names) // _COLUMNS)
-    figure = Figure(figsize=(3.2 * _COLUMNS, 2.1 * rows), layout="constrained")
+    figure = Figure(figsize=(3.2 * _COLUMNS, 2.2 * rows))
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, _COLUMNS).flatten()
     for name, panel in zip(names, panels, strict=False):
@@ -33,10 +33,13 @@ def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None
     figure.suptitle(
         f"{machine.cpu_model}, {machine.cores} cores, {machine.kernel}: share of samples (0 to 1) by milliseconds"
     )
+    figure.subplots_adjust(left=0.03, right=0.99, bottom=0.03, top=0.94, wspace=0.2, hspace=0.45)
     figure.savefig(path, format="png", dpi=80)
 
 
 def _plot(panel: Any, samples: Samples, name: str) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     places: list[int | None] = [*samples.places(name)] or [None]
     for at in places:
         values = numpy.sort(numpy.asarray(samples.of(name, at), dtype=float)) / 1e6
@@ -44,6 +47,9 @@ def _plot(panel: Any, samples: Samples, name: str) -> None:
         label = None if at is None else f"{at:,}"
         panel.plot(numpy.quantile(values, shares), shares, linewidth=1, label=label)
     panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=6))
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
     panel.set_title(name, fontsize=8)
     panel.tick_params(labelsize=6)
     panel.grid(alpha=0.3, linewidth=0.5)
