@@ -21,7 +21,8 @@ _PLAIN_PERIOD_S = 5.0
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    app.command()(measure)
+    for command in (measure, replay):
+        app.command()(command)
 
 
 def measure(
@@ -50,6 +51,33 @@ def measure(
     console.print(_operations_table(calibration))
     console.print(f"results in {out_dir}; simulations with 'overheads: native' use ", end="", soft_wrap=True)
     console.print("them" if out is None else f"this machine's: 'overheads: {out_dir / CALIBRATION_NAME}' uses these")
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(help="Journal file or run directory.", show_default=False)],
+) -> None:
+    """Feed the journal of a live or simulated run to fresh machines; say where they first do something else.
+
+    Exit status 1 where they do.
+
+    \b
+    Examples:
+      natjam replay runs/fig4
+      natjam replay runs/fig4/journal.jsonl.zst
+    """
+    from emulator.errors import RunError
+    from emulator.replay_run import journals_of, replay_journal
+
+    differing = []
+    for journal in journals_of(path):
+        replayed = replay_journal(journal)
+        if replayed.difference is None:
+            machines = f"{replayed.machines} machines"
+            typer.echo(f"{journal}: {replayed.records} records of {machines} replayed, every effect the same")
+        else:
+            differing.append(f"{journal}: {replayed.difference}")
+    if differing:
+        raise RunError("\n".join(differing))
 
 
 class _CampaignDisplay:

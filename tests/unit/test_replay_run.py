@@ -1,0 +1,101 @@
+"""``natjam replay``: what a run did is repeated by fresh machines, and anything else is found and named."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.config import load_experiment
+from emulator.core.effects import Suspend
+from emulator.core.messages import Suspended
+from emulator.journal import JournalWriter, Record, read_journal
+from emulator.replay_run import JOURNAL_NAME
+from emulator.run import run_experiment
+
+FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("run")
+    experiment = load_experiment(FIG4, ["engine=sim", "scheduler.mechanism=suspend"])
+    run_experiment(experiment, directory, lambda status: None)
+    return directory
+
+
+def rewritten(run_directory: Path, into: Path, change: dict[int, Record]) -> Path:
+    """A copy of a run directory with some records of its journal replaced."""
+    shutil.copytree(run_directory, into)
+    header, records = read_journal(run_directory / JOURNAL_NAME)
+    with JournalWriter(into / JOURNAL_NAME, header) as journal:
+        for number, record in enumerate(records):
+            journal.write(change.get(number, record))
+    return into
+
+
+def records_of(run_directory: Path) -> list[Record]:
+    return list(read_journal(run_directory / JOURNAL_NAME)[1])
+
+
+@pytest.mark.parametrize("name", ["", JOURNAL_NAME])
+def test_a_run_is_repeated(run_directory: Path, name: str) -> None:
+    result = runner.invoke(app, ["replay", str(run_directory / name)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"{len(records_of(run_directory))} records of 10 machines replayed, every effect the same" in result.stdout
+
+
+def test_all_repeats_are_replayed(tmp_path: Path) -> None:
+    run_experiment(load_experiment(FIG4, ["engine=sim", "repeats=2"]), tmp_path, lambda status: None)
+    result = runner.invoke(app, ["replay", str(tmp_path)])
+    assert result.exit_code == 0
+    assert [f"repeat-{number}" in line for number, line in enumerate(result.stdout.splitlines(), 1)] == [True, True]
+
+
+def test_the_first_effect_that_differs_is_named(run_directory: Path, tmp_path: Path) -> None:
+    records = records_of(run_directory)
+    at = [number for number, record in enumerate(records) if any(type(e) is Suspend for e in record.effects)]
+    changes = {number: replace(records[number], effects=()) for number in at[3:5]}
+    result = runner.invoke(app, ["replay", str(rewritten(run_directory, tmp_path / "other", changes))])
+    assert result.exit_code == 1
+    assert f"record {at[3] + 1} ({records[at[3]].actor}, seq {records[at[3]].seq}," in result.stderr
+    assert "expected none" in result.stderr
+    assert "Suspend(" in result.stderr
+
+
+def test_a_message_the_machine_does_not_take_is_a_difference(run_directory: Path, tmp_path: Path) -> None:
+    records = records_of(run_directory)
+    at = next(number for number, record in enumerate(records) if type(record.message) is Suspended)
+    message = replace(records[at].message, container="container-999999")
+    changed = rewritten(run_directory, tmp_path / "other", {at: replace(records[at], message=message)})
+    result = runner.invoke(app, ["replay", str(changed)])
+    assert (result.exit_code, "raised IllegalTransition" in result.stderr) == (1, True)
+
+
+def test_bad_input_is_one_message_and_status_2(run_directory: Path, tmp_path: Path) -> None:
+    def refused(path: Path) -> str:
+        result = runner.invoke(app, ["replay", str(path)])
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+        return result.stderr
+
+    assert "there is no such file or directory" in refused(tmp_path / "none")
+    assert "has no journal.jsonl.zst in it" in refused(tmp_path)
+    (tmp_path / "text").write_text("no journal")
+    assert "the compressed data is broken" in refused(tmp_path / "text")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(run_directory / JOURNAL_NAME, alone)
+    assert "experiment.yaml: there is no such file" in refused(alone)
+    text = (run_directory / "experiment.yaml").read_text()
+    (alone / "experiment.yaml").write_text(text.replace("mechanism: suspend", "mechanism: kill"))
+    assert "was not made from" in refused(alone)
+    (alone / "experiment.yaml").write_text(text)
+    whole = (run_directory / JOURNAL_NAME).read_bytes()
+    (alone / JOURNAL_NAME).write_bytes(whole[: len(whole) // 2])
+    assert "the file is truncated" in refused(alone)
