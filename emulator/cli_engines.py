@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +23,7 @@ _PLAIN_PERIOD_S = 5.0
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    for command in (measure, replay):
+    for command in (measure, replay, fidelity):
         app.command()(command)
 
 
@@ -78,6 +80,86 @@ def replay(
             differing.append(f"{journal}: {replayed.difference}")
     if differing:
         raise RunError("\n".join(differing))
+
+
+def fidelity(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML).", show_default=False)],
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each file by each engine, all of the same seed.")] = 3,
+    time_scales: Annotated[
+        str | None, typer.Option(help="Several, as in 1,5,20: how results drift as time is compressed.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the files; may be repeated.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/fidelity-TIME]")] = None,
+) -> None:
+    """Run experiments with both engines and say how far apart they are, beside how far live runs are from each other.
+
+    Simulations use this machine's calibration: run 'natjam measure' first.
+
+    \b
+    Examples:
+      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scale 10
+      natjam fidelity workloads/catalog/*.yaml --repeats 5 --out fidelity
+      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scales 1,5,20,50,100
+    """
+    from analysis import fidelity_report
+    from analysis.fidelity import Fidelity, calibrated, compare, drifts
+    from emulator.config import load_experiment
+    from emulator.rundir import RunDirectory
+
+    scales = _time_scales(time_scale, time_scales)
+    options = [*(set_ or ()), *([] if time_scale is None else [f"time_scale={time_scale}"])]
+    experiments = [calibrated(load_experiment(file, options)) for file in files]
+    for file in files:
+        sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie
+    directory = RunDirectory.create(out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}").path
+    console = _console()
+    display = _PhaseDisplay(console)
+    found = []
+    for file, experiment in zip(files, experiments, strict=True):
+        for scale in scales or [experiment.time_scale]:
+            label = file.stem if not scales else f"{file.stem}-{scale:g}x"
+            scaled = experiment.model_copy(update={"time_scale": scale})
+            found.append(replace(compare(scaled, label, repeats, directory, display.update), name=file.stem))
+            console.print(fidelity_report.file_table(found[-1]))
+    whole = Fidelity(tuple(found))
+    drift = drifts(found) if scales else []
+    fidelity_report.write_report(whole, drift, directory)
+    for part in [*fidelity_report.closing_lines(whole), *(fidelity_report.drift_tables(drift) if drift else [])]:
+        console.print(part, soft_wrap=True, highlight=False)
+    console.print(f"results in {directory}", soft_wrap=True, highlight=False)
+
+
+def _time_scales(time_scale: float | None, several: str | None) -> list[float]:
+    from emulator.errors import ConfigError
+
+    if several is None:
+        return []
+    if time_scale is not None:
+        raise ConfigError("--time-scale and --time-scales: give one of them")
+    try:
+        scales = sorted({float(part) for part in several.split(",")})
+    except ValueError:
+        scales = []
+    if len(scales) < 2 or not all(0 < scale <= 1e6 for scale in scales):
+        raise ConfigError(f"--time-scales {several}: give two or more numbers above 0, as in 1,5,20")
+    return scales
+
+
+class _PhaseDisplay:
+    """What is being done, a line for each new phase."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = ""
+
+    def update(self, phase: str) -> None:
+        """Show a phase, if it is a new one."""
+        if phase != self._last:
+            self._last = phase
+            self._console.print(phase, style="bright_black", soft_wrap=True, highlight=False)
 
 
 class _CampaignDisplay:

@@ -19,7 +19,7 @@ from emulator.errors import RunError
 from emulator.journal import Record
 from emulator.progress import JobStatus, RunStatus
 from emulator.rundir import RunDirectory
-from emulator.sim.calibrated_costs import CalibratedCosts
+from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
 from emulator.status import cluster_status, job_status, unstarted_job_status
@@ -36,28 +36,12 @@ def run_simulation(
     on_status: OnStatus,
     open_records: OpenRecords,
 ) -> EngineResult:
-    """Simulate ``experiment``; see ``emulator.engine.Engine``."""
+    """Simulate ``experiment`` for ``natjam run``; see ``emulator.engine.Engine``."""
     started_real_s = time.monotonic()
+    shown = _Shown(experiment, jobs, on_status, started_real_s)
     with open_records() as write:
-        in_order = _InOrder(write)
-        settings = make_settings(experiment, experiment.seed)
-        costs = make_costs(experiment, settings, jobs)
-        cluster = SimulatedCluster(settings, {job.name: job for job in jobs}, in_order.take, costs)
-        shown = _Shown(experiment, jobs, cluster, on_status, started_real_s)
-        last_submit_ns = max(job.submit_ns for job in jobs)
-
-        def each_slice() -> None:
-            shown.now_and_then()
-            silent_since_ns = max(in_order.last_ns, last_submit_ns)
-            if cluster.kernel.now_ns - silent_since_ns > _SILENT_HEARTBEATS * experiment.heartbeat_ns:
-                _check_not_stuck(cluster)
-
-        try:
-            cluster.run(each_slice=each_slice)
-        except RuntimeError as error:
-            raise RunError(f"the simulation cannot go on: {error}") from error
-        in_order.flush()
-    shown.show("writing the tables")
+        cluster = simulate(experiment, jobs, write, shown.now_and_then)
+    shown.show(cluster, "writing the tables")
     return EngineResult(
         machines=[],
         real_s=time.monotonic() - started_real_s,
@@ -68,8 +52,49 @@ def run_simulation(
     )
 
 
-def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...]) -> CostModel:
-    """What operations take in a simulation of ``experiment``.
+def simulate(
+    experiment: Experiment,
+    jobs: tuple[JobSpec, ...],
+    write: Callable[[Record], None],
+    each_slice: Callable[[SimulatedCluster], None] = lambda cluster: None,
+    draw: int = 0,
+) -> SimulatedCluster:
+    """Simulate ``experiment`` from the start to the end of all jobs; the cluster as it is then.
+
+    Args:
+        experiment: what to simulate; its ``repeats`` are not looked at.
+        jobs: its workload.
+        write: takes the records, in the order of a journal.
+        each_slice: called every few thousand events.
+        draw: another number is another run of the same workload, decisions and all, in which operations take other
+            times; without effect where costs are not drawn.
+
+    Raises:
+        ConfigError: see ``make_costs``.
+        RunError: the end does not come.
+    """
+    in_order = _InOrder(write)
+    settings = make_settings(experiment, experiment.seed)
+    costs = make_costs(experiment, settings, jobs, draw)
+    cluster = SimulatedCluster(settings, {job.name: job for job in jobs}, in_order.take, costs)
+    last_submit_ns = max(job.submit_ns for job in jobs)
+
+    def look() -> None:
+        each_slice(cluster)
+        silent_since_ns = max(in_order.last_ns, last_submit_ns)
+        if cluster.kernel.now_ns - silent_since_ns > _SILENT_HEARTBEATS * experiment.heartbeat_ns:
+            _check_not_stuck(cluster)
+
+    try:
+        cluster.run(each_slice=look)
+    except RuntimeError as error:
+        raise RunError(f"the simulation cannot go on: {error}") from error
+    in_order.flush()
+    return cluster
+
+
+def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...], draw: int = 0) -> CostModel:
+    """What operations take in a simulation of ``experiment``; ``draw`` as for ``simulate``.
 
     Raises:
         ConfigError: it needs this machine's calibration and there is none, or a calibration file is not as it must be.
@@ -79,7 +104,8 @@ def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, 
         return CostModel(network_bytes_s=int(experiment.cluster.network_mbit_s * 125_000))
     nodes = {node.name: node.containers for node in settings.nodes}
     names = tuple(job.name for job in jobs)
-    return CalibratedCosts(load_calibration(path), experiment.time_scale, settings.seed, nodes, names)
+    seed = keyed_number(settings.seed, draw)
+    return CalibratedCosts(load_calibration(path), experiment.time_scale, seed, nodes, names)
 
 
 def calibration_warning(experiment: Experiment) -> str | None:
@@ -135,31 +161,29 @@ class _Shown:
         self,
         experiment: Experiment,
         jobs: tuple[JobSpec, ...],
-        cluster: SimulatedCluster,
         on_status: OnStatus,
         started_real_s: float,
     ) -> None:
         self._experiment = experiment
         self._queues = {job.name: job.queue for job in jobs}
-        self._cluster = cluster
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._next_real_s = started_real_s
         self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in jobs}
 
-    def now_and_then(self) -> None:
+    def now_and_then(self, cluster: SimulatedCluster) -> None:
         """Show the state of the run if it has not been shown for a while."""
         if time.monotonic() >= self._next_real_s:
-            self.show("simulating")
+            self.show(cluster, "simulating")
             self._next_real_s = time.monotonic() + STATUS_PERIOD_REAL_S
 
-    def show(self, phase: str) -> None:
+    def show(self, simulated: SimulatedCluster, phase: str) -> None:
         """Show the state of the run."""
-        machines = self._cluster.machines
+        machines = simulated.machines
         manager, client = machines[RESOURCE_MANAGER], machines[CLIENT]
         assert isinstance(manager, ResourceManager)
         assert isinstance(client, Client)
-        cluster = cluster_status(manager, client, self._cluster.kernel.now_ns)
+        cluster = cluster_status(manager, client, simulated.kernel.now_ns)
         for machine in machines.values():
             if isinstance(machine, ApplicationMaster):
                 self._jobs[machine.job] = job_status(machine, self._queues[machine.job])

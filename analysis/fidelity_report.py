@@ -1,0 +1,146 @@
+"""What ``natjam fidelity`` prints and leaves: tables, ``fidelity.json``, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from analysis.fidelity import (
+    COMPLETION,
+    DRIFT_LIMIT,
+    MEAN_LIMIT,
+    WORST_LIMIT,
+    WORST_LIMIT_HEARTBEATS,
+    Drift,
+    Fidelity,
+    FileFidelity,
+    Metric,
+    highest_faithful_scale,
+)
+from emulator.rundir import write_json
+
+_SHOWN_JOBS = 12
+"""Of more jobs than this, only the completion times furthest off are shown; the file has all."""
+
+
+def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) -> None:
+    """Write ``fidelity.json`` and ``fidelity.png``.  Raises RunError."""
+    report = fidelity.to_json()
+    if found:
+        report["drift"] = [
+            {
+                "file": drift.file,
+                "job": drift.job,
+                "time_scale": drift.time_scale,
+                "live_s": drift.live_s,
+                "sim_s": drift.simulated_s,
+                "live_drift": drift.live_drift,
+                "sim_drift": drift.simulated_drift,
+            }
+            for drift in found
+        ]
+        report["highest_faithful_time_scale"] = highest_faithful_scale(found)
+    write_json(directory / "fidelity.json", report)
+    _plot(fidelity, directory / "fidelity.png")
+
+
+def file_table(file: FileFidelity) -> Table:
+    """Every figure of one experiment: simulated, live, how far apart, and how far live runs are from each other."""
+    table = Table(title=f"{file.name} at time scale {file.time_scale:g}", title_justify="left")
+    for name in ("job", "figure"):
+        table.add_column(name)
+    for name in ("simulated", "live", "difference", "error", "live spread"):
+        table.add_column(name, justify="right")
+    for metric in _shown(file):
+        table.add_row(
+            metric.job or "(all)",
+            metric.name.removesuffix("_s"),
+            _number(metric.simulated_mean),
+            _number(metric.live_mean),
+            f"{metric.difference:+.2f}",
+            _percent(metric.error, "+"),
+            _percent(metric.live_spread, ""),
+        )
+    return table
+
+
+def _shown(file: FileFidelity) -> list[Metric]:
+    jobs = {metric.job for metric in file.metrics if metric.job is not None}
+    if len(jobs) <= _SHOWN_JOBS:
+        return [m for m in file.metrics if m.job is None or m.name == COMPLETION or any((*m.live, *m.simulated))]
+    worst = sorted(file.completions, key=lambda metric: -abs(metric.error or 0))[:_SHOWN_JOBS]
+    return [metric for metric in file.metrics if metric.job is None or metric in worst]
+
+
+def closing_lines(fidelity: Fidelity) -> list[str]:
+    """The whole in words, against the limits."""
+    spread = fidelity.live_spread
+    lines = [
+        f"job completion times: mean error {fidelity.mean_abs_error:.2%} (limit {MEAN_LIMIT:.0%}), worst "
+        f"{fidelity.worst_abs_error:.2%} (limit {WORST_LIMIT:.0%} or {WORST_LIMIT_HEARTBEATS:g} heartbeats); live runs "
+        + ("were not repeated" if spread is None else f"of the same experiment spread by {spread:.2%}")
+    ]
+    lines += [
+        f"beyond the limit: {file.name}, {metric.job}: {_number(metric.simulated_mean)} simulated,"
+        f" {_number(metric.live_mean)} live"
+        for file, metric in fidelity.beyond
+    ]
+    return lines
+
+
+def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
+    """How completion times move as time is compressed, and how far one can go."""
+    scales = sorted({drift.time_scale for drift in found})
+    table = Table(title="completion times by time scale, against the lowest: live (simulated)", title_justify="left")
+    table.add_column("job")
+    for scale in scales:
+        table.add_column(f"{scale:g}x", justify="right")
+    jobs = dict.fromkeys((drift.file, drift.job) for drift in found)
+    by_place = {(drift.file, drift.job, drift.time_scale): drift for drift in found}
+    for file, job in jobs:
+        drifts = [by_place[file, job, scale] for scale in scales]
+        first = f"{_number(drifts[0].live_s)} ({_number(drifts[0].simulated_s)})"
+        rest = [f"{drift.live_drift:+.1%} ({drift.simulated_drift:+.1%})" for drift in drifts[1:]]
+        table.add_row(f"{file}: {job}", first, *rest)
+    highest = f"highest time scale within {DRIFT_LIMIT:.0%} of {scales[0]:g}x: {highest_faithful_scale(found):g}"
+    return [table, highest]
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def _percent(value: float | None, sign: str) -> str:
+    return "-" if value is None else f"{value:{sign}.2%}"
+
+
+def _plot(fidelity: Fidelity, path: Path) -> None:
+    """Simulated against live completion times, and the errors."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    times, errors = figure.subplots(1, 2)
+    labels: list[str] = []
+    for file in fidelity.files:
+        name = f"{file.name} at {file.time_scale:g}x"
+        found = file.completions
+        spread = [metric.live_sd or 0 for metric in found]
+        live, simulated = [m.live_mean for m in found], [m.simulated_mean for m in found]
+        times.errorbar(live, simulated, xerr=spread, fmt="o", markersize=3, linewidth=1, label=name)
+        places = range(len(labels), len(labels) + len(found))
+        errors.bar(places, [100 * (metric.error or 0) for metric in found], label=name)
+        labels += [str(metric.job) for metric in found]
+    longest = max((metric.live_mean for file in fidelity.files for metric in file.completions), default=1)
+    times.plot([0, longest], [0, longest], color="gray", linewidth=0.8)
+    times.set(xlabel="live, s", ylabel="simulated, s", title="job completion times (bars: spread of live runs)")
+    times.legend(fontsize=6)
+    errors.axhline(0, color="gray", linewidth=0.8)
+    errors.set(ylabel="simulated less live, %", title="error of job completion times")
+    if len(labels) <= 40:
+        errors.set_xticks(range(len(labels)), labels, rotation=90, fontsize=6)
+    figure.savefig(path, format="png", dpi=100)
