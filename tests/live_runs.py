@@ -121,9 +121,10 @@ class NatjamRun(RunResults):
         # Not below pytest's directory: the paths of Ray's sockets must be short.
         self.temporary = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        environment |= {"TMPDIR": str(self.temporary), **self._variables}
+        environment["TMPDIR"] = str(self.temporary)
         if self._cluster is not None:
             environment |= {"RAY_ADDRESS": self._cluster.address, "RAY_AUTH_TOKEN": self._cluster.token}
+        environment |= self._variables
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", self._program, "run", str(self._file), "--out", str(self.out), *self._options],
@@ -132,6 +133,7 @@ class NatjamRun(RunResults):
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=REPOSITORY,
+                start_new_session=True,
             )
         return self
 
@@ -208,6 +210,10 @@ class NatjamRun(RunResults):
             return [pid for pid in find_run_processes(self.run_id, name) if command_line(pid).startswith("ray::")]
 
         return self.until(find, f"host {name}")[0]
+
+    def janitor(self) -> int:
+        """The process that cleans up after the driver."""
+        return next(pid for pid in _children(self.process.pid) if "emulator.live.janitor" in command_line(pid))
 
     def supervisor(self, host: str = "nodes-1") -> int:
         """The supervisor of a node host."""
@@ -316,6 +322,10 @@ def _read(pid: int, file: str) -> str:
 def _stat(pid: int) -> list[str]:
     """Fields of /proc/<pid>/stat from the state on; none when it is gone."""
     return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _children(pid: int) -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _parent(int(entry)) == pid]
 
 
 def _parent(pid: int) -> int:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from emulator.assemble import make_machine, make_settings
+from emulator.core.decisions import PolicyError
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.machine import Machine
 from emulator.core.messages import Message, Start, TimerFired
@@ -87,7 +88,7 @@ class MachineHost:
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run with ``error``."""
-        text = str(error) if isinstance(error, NatjamError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, NatjamError | PolicyError) else f"{type(error).__name__}: {error}"
         self.fatal = self.fatal or f"{where}: {text}"
 
     def _record(self, record: Record) -> None:

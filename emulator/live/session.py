@@ -16,6 +16,7 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
@@ -31,7 +32,7 @@ from emulator.config import Experiment
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.live.clock import LagRecorder
-from emulator.live.janitor import HOST_VARIABLE, Janitor, start_janitor
+from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan
 from emulator.live.supervisor_client import RUN_VARIABLE
 from emulator.progress import RunStatus
@@ -137,7 +138,14 @@ class LiveSession:
             self._show("cleaning up")
             with _no_interrupts():
                 self._stop_ray()
-                self._janitor.goodbye()
+                self._leave_nothing(self._janitor)
+
+    def _leave_nothing(self, janitor: Janitor) -> None:
+        try:
+            janitor.goodbye()
+        except RuntimeError:  # somebody has killed it
+            end_run_processes(self.run_id)
+            shutil.rmtree(self._root, ignore_errors=True)
 
     # ---- Ray ----
 

@@ -24,6 +24,7 @@ class ShuffleProcess:
         self._arguments = ["--root", str(root), "--nodes", ",".join(nodes), "--bind", bind]
         self._bind = bind
         self._process: asyncio.subprocess.Process | None = None
+        self._closing = False
 
     async def start(self) -> dict[str, str]:
         """Start it; returns the base URL of each node.  Raises OSError, RuntimeError."""
@@ -45,11 +46,19 @@ class ShuffleProcess:
             raise RuntimeError(f"the shuffle service ended with status {await process.wait()}")
         return {node: f"http://{self._bind}:{port}" for node, port in json.loads(line)["ports"].items()}
 
+    async def watch(self) -> None:
+        """Return after ``close``; raises RuntimeError if it ends before, because no reduce gets its input then."""
+        assert self._process is not None
+        status = await self._process.wait()
+        if not self._closing:
+            raise RuntimeError(f"the shuffle service ended with status {status}; reduces cannot fetch their input")
+
     async def close(self) -> dict[str, dict[str, int]]:
         """End it; returns requests, bytes and refusals by node (nothing if it has died)."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return {}
+        self._closing = True
         process.stdin.close()
         try:
             line = await asyncio.wait_for(process.stdout.readline(), _END_PATIENCE_REAL_S)

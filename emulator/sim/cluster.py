@@ -90,6 +90,9 @@ class SimulatedCluster:
         while not self.finished:
             each_slice()
             self.kernel.run(lambda: self.finished, limit_ns, _SLICE_EVENTS)
+        # The last ApplicationMaster leaves when it hears that its job's end has been noted.
+        patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
+        self.kernel.run(lambda: not self.tasks or self.kernel.next_ns > patience_ns, limit_ns)
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address`` and tell it to start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -15,6 +16,11 @@ class Kernel:
         self.events = 0
         self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = count()
+
+    @property
+    def next_ns(self) -> float:
+        """When the next event is due; infinity if there is none."""
+        return self._heap[0][0] if self._heap else math.inf
 
     def at(self, at_ns: int, action: Callable[[], None], priority: int = 0) -> None:
         """Do ``action`` at ``at_ns``; of equal times the lower priority goes first, then the one set first.

@@ -39,6 +39,19 @@ def test_a_policy_of_the_users_that_fails(
         assert not (run.out / "summary.json").exists()
 
 
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, variables={"RAY_ADDRESS": "127.0.0.1:1"}) as run:
+        run.check_failed("cannot reach the cluster at RAY_ADDRESS=127.0.0.1:1: Connection refused")
+
+
+def test_a_cluster_with_another_token(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    # Ray tries twenty times, unless told otherwise.
+    variables = {"RAY_AUTH_TOKEN": "0" * 64, "RAY_NUM_REDIS_GET_RETRIES": "1"}
+    with NatjamRun(tmp_path, cluster=ray_cluster, variables=variables) as run:
+        run.check_failed("cannot start or reach the cluster at RAY_ADDRESS=")
+        assert "InvalidAuthToken" in run.log
+
+
 @pytest.fixture
 def few_processes() -> Iterator[Path]:
     """A control group with room for three processes; a process limit would not bind root."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -44,7 +45,10 @@ def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.S
 
 
 def _end(run: NatjamRun, number: signal.Signals, status: int) -> None:
-    run.process.send_signal(number)
+    if number == signal.SIGINT:
+        os.killpg(run.process.pid, number)  # as a terminal does
+    else:
+        run.process.send_signal(number)
     assert run.wait() == status, run.log
     run.check_nothing_left()
     assert "Traceback" not in run.log

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.live_runs import SMALL, NatjamRun
+from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of
 
 LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12", "submit_s: 15")
 
 
-def test_killed_reduces_and_a_killed_supervisor_are_made_good(tmp_path: Path) -> None:
+def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=LONGER) as run:
         os.kill(run.walking("research", keys=4)[0].pid, signal.SIGKILL)
         os.kill(run.until(run.stopped, "a suspended reduce")[0].pid, signal.SIGKILL)
+        os.kill(run.janitor(), signal.SIGKILL)
         run.until(lambda: run.committed("production") == 3, "production's end")
         before = run.supervisor()
         os.kill(before, signal.SIGKILL)
@@ -47,4 +48,12 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
         run.check_failed("nodes-1 has died and no node is left to go on with")
+        assert not (run.out / "summary.json").exists()
+
+
+def test_a_shuffle_service_cannot_be_done_without(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+        run.walking("research")
+        os.kill(run.shuffle_service("nodes-2"), signal.SIGKILL)
+        run.check_failed("nodes-2", "the shuffle service ended with status -9")
         assert not (run.out / "summary.json").exists()

@@ -95,6 +95,32 @@ def _workloads(draw: st.DrawFn, containers: int) -> tuple[JobSpec, ...]:
     return tuple(jobs)
 
 
+@st.composite
+def storms(draw: st.DrawFn) -> Case:
+    """One research job and urgent ones that come and go: every reduce is suspended and resumed again and again."""
+    containers = draw(st.integers(2, 3))
+    cluster = make_settings(
+        seed=draw(st.integers(0, 10**6)),
+        nodes=2,
+        containers=containers,
+        max_suspended=draw(st.integers(1, 4)),
+        mechanism=draw(st.sampled_from(("suspend", "suspend", "checkpoint"))),
+        task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
+        kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
+        overheads=draw(st.sampled_from((None, _PROFILE))),
+        task_attempts_max=_ATTEMPTS_MAX,
+    )
+    reduces_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))
+    jobs = [make_job("research", "research", 0.0, (), reduces_s, 0.5)]
+    for number in range(draw(st.integers(3, 6))):
+        lengths_s = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
+        submit_s = 6.0 + 7 * number + draw(st.integers(0, 3000)) / 1000
+        jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
+    chaos = Chaos(draw(st.integers(0, 10**6)), draw(st.integers(5, 20)), draw(st.integers(0, 30)), 4 * SECOND_NS)
+    costs = CostModel(*[draw(_COST_NS)] * 8)
+    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(1)))
+
+
 def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
     return st.lists(st.tuples(st.integers(1, latest_ms), st.integers(0, 30)), max_size=most).map(tuple)
 
