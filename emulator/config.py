@@ -169,11 +169,24 @@ class Scheduler(_Model):
         return {**data, "mechanism": "wait" if name in config_checks.WAITING_ALLOCATIONS else "checkpoint"}
 
 
+class Only(_Model):
+    """The part of a workload that is run, every job as it is in the whole: those of ``queues`` (production only) and
+    among them those called ``jobs`` (one alone is the ideal of natjam, section 5); null: all."""
+
+    queues: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+    def holds(self, job: str, queue: str) -> bool:
+        """Whether ``job``, of ``queue``, is run."""
+        return (self.queues is None or queue in self.queues) and (self.jobs is None or job in self.jobs)
+
+
 class Workload(_Model):
     """The jobs: written out, or imported from a trace."""
 
     jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
     trace: TraceEntry | None = None
+    only: Only | None = None
 
 
 class Experiment(_Model):

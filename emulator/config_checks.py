@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,6 +180,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
     queues = scheduler.allocation.queues if scheduler is not None else None
     if workload.trace is not None and queues is not None and not set(queues) >= TWO_QUEUES:
         yield ("workload", "trace"), "a trace's jobs go to the queues production and research; add both"
+    yield from _only(workload, queues)
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)
@@ -207,6 +208,21 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
                 f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
                 " raise container_memory_gb",
             )
+
+
+def _only(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:
+    only, jobs = workload.only, {job.name: job.queue for job in workload.jobs or ()}
+    if only is None:
+        return
+    where: Location = ("workload", "only")
+    unknown = False
+    for kind, chosen, known in (("queue", only.queues, queues), ("job", only.jobs, jobs or None)):
+        for index, name in enumerate(chosen or ()):
+            if known is not None and name not in known:
+                unknown = True
+                yield (*where, f"{kind}s", index), f"there is no {kind} '{name}'{suggestion(name, known)}"
+    if jobs and not unknown and not any(only.holds(name, queue) for name, queue in jobs.items()):
+        yield where, "leaves no job to run; name others, or remove it"
 
 
 def _is_file(path: str) -> bool:

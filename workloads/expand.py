@@ -6,6 +6,7 @@ from pathlib import Path
 
 from emulator.config import Experiment, seconds_to_ns
 from emulator.core.job import JobSpec
+from emulator.errors import ConfigError
 from workloads.lengths import key_count, lengths_ns
 from workloads.schema import JobEntry
 from workloads.swim import import_swim
@@ -16,14 +17,28 @@ BYTES_PER_SHUFFLE_MB = 10**6
 
 
 def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
-    """The jobs of an experiment, in the order of its file or trace, with every task length drawn.
+    """The jobs that an experiment runs, in the order of its file or trace, with every task length drawn.
 
     ``seed`` is the seed of the repeat, which ``experiment.seed`` is only for the first.  A draw is keyed by
-    seed and job name: adding or removing a job moves no other's.
+    seed and job name: adding or removing a job, or running a part of the workload only, moves no other's.
 
     Raises:
         TraceError: the trace cannot be used.
+        ConfigError: ``workload.only`` names a job that the trace does not have, or leaves none.
     """
+    jobs, only = _all_jobs(experiment, seed), experiment.workload.only
+    if only is None:
+        return jobs
+    unknown = [name for name in only.jobs or () if all(job.name != name for job in jobs)]
+    if unknown:
+        raise ConfigError(f"workload.only.jobs: the trace has no job '{unknown[0]}'")
+    chosen = tuple(job for job in jobs if only.holds(job.name, job.queue))
+    if not chosen:
+        raise ConfigError("workload.only: leaves no job to run; name others, or remove it")
+    return chosen
+
+
+def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     cluster, trace = experiment.cluster, experiment.workload.trace
     memory_bytes = int(cluster.container_memory_gb * BYTES_PER_GB)
     if trace is None:

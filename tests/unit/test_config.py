@@ -206,6 +206,21 @@ def test_exactly_one_of_jobs_and_trace(tmp_path: Path) -> None:
     assert "both are given" in refusal(write(tmp_path, both))
 
 
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ("{queues: [prodution]}", "workload.only.queues.0: there is no queue 'prodution'; did you mean 'production'?"),
+        ("{jobs: [research-XL, x]}", "workload.only.jobs.1: there is no job 'x'"),
+        ("{queues: [production], jobs: [research-XL]}", "workload.only: leaves no job to run"),
+        ("{jobs: []}", "workload.only.jobs: must have at least 1 item"),
+        ("{queue: [production]}", "workload.only.queue: unknown key; did you mean 'queues'?"),
+    ],
+)
+def test_a_part_of_the_workload_must_be_there(tmp_path: Path, only: str, words: str) -> None:
+    path = write(tmp_path, f"{VALID}  only: {only}\n")
+    assert refusal(path).startswith(f"{path}:22: {words}")
+
+
 def test_paths_start_from_the_file_and_in_overrides_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

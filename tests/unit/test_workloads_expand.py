@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from emulator.config import Experiment, load_experiment
+from emulator.errors import ConfigError
 from workloads.expand import expand
 from workloads.lengths import key_count, lengths_ns
 from workloads.schema import JobEntry, UniformLengths
@@ -89,6 +90,33 @@ def test_draws_fill_the_interval():
     drawn = lengths_ns(UniformLengths(uniform=(0.5, 1.0), longest=10.0), 2000, "fill")
     assert min(drawn) < 5.05e9
     assert abs(sum(drawn) / 2000 - 7.5e9) < 0.1e9
+
+
+def only(whole: Experiment, **part: tuple[str, ...]) -> Experiment:
+    return Experiment.model_validate(whole.model_dump() | {"workload": {**whole.workload.model_dump(), "only": part}})
+
+
+def test_a_part_of_a_workload_is_as_in_the_whole():
+    form = {"uniform": (0.5, 1.0), "longest": 60.8}
+    whole = experiment(job("a", reduce_s=form), job("b", queue="production", submit_s=7.0), job("c"))
+    a, b, c = expand(whole, 3)
+    assert expand(only(whole, queues=("research",)), 3) == (a, c)
+    assert expand(only(whole, jobs=("b", "c")), 3) == (b, c)
+    assert expand(only(whole, queues=("research",), jobs=("b", "c")), 3) == (c,)
+
+
+def test_a_part_of_a_trace_must_be_there():
+    whole = load_experiment(CATALOG / "facebook-50.yaml")
+    jobs = expand(whole, 1)
+    production = expand(only(whole, queues=("production",)), 1)
+    assert 0 < len(production) < len(jobs)
+    assert set(production) <= set(jobs)
+    assert expand(only(whole, jobs=(jobs[7].name,)), 1) == (jobs[7],)
+    with pytest.raises(ConfigError, match=r"workload\.only\.jobs: the trace has no job 'x'"):
+        expand(only(whole, jobs=(jobs[7].name, "x")), 1)
+    other = "research" if jobs[7].queue == "production" else "production"
+    with pytest.raises(ConfigError, match="leaves no job to run"):
+        expand(only(whole, jobs=(jobs[7].name,), queues=(other,)), 1)
 
 
 def test_adding_a_job_moves_no_other_draw():
