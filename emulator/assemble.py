@@ -123,14 +123,18 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
     scheduler = experiment.scheduler
     job_selection = scheduler.job_selection
     if job_selection == "auto":
-        job_selection = policies.JOB_SELECTION_FOR.get(scheduler.job_eviction, "fifo")
+        job_selection = policies.selection_for(scheduler.job_eviction)
+    preemption_order = policies.DICTATED_SELECTION.get(scheduler.job_eviction, job_selection)
+    readers = (job_selection, preemption_order, scheduler.job_eviction)
     return SchedulerSettings(
         allocation=load_policy("allocation", policies.ALLOCATION, scheduler.allocation.name),
         job_selection=load_policy("job_selection", policies.JOB_SELECTION, job_selection),
+        preemption_order=load_policy("job_selection", policies.JOB_SELECTION, preemption_order),
         job_eviction=load_policy("job_eviction", policies.JOB_EVICTION, scheduler.job_eviction),
         task_eviction=load_policy("task_eviction", policies.TASK_EVICTION, scheduler.task_eviction),
         mechanism=Mechanism(scheduler.mechanism),
         queues=_queues(experiment),
+        reports_progress=any(map(policies.reads_progress, readers)),
     )
 
 

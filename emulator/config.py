@@ -154,6 +154,10 @@ class Scheduler(_Model):
 
     allocation: Allocation
     job_selection: Policy = "auto"
+    """``auto``: as ``job_eviction`` dictates."""
+    allow_inconsistent: bool = False
+    """Accept another job selection than the one ``job_eviction`` dictates: the two may then suspend and resume the same
+    job over and over (natjam, section 4)."""
     job_eviction: Policy = "mr"
     task_eviction: Policy = "srt"
     mechanism: Policy

@@ -34,8 +34,8 @@ OWN_FUNCTIONS = ("allocation", "job_selection", "job_eviction", "task_eviction")
 """Axes on which ``module:function`` names a policy of the user's own."""
 NOT_YET: dict[str, tuple[str, ...]] = {
     "allocation": ("fifo", "fair", "flex", "adaptive", "reverse-adaptive", "deadline"),
-    "job_selection": ("priority", "edf", "llf"),
-    "job_eviction": ("mdf", "mlf"),
+    "job_selection": (),
+    "job_eviction": (),
     "task_eviction": ("smallest-memory", "lowest-cost"),
     "mechanism": ("criu", "adaptive"),
     "placement": ("local-only", "by-cost"),
@@ -60,7 +60,7 @@ def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Worklo
     if cluster is not None:
         problems += _memory(cluster)
     if scheduler is not None:
-        problems += [*_queues(scheduler), *_mechanism(scheduler)]
+        problems += [*_queues(scheduler), *_mechanism(scheduler), *_selection(scheduler)]
     if workload is not None:
         problems += _workload(workload, scheduler, cluster)
     return problems
@@ -170,6 +170,17 @@ def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
         yield (
             ("scheduler", "mechanism"),
             f"{name} never preempts, so '{scheduler.mechanism}' cannot go with it; set it to wait",
+        )
+
+
+def _selection(scheduler: Scheduler) -> Iterator[Problem]:
+    dictated = policies.DICTATED_SELECTION.get(scheduler.job_eviction)
+    if dictated and scheduler.job_selection not in ("auto", dictated) and not scheduler.allow_inconsistent:
+        yield (
+            ("scheduler", "job_selection"),
+            f"'{scheduler.job_selection}' may give a freed container back to the job that"
+            f" '{scheduler.job_eviction}' took it from, again and again; set it to auto or {dictated}, or set"
+            " allow_inconsistent: true to see that",
         )
 
 

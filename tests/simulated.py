@@ -57,6 +57,7 @@ def make_settings(
     mechanism: str = "checkpoint",
     allocation: str = "two-queue",
     job_eviction: str = "mr",
+    job_selection: str = "auto",
     task_eviction: str = "srt",
     queues: tuple[QueueSettings, ...] | None = None,
     heartbeat_s: float = 1.0,
@@ -70,6 +71,9 @@ def make_settings(
     """Settings with the defaults of an experiment file; queues: production, then research, a quarter and the rest."""
     total = nodes * containers
     heartbeat_ns = round(heartbeat_s * SECOND_NS)
+    if job_selection == "auto":
+        job_selection = policies.selection_for(job_eviction)
+    preemption_order = policies.DICTATED_SELECTION.get(job_eviction, job_selection)
     if queues is None:
         queues = (
             QueueSettings("production", 0, total // 4, total),
@@ -91,11 +95,13 @@ def make_settings(
         overheads=overheads or OverheadSettings(),
         scheduler=SchedulerSettings(
             allocation=policies.ALLOCATION[allocation],
-            job_selection=policies.JOB_SELECTION["fifo"],
+            job_selection=policies.JOB_SELECTION[job_selection],
+            preemption_order=policies.JOB_SELECTION[preemption_order],
             job_eviction=policies.JOB_EVICTION[job_eviction],
             task_eviction=policies.TASK_EVICTION[task_eviction],
             mechanism=Mechanism(mechanism),
             queues=queues,
+            reports_progress=any(map(policies.reads_progress, (job_selection, job_eviction))),
         ),
         nodes=tuple(
             NodeSettings(
@@ -119,6 +125,8 @@ def make_job(
     maps_s: tuple[float, ...] = (),
     reduces_s: tuple[float, ...] = (),
     key_s: float = 1.0,
+    deadline_s: float | None = None,
+    priority: int = 0,
 ) -> JobSpec:
     """A job whose reduces have keys of about ``key_s``."""
     return JobSpec(
@@ -129,6 +137,8 @@ def make_job(
         reduce_ns=tuple(round(length * SECOND_NS) for length in reduces_s),
         reduce_keys=tuple(max(1, round(length / key_s)) for length in reduces_s),
         memory_bytes=GIB_BYTES,
+        deadline_ns=None if deadline_s is None else round(deadline_s * SECOND_NS),
+        priority=priority,
     )
 
 

@@ -24,6 +24,7 @@ from enum import Enum
 from emulator.core.command_ledger import CommandLedger, MapOutputLedger
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.job import JobSpec
+from emulator.core.job_progress import progress_ppm
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
 from emulator.core.messages import (
     RESOURCE_MANAGER,
@@ -76,6 +77,9 @@ JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
 )
 
 
+_WALKING = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING})
+
+
 class ApplicationMaster:
     """The machine of one job; see the module's theory of operation."""
 
@@ -108,9 +112,10 @@ class ApplicationMaster:
         self._maps_done = 0
         self._reduces_done = 0
         self._reduces_asked = False
-        self._told: tuple[Ask, int] | None = None
-        """The ask and the answer's id that the ResourceManager has acknowledged; None before the first."""
-        self._sent: tuple[int, tuple[Ask, int]] | None = None
+        self._reports_progress = settings.scheduler.reports_progress
+        self._told: tuple[Ask, int, int | None] | None = None
+        """Ask, answer's id and progress that the ResourceManager has acknowledged; None before the first."""
+        self._sent: tuple[int, tuple[Ask, int, int | None]] | None = None
         """The newest heartbeat that said something new: its id and what it said."""
         self._answer_id = 0
         self._final_acknowledged = False
@@ -155,6 +160,8 @@ class ApplicationMaster:
         if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.debt):
             self.revision += 1
             effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
+        if self._reports_progress and self.state is JobState.RUNNING:
+            effects += self._read_for_the_next_heartbeat()
         if self._maps_starve(now_ns):
             self.revision += 1
             effects += self._make_room_for_maps(now_ns)
@@ -228,12 +235,22 @@ class ApplicationMaster:
         if self.state in (JobState.SUCCEEDED, JobState.FAILED):
             return self._final_heartbeat(now_ns)
         ask = self._ask()
-        says = (ask, self._answer_id)
+        progress = progress_ppm(self.maps, self.reduces) if self._reports_progress else None
+        says = (ask, self._answer_id, progress)
         if says == self._told and self._sent is None:
             return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id))]
         self._sent = (now_ns, says)
         self.revision += 1
-        return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id, ask))]
+        heartbeat = ApplicationHeartbeat(self.job, now_ns, self._answer_id, ask, progress_ppm=progress)
+        return [Send(RESOURCE_MANAGER, heartbeat)]
+
+    def _read_for_the_next_heartbeat(self) -> list[Effect]:
+        """A heartbeat reports what had been read by the one before: its progress is a period old, as an estimate is."""
+        walking = [a.container for a in self._live_reduces() if a.state in _WALKING and a.container is not None]
+        if not walking:
+            return []
+        self.revision += 1
+        return [ReadProgress(tuple(walking))]
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
         message = ApplicationHeartbeat(

@@ -153,6 +153,10 @@ class Application:
     running_reduces: int = 0
     """Reduces on a slot."""
     last_heartbeat_id: int = -1
+    heard_ns: int | None = None
+    """When its ApplicationMaster was first heard."""
+    progress_ppm: int | None = None
+    """As last reported."""
     answer: Answer | None = None
     """The answer the ApplicationMaster has not acknowledged."""
     acknowledged_id: int = 0

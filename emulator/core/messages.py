@@ -267,6 +267,8 @@ class ApplicationHeartbeat(Message):
     final_state: JobState | None = None
     finish_ns: int | None = None
     reason: str = ""
+    progress_ppm: int | None = None
+    """How far the job is (``emulator.core.job_progress``); None where no policy in use reads it, or with no ask."""
 
     @property
     def says_nothing(self) -> bool:

@@ -13,7 +13,7 @@ NodeManager.  Entries, expired ones included, are what keeps a request from bein
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from emulator.core.decisions import choose_job
 from emulator.core.machine import keyed_random
@@ -113,14 +113,4 @@ class Preemptor:
 
 def net_of(view: JobView, asked: int) -> JobView:
     """The job as eviction must weigh it: what has been asked back counts as gone."""
-    return JobView(
-        name=view.name,
-        queue=view.queue,
-        order=view.order,
-        submit_ns=view.submit_ns,
-        containers=view.containers - asked,
-        reclaimable=view.reclaimable - asked,
-        pending=view.pending,
-        deadline_ns=view.deadline_ns,
-        priority=view.priority,
-    )
+    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

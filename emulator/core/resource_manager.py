@@ -22,6 +22,7 @@ from emulator.core.applications import Application, HeldContainer, Node, NodeSta
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.job_progress import remaining_ns
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, keyed_random
 from emulator.core.messages import (
     CLIENT,
@@ -151,6 +152,9 @@ class ResourceManager:
         if message.ask is not None and message.id > application.last_heartbeat_id:
             self.revision += 1
             application.last_heartbeat_id = message.id
+            application.progress_ppm = message.progress_ppm
+            if application.heard_ns is None:
+                application.heard_ns = now_ns
             application.requests.replace(message, application.undelivered, now_ns)
             self.preemptor.withdraw_surplus(application.name, application.requests.pending)
         # Requests it has not been told of are void once what they were for has been had from elsewhere.
@@ -255,7 +259,7 @@ class ResourceManager:
 
     def _in_order(self, queue: str, now_ns: int) -> list[Application]:
         views = tuple(
-            self._job_view(application)
+            self._job_view(application, now_ns)
             for application in self.applications.values()
             if application.queue == queue and application.requests.pending
         )
@@ -391,7 +395,7 @@ class ResourceManager:
         """Make the reclaim requests ``application`` lacks; return how many containers are then on their way to it."""
         outstanding = self.preemptor.outstanding(application.name)
         while outstanding < min(application.requests.pending, room):
-            jobs = self._victims(victims)
+            jobs = self._victims(victims, now_ns)
             if not jobs:
                 break
             self.revision += 1
@@ -400,11 +404,11 @@ class ResourceManager:
             outstanding += 1
         return outstanding
 
-    def _victims(self, queues: tuple[str, ...]) -> tuple[JobView, ...]:
+    def _victims(self, queues: tuple[str, ...], now_ns: int) -> tuple[JobView, ...]:
         """Jobs of the first of ``queues`` that have a reduce to give."""
         for queue in queues:
             views = (
-                net_of(self._job_view(application), self.preemptor.asked_of(application.name))
+                net_of(self._job_view(application, now_ns), self.preemptor.asked_of(application.name))
                 for application in self.applications.values()
                 if application.queue == queue and application.running_reduces
             )
@@ -474,7 +478,8 @@ class ResourceManager:
             assert requester in self.applications, requester
             assert all(entry.victim in self.applications for entry in entries), requester
 
-    def _job_view(self, application: Application) -> JobView:
+    def _job_view(self, application: Application, now_ns: int) -> JobView:
+        progress, heard_ns = application.progress_ppm, application.heard_ns
         return JobView(
             name=application.name,
             queue=application.queue,
@@ -485,6 +490,8 @@ class ResourceManager:
             pending=application.requests.pending,
             deadline_ns=application.deadline_ns,
             priority=application.priority,
+            progress_ppm=progress,
+            remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
         )
 
 

@@ -74,10 +74,15 @@ class SchedulerSettings:
 
     allocation: AllocationPolicy
     job_selection: JobSelectionPolicy
+    preemption_order: JobSelectionPolicy
+    """Order in which jobs of one queue may take containers from each other: that of the job eviction where it goes by
+    one, else that of the job selection."""
     job_eviction: JobEvictionPolicy
     task_eviction: TaskEvictionPolicy
     mechanism: Mechanism
     queues: tuple[QueueSettings, ...]
+    reports_progress: bool = False
+    """Whether ApplicationMasters report the progress of their jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,32 @@ Each entry is a plain documented function on a frozen view (``emulator.policies.
 """
 
 from emulator.policies.allocation import hard_cap, soft_cap, two_queue
-from emulator.policies.job_eviction import least_resources, most_resources, probabilistic_resources
-from emulator.policies.job_selection import fifo
+from emulator.policies.job_eviction import (
+    least_resources,
+    lowest_priority,
+    maximum_deadline_first,
+    maximum_laxity_first,
+    most_resources,
+    probabilistic_resources,
+)
+from emulator.policies.job_selection import earliest_deadline_first, fifo, least_laxity_first, priority
 from emulator.policies.task_eviction import longest_remaining_time, random_order, shortest_remaining_time
 from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
 
 ALLOCATION: dict[str, AllocationPolicy] = {"two-queue": two_queue, "hard-cap": hard_cap, "soft-cap": soft_cap}
-JOB_SELECTION: dict[str, JobSelectionPolicy] = {"fifo": fifo}
+JOB_SELECTION: dict[str, JobSelectionPolicy] = {
+    "fifo": fifo,
+    "priority": priority,
+    "edf": earliest_deadline_first,
+    "llf": least_laxity_first,
+}
 JOB_EVICTION: dict[str, JobEvictionPolicy] = {
     "mr": most_resources,
     "lr": least_resources,
     "pr": probabilistic_resources,
+    "priority": lowest_priority,
+    "mdf": maximum_deadline_first,
+    "mlf": maximum_laxity_first,
 }
 TASK_EVICTION: dict[str, TaskEvictionPolicy] = {
     "srt": shortest_remaining_time,
@@ -23,8 +38,23 @@ TASK_EVICTION: dict[str, TaskEvictionPolicy] = {
     "random": random_order,
 }
 
-JOB_SELECTION_FOR: dict[str, str] = {"mr": "fifo", "lr": "fifo", "pr": "fifo"}
-"""``job_selection: auto``: the selection that a job eviction policy dictates (natjam, section 4)."""
+DICTATED_SELECTION: dict[str, str] = {"priority": "priority", "mdf": "edf", "mlf": "llf"}
+"""The one job selection that does not give a freed container back to the job it was taken from, for the job evictions
+that go by an order of the jobs (natjam, section 4)."""
+
+
+def selection_for(job_eviction: str) -> str:
+    """``job_selection: auto``: what the job eviction dictates, else FIFO."""
+    return DICTATED_SELECTION.get(job_eviction, "fifo")
+
+
+_READ_NO_PROGRESS = frozenset({"fifo", "priority", "edf", "mr", "lr", "pr", "mdf"})
+
+
+def reads_progress(name: str) -> bool:
+    """Whether the job selection or job eviction called ``name`` may look at the progress of jobs; a user's own may."""
+    return name not in _READ_NO_PROGRESS
+
 
 MECHANISMS: dict[str, str] = {
     "wait": "Nothing is preempted: urgent work waits for containers to come free.",

@@ -1,12 +1,14 @@
-"""Job eviction: the job whose container is taken (natjam, section 2.1).
+"""Job eviction: the job whose container is taken (natjam, sections 2.1 and 4).
 
-All weigh the containers a job holds net of those already asked back.  Ties are broken at random by seed.
+MR, LR and PR weigh the containers a job holds net of those already asked back; ties are broken at random by seed.
+The others take from the last job in the order of the job selection that goes with them.
 """
 
 from __future__ import annotations
 
 from random import Random
 
+from emulator.policies.job_selection import by_deadline, by_laxity, by_priority
 from emulator.policies.views import JobEvictionView, JobView
 
 
@@ -31,6 +33,22 @@ def probabilistic_resources(view: JobEvictionView, random: Random) -> str:
             return job.name
         draw -= job.containers
     raise AssertionError("a draw below the sum of the weights falls on a job")
+
+
+def maximum_deadline_first(view: JobEvictionView, random: Random) -> str:
+    """MDF: the job with the longest deadline; one that has none goes first.  Goes with EDF.  natjam, section 4."""
+    return max(view.jobs, key=by_deadline).name
+
+
+def maximum_laxity_first(view: JobEvictionView, random: Random) -> str:
+    """MLF: the job with the most laxity (deadline minus projected completion).  Goes with LLF; jobs of like laxity
+    take turns.  natjam, section 4."""
+    return max(view.jobs, key=lambda job: by_laxity(job, view.now_ns)).name
+
+
+def lowest_priority(view: JobEvictionView, random: Random) -> str:
+    """The job with the smallest ``priority``, the last submitted of them.  Goes with priority.  natjam, section 4."""
+    return max(view.jobs, key=by_priority).name
 
 
 def _any_of(jobs: list[JobView], random: Random) -> str:

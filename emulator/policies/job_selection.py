@@ -1,10 +1,59 @@
-"""Job selection: which job of a queue gets a freed container (natjam, section 4)."""
+"""Job selection: which job of a queue gets a freed container (natjam, section 4).
+
+Each order has an eviction that takes from its other end (``emulator.policies.job_eviction``).  Equal jobs come in the
+order of submission, so that every order is total: no two jobs can take containers from each other in turn.
+"""
 
 from __future__ import annotations
 
 from emulator.policies.views import JobView
 
+_NEVER_NS = 1 << 62
+"""Deadline of a job that has none: it comes last."""
+
 
 def fifo(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
     """First submitted, first served.  Source: Hadoop's capacity scheduler inside one queue (natjam, section 3.1)."""
     return tuple(job.name for job in sorted(jobs, key=lambda job: job.order))
+
+
+def priority(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
+    """The largest ``priority`` first; any number of levels.  Source: natjam, section 4."""
+    return tuple(job.name for job in sorted(jobs, key=by_priority))
+
+
+def earliest_deadline_first(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
+    """EDF: the earliest deadline first, jobs without one last.  natjam, section 4."""
+    return tuple(job.name for job in sorted(jobs, key=by_deadline))
+
+
+def least_laxity_first(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
+    """LLF: the least laxity (deadline minus projected completion) first, jobs without a deadline last.  natjam,
+    section 4."""
+    return tuple(job.name for job in sorted(jobs, key=lambda job: by_laxity(job, now_ns)))
+
+
+def laxity_ns(job: JobView, now_ns: int) -> int | None:
+    """Deadline minus projected completion; None for a job without a deadline.
+
+    Of a job that has shown no progress yet it is only known that it cannot have ended before now.
+    """
+    if job.deadline_ns is None:
+        return None
+    return job.deadline_ns - now_ns - (job.remaining_ns or 0)
+
+
+def by_priority(job: JobView) -> tuple[int, int]:
+    """Sorts jobs by priority, the most urgent first."""
+    return -job.priority, job.order
+
+
+def by_deadline(job: JobView) -> tuple[int, int]:
+    """Sorts jobs by deadline."""
+    return _NEVER_NS if job.deadline_ns is None else job.deadline_ns, job.order
+
+
+def by_laxity(job: JobView, now_ns: int) -> tuple[int, int, int]:
+    """Sorts jobs by laxity, equal ones by deadline."""
+    laxity = laxity_ns(job, now_ns)
+    return _NEVER_NS if laxity is None else laxity, *by_deadline(job)

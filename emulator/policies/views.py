@@ -54,7 +54,13 @@ class JobView:
     """Reduces that can still be asked back."""
     pending: int
     deadline_ns: int | None
+    """Absolute."""
     priority: int
+    """Larger is more urgent."""
+    progress_ppm: int | None = None
+    """What its ApplicationMaster has last reported as done, in millionths; None where no policy in use reads it."""
+    remaining_ns: int | None = None
+    """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,13 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("task_eviction: srt", "task_eviction: mine:f", 13, ["'mine:f'", "imported"], id="own policy"),
         pytest.param("task_eviction: srt", "task_eviction: math:f", 13, ["has no function 'f'"], id="no function"),
         pytest.param("mechanism: checkpoint", "mechanism: criu", 14, ["'criu' is not available yet"], id="criu"),
+        pytest.param(
+            "job_eviction: mr",
+            "job_eviction: mdf\n  job_selection: llf",
+            13,
+            ["scheduler.job_selection", "auto or edf", "allow_inconsistent"],
+            id="inconsistent",
+        ),
         pytest.param("two-queue", "soft-cap", 14, ["soft-cap never preempts", "wait"], id="soft-cap preempting"),
         pytest.param("hadoop-0.23", "hadop-0.23", 4, ["overheads", "did you mean 'hadoop-0.23'"], id="overheads"),
         pytest.param("hadoop-0.23", "./none.yaml", 4, ["overheads", "no such file"], id="overheads file"),
@@ -185,6 +192,22 @@ def test_a_wrong_override_is_named(tmp_path: Path, override: str, words: list[st
     assert message.startswith(f"override {override}: ")
     for word in words:
         assert word in message
+
+
+@pytest.mark.parametrize(
+    ("eviction", "selection"),
+    [("mdf", "edf"), ("mlf", "auto"), ("priority", "priority"), ("mr", "edf"), ("mr", "priority")],
+)
+def test_a_selection_that_goes_with_the_eviction(tmp_path: Path, eviction: str, selection: str) -> None:
+    overrides = [f"scheduler.job_eviction={eviction}", f"scheduler.job_selection={selection}"]
+    assert load_experiment(write(tmp_path, VALID), overrides).scheduler.job_selection == selection
+
+
+def test_an_inconsistent_selection_must_be_wanted(tmp_path: Path) -> None:
+    pair = ["scheduler.job_eviction=mlf", "scheduler.job_selection=edf"]
+    assert "set it to auto or llf" in refusal(write(tmp_path, VALID), *pair)
+    experiment = load_experiment(write(tmp_path, VALID), [*pair, "scheduler.allow_inconsistent=true"])
+    assert experiment.scheduler.job_selection == "edf"
 
 
 def test_caps_imply_waiting_and_a_hard_cap_its_capacity(tmp_path: Path) -> None:

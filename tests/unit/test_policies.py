@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,8 +18,21 @@ from emulator.core.decisions import PolicyError, allocate, choose_job, order_job
 from emulator.core.messages import MeasuredCosts
 from emulator.errors import NatjamError
 from emulator.policies.allocation import hard_cap, soft_cap, two_queue
-from emulator.policies.job_eviction import least_resources, most_resources, probabilistic_resources
-from emulator.policies.job_selection import fifo
+from emulator.policies.job_eviction import (
+    least_resources,
+    lowest_priority,
+    maximum_deadline_first,
+    maximum_laxity_first,
+    most_resources,
+    probabilistic_resources,
+)
+from emulator.policies.job_selection import (
+    earliest_deadline_first,
+    fifo,
+    laxity_ns,
+    least_laxity_first,
+    priority,
+)
 from emulator.policies.task_eviction import longest_remaining_time, random_order, shortest_remaining_time
 from emulator.policies.views import (
     AllocationDecision,
@@ -174,9 +188,66 @@ def test_fifo_goes_by_submission() -> None:
     assert fifo((job("b", 1, 2), job("a", 1, 1), job("c", 1, 0)), 0) == ("c", "a", "b")
 
 
-def test_every_job_eviction_policy_dictates_a_job_selection() -> None:
-    assert policies.JOB_SELECTION_FOR.keys() == policies.JOB_EVICTION.keys()
-    assert set(policies.JOB_SELECTION_FOR.values()) <= policies.JOB_SELECTION.keys()
+ORDERED_JOBS = st.lists(
+    st.builds(
+        lambda deadline_ns, priority, remaining_ns: (deadline_ns, priority, remaining_ns),
+        st.none() | st.integers(1, 4),
+        st.integers(-1, 2),
+        st.none() | st.integers(0, 4),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(ORDERED_JOBS, st.integers(0, 5), st.randoms(use_true_random=False))
+def test_an_eviction_that_dictates_a_selection_takes_from_its_end(
+    fields: list[tuple[int | None, int, int | None]], now_ns: int, shuffler: Random
+) -> None:
+    """So that what is taken from a job is not given back to it while another waits."""
+    jobs = [
+        replace(job(f"j{i}", 3, i), deadline_ns=deadline_ns, priority=priority, remaining_ns=remaining_ns)
+        for i, (deadline_ns, priority, remaining_ns) in enumerate(fields)
+    ]
+    shuffler.shuffle(jobs)
+    for eviction, selection in policies.DICTATED_SELECTION.items():
+        order = policies.JOB_SELECTION[selection](tuple(jobs), now_ns)
+        assert sorted(order) == sorted(job.name for job in jobs)
+        victim = policies.JOB_EVICTION[eviction](JobEvictionView(now_ns, tuple(jobs), COSTS), Random(1))
+        assert victim == order[-1]
+
+
+def deadline_jobs(*fields: tuple[int | None, int | None]) -> tuple[JobView, ...]:
+    """Jobs j0, j1, ... of these deadlines and remaining times."""
+    return tuple(
+        replace(job(f"j{i}", 3, i), deadline_ns=deadline_ns, remaining_ns=remaining_ns)
+        for i, (deadline_ns, remaining_ns) in enumerate(fields)
+    )
+
+
+def test_earliest_deadline_and_least_laxity_differ_where_much_is_left_to_do() -> None:
+    jobs = deadline_jobs((100, 10), (120, 90), (None, 500), (90, None))
+    assert earliest_deadline_first(jobs, 20) == ("j3", "j0", "j1", "j2")
+    assert [laxity_ns(job, 20) for job in jobs] == [70, 10, None, 70]
+    assert least_laxity_first(jobs, 20) == ("j1", "j3", "j0", "j2")
+    view = JobEvictionView(20, jobs[:2], COSTS)
+    assert (maximum_deadline_first(view, Random(1)), maximum_laxity_first(view, Random(1))) == ("j1", "j0")
+
+
+def test_priority_goes_before_the_order_of_submission() -> None:
+    jobs = tuple(replace(job(f"j{i}", 3, i), priority=level) for i, level in enumerate((0, 7, 7, -3)))
+    assert priority(jobs, 0) == ("j1", "j2", "j0", "j3")
+    assert lowest_priority(JobEvictionView(0, jobs, COSTS), Random(1)) == "j3"
+
+
+def test_the_selection_of_auto() -> None:
+    chosen = {name: policies.selection_for(name) for name in policies.JOB_EVICTION}
+    assert chosen == {
+        **dict.fromkeys(("mr", "lr", "pr"), "fifo"),
+        "priority": "priority",
+        "mdf": "edf",
+        "mlf": "llf",
+    }
 
 
 # ---- a user's own ----

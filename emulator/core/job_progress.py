@@ -1,0 +1,36 @@
+"""How far a job is, as Hadoop reports it, and the time it still takes at that rate (natjam, section 4: MLF).
+
+Hadoop 0.23's ApplicationMaster reports in its heartbeats 5% for the set-up of a job and 5% for its clean-up; the rest
+is the mean progress of its maps and that of its reduces, 45% each, or 90% where a job has only one kind.  The set-up is
+done when it can report at all, the clean-up when it has ended.  Whole millionths: no float may decide an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.core.task import Task, TaskState
+
+WHOLE_PPM = 1_000_000
+_SETUP_PPM = 50_000
+_TASKS_PPM = 900_000
+
+
+def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
+    """Progress of a running job from its own tasks; a map counts when it is done, a reduce by its keys."""
+    parts = [sum(map(_task_ppm, tasks)) * _TASKS_PPM // len(tasks) // WHOLE_PPM for tasks in (maps, reduces) if tasks]
+    return _SETUP_PPM + sum(parts) // max(1, len(parts))
+
+
+def _task_ppm(task: Task) -> int:
+    if task.state is TaskState.SUCCEEDED:
+        return WHOLE_PPM
+    if not task.keys_total or not task.attempts:
+        return 0
+    saved = task.checkpoint.keys_done if task.checkpoint else 0
+    return max(saved, task.attempt.estimate.keys_done) * WHOLE_PPM // task.keys_total
+
+
+def remaining_ns(progress: int, elapsed_ns: int) -> int | None:
+    """Time to the end of a job that has come to ``progress`` (millionths) in ``elapsed_ns``, at the same mean rate."""
+    return elapsed_ns * (WHOLE_PPM - progress) // progress if progress else None
