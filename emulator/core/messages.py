@@ -226,7 +226,7 @@ class NodeHeartbeat(Message):
 
     node: str
     id: int
-    """The instant it was made: grows strictly."""
+    """About the instant it was made; one that reports something has a greater one than all before it."""
     freed: tuple[ContainerReport, ...] = ()
     """Containers ended or stopped, not yet acknowledged."""
     heard_id: int = -1

@@ -163,6 +163,8 @@ class NodeManager:
         self._forgotten: set[str] = set()
         """Containers that have ended and whose end the ResourceManager knows, of jobs that have ended."""
         self._heard_id = -1
+        self._told_id = -1
+        """The last heartbeat that reported something."""
         self._overheads = settings.overheads
         self._timers = Timers()
         self._phase = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
@@ -465,15 +467,20 @@ class NodeManager:
         )
 
     def _heartbeat(self, now_ns: int) -> list[Effect]:
-        freed = []
+        freed, newly_told = [], []
         for container_id, first in self.unacknowledged.items():
             container = self.containers[container_id]
             if container.slot_free_ns is not None and container.slot_free_ns <= now_ns:
                 freed.append(self.report(container))
                 if first is None:
-                    self.unacknowledged[container_id] = now_ns
-                    self.revision += 1
-        return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, now_ns, tuple(freed), self._heard_id))]
+                    newly_told.append(container_id)
+        heartbeat_id = now_ns
+        if freed:
+            # Above that of an empty heartbeat of the same instant, whose answer must not pass for this one's.
+            heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
+            self.unacknowledged.update(dict.fromkeys(newly_told, heartbeat_id))
+            self.revision += 1
+        return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, heartbeat_id, tuple(freed), self._heard_id))]
 
     def _clean_up(self, job: str) -> list[Effect]:
         self._finished_jobs.add(job)

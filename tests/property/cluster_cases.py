@@ -26,7 +26,7 @@ CALM, BAD_NETWORK = (
     ),
 )
 _COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
-_PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
+PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
-        overheads=draw(st.sampled_from((None, None, _PROFILE))),
+        overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
     )
 
@@ -107,7 +107,7 @@ def storms(draw: st.DrawFn) -> Case:
         mechanism=draw(st.sampled_from(("suspend", "suspend", "checkpoint"))),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
-        overheads=draw(st.sampled_from((None, _PROFILE))),
+        overheads=draw(st.sampled_from((None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
     )
     reduces_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))

@@ -5,8 +5,11 @@ no container is over-committed, no task runs twice, and every key is done exactl
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, storms
+from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, run, storms
 from hypothesis import given, settings
+from simulated import SECOND_NS, Chaos, make_job, make_settings
+
+from emulator.sim.cost_model import CostModel
 
 
 @given(cases(CALM))
@@ -31,6 +34,15 @@ def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> Non
 @settings(max_examples=200, derandomize=True)
 def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
     run(case)
+
+
+def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again() -> None:
+    """Found by the test below: the answer to the empty heartbeat passed for that to the lost one."""
+    cluster = make_settings(seed=33, nodes=2, containers=3, max_suspended=1, task_eviction="lrt", overheads=PROFILE)
+    jobs = [make_job("research", "research", 0.0, (), (10, 10, 30, 31, 10, 10), 0.5)]
+    for number, (submit_s, lengths_s) in enumerate(((6.107, (1,)), (13.0, (3, 1, 4)), (20.0, (1,)))):
+        jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
+    run(Case(cluster, tuple(jobs), CostModel(), Chaos(seed=0, drop=5, delay_ns=4 * SECOND_NS)))
 
 
 @pytest.mark.slow

@@ -200,6 +200,19 @@ def test_what_is_freed_is_told_until_it_is_acknowledged(bench: Bench) -> None:
     assert bench.heartbeat().freed == ()
 
 
+def test_the_answer_to_an_empty_heartbeat_acknowledges_nothing_told_at_the_same_instant(bench: Bench) -> None:
+    bench.run()
+    empty = bench.heartbeat()
+    bench.now_ns = empty.id - SECOND_NS
+    bench(Exited("c1", 0, None, 3))
+    bench.now_ns = empty.id - SECOND_NS
+    told = bench.heartbeat()
+    assert told.freed
+    assert not empty.freed
+    bench(NodeHeartbeatResponse(empty.id))
+    assert bench.heartbeat().freed == told.freed
+
+
 def test_the_cost_of_a_resume_is_measured_from_the_resume(bench: Bench) -> None:
     bench.run()
     bench(FirstKey("c1", 5, 4, FREE))
