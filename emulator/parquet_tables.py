@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow
 
-from emulator.history import AttemptRow, JobRow, SuspendedSpan, TaskRow
+from emulator.core.messages import RealCost
+from emulator.history import AttemptRow, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, pyarrow.DataType, Callable[[Any], Any]]
 
 _STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
-_SPANS = pyarrow.list_(pyarrow.struct([("stopped_s", _SECONDS), ("resumed_s", _SECONDS)]))
+_SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
+_SPANS = pyarrow.list_(pyarrow.struct([(f"{name}_s", _SECONDS) for name in _SPAN_TIMES]))
 
 
 def _seconds(ns: int | None) -> float | None:
@@ -43,9 +45,17 @@ def _time(name: str) -> _Column:
 
 def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
     def span(found: SuspendedSpan) -> dict[str, float | None]:
-        return {"stopped_s": _seconds(found.stopped_ns), "resumed_s": _seconds(found.resumed_ns)}
+        return {f"{name}_s": _seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
 
     return [span(found) for found in row.suspended_spans]
+
+
+def _real_ms(field: str) -> Callable[[Operation], float | None]:
+    def value(row: Operation) -> float | None:
+        cost: RealCost | None = row.cost
+        return None if cost is None else getattr(cost, field) / 1e6
+
+    return value
 
 
 _JOB_COLUMNS = [
@@ -80,6 +90,14 @@ _ATTEMPT_COLUMNS = [
     ("suspended_spans", _SPANS, _spans),
     *map(_time, ("busy", "active", "useful", "lost")),
 ]
+_OPERATION_COLUMNS = [
+    ("operation", _STRING, lambda row: row.name),
+    _text("container"),
+    *map(_time, ("begin", "end")),
+    ("total_s", _SECONDS, lambda row: (row.end_ns - row.begin_ns) / 1e9),
+    ("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
+    ("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
+]
 
 
 def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
@@ -100,3 +118,8 @@ def tasks_table(rows: Sequence[TaskRow]) -> pyarrow.Table:
 def attempts_table(rows: Sequence[AttemptRow]) -> pyarrow.Table:
     """One row an attempt, those of ApplicationMasters included."""
     return _table(_ATTEMPT_COLUMNS, rows)
+
+
+def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
+    """One row a measured overhead; the real parts are null where the driver did not say what the machine took."""
+    return _table(_OPERATION_COLUMNS, rows)

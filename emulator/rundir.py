@@ -18,7 +18,7 @@ from emulator.config import Experiment, dump_experiment
 from emulator.errors import ConfigError, RunError
 from emulator.history import History
 from emulator.journal import JournalHeader, JournalWriter
-from emulator.parquet_tables import attempts_table, jobs_table, tasks_table
+from emulator.parquet_tables import attempts_table, jobs_table, operations_table, tasks_table
 
 UNFINISHED_SUFFIX = ".unfinished"
 
@@ -104,11 +104,12 @@ class RunDirectory:
         unfinished.replace(self.journal_path)
 
     def write_tables(self, history: History) -> None:
-        """Write ``jobs.parquet``, ``tasks.parquet`` and ``attempts.parquet``.  Raises RunError."""
+        """Write ``jobs.parquet``, ``tasks.parquet``, ``attempts.parquet``, ``operations.parquet``.  Raises RunError."""
         tables = {
             "jobs": jobs_table(history.jobs),
             "tasks": tasks_table(history.tasks),
             "attempts": attempts_table(history.attempts),
+            "operations": operations_table(history.operations),
         }
         for name, table in tables.items():
             with _whole(self.path / f"{name}.parquet") as unfinished:

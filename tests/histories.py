@@ -35,7 +35,10 @@ ATTEMPT = AttemptRow(
     keys_done=2,
     keys_total=2,
     resumed_from=None,
-    suspended_spans=(SuspendedSpan(2_100_000_000, 3_000_000_000), SuspendedSpan(4_000_000_000, None)),
+    suspended_spans=(
+        SuspendedSpan(2_100_000_000, 3_000_000_000, 2_000_000_000, 2_500_000_000, 2_900_000_000),
+        SuspendedSpan(4_000_000_000, None, 3_900_000_000, None, None),
+    ),
     busy_ns=6_500_000_000,
     active_ns=6_400_000_000,
     useful_ns=6_400_000_000,

@@ -73,7 +73,12 @@ class ContainerStory:
     @property
     def suspended_spans(self) -> tuple[SuspendedSpan, ...]:
         """Times for which the process was stopped."""
-        return tuple(SuspendedSpan(stop.stopped_ns, stop.resumed_ns) for stop in self.stops)
+        return tuple(
+            SuspendedSpan(
+                stop.stopped_ns, stop.resumed_ns, stop.asked_ns, self.stop_told_ns(stop), stop.resume_ready_ns
+            )
+            for stop in self.stops
+        )
 
     @property
     def suspensions(self) -> int:

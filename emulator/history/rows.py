@@ -14,6 +14,12 @@ class SuspendedSpan:
     stopped_ns: int
     resumed_ns: int | None
     """None: it was not resumed."""
+    asked_ns: int | None
+    """When it was asked to stop."""
+    freed_ns: int | None
+    """When the ResourceManager knew its container free; None where it went on, or was lost, before that."""
+    resume_ready_ns: int | None
+    """The later of request for a container to go on and container free: start of the resume overhead."""
 
 
 @dataclass(frozen=True, slots=True)

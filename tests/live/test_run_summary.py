@@ -177,7 +177,7 @@ def test_the_tables_agree_with_the_summary(ended: Ended) -> None:
 def test_the_run_directory_holds_what_it_should(ended: Ended) -> None:
     assert {path.name for path in ended.results.out.iterdir()} == {
         *("experiment.yaml", "journal.jsonl.zst", "summary.json", "output"),
-        *("jobs.parquet", "tasks.parquet", "attempts.parquet"),
+        *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"),
     }
 
 

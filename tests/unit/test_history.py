@@ -238,7 +238,7 @@ def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
     history = script.history(job())
 
     (row,) = history.attempts
-    assert row.suspended_spans == (SuspendedSpan(ns(40.1), ns(50.6)),)
+    assert row.suspended_spans == (SuspendedSpan(ns(40.1), ns(50.6), ns(40), ns(41), ns(50)),)
     assert (row.ended_ns, row.slot_freed_ns, row.keys_done) == (ns(121.6), ns(122), 100)
     assert row.active_ns == row.useful_ns == ns(121.6 - 11) - ns(10.5)
     assert row.busy_ns == ns(121.6 - 10.2) - ns(10.5)
@@ -270,7 +270,7 @@ def test_a_stopped_process_that_is_killed_loses_all_its_work_and_frees_nothing_m
     history = script.history(job())
     (row,) = history.attempts
     assert (row.outcome, row.slot_freed_ns) == (Outcome.KILLED, ns(41))
-    assert row.suspended_spans == (SuspendedSpan(ns(40.1), None),)
+    assert row.suspended_spans == (SuspendedSpan(ns(40.1), None, ns(40), ns(41), None),)
     assert row.active_ns == row.lost_ns == ns(29.1)
     assert row.busy_ns == ns(29.9)
     assert [o.name for o in history.operations] == ["schedule", "suspend"]

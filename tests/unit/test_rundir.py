@@ -11,9 +11,9 @@ import pyarrow.parquet
 import pytest
 
 from emulator.config import Experiment, load_experiment
-from emulator.core.messages import JobState, Kind, Start
+from emulator.core.messages import JobState, Kind, RealCost, Start
 from emulator.errors import ConfigError, RunError
-from emulator.history import History, JobRow, TaskRow
+from emulator.history import History, JobRow, Operation, TaskRow
 from emulator.journal import JournalHeader, Record, read_journal
 from emulator.rundir import RunDirectory, experiment_sha256, write_json
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
@@ -23,6 +23,14 @@ HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})
 TASK = TaskRow("j", "research", Kind.REDUCE, 0, None, 2_000_000_000, 2, 1, 2, 0, 1_700_000_000, None, 6_400_000_000, 0)
 JOB = JobRow(
     "j", "research", 0, 1_700_000_000, 9_250_000_000, None, JobState.SUCCEEDED, 1, 2, 0, 6_400_000_000, 125_000_000
+)
+
+OPERATION = Operation(
+    "suspend",
+    "container-000002",
+    2_000_000_000,
+    2_500_000_000,
+    RealCost(mechanism_real_ns=3_000_000, key_real_ns=40_000_000),
 )
 
 
@@ -146,8 +154,8 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
 
 
 def test_rows_in_seconds(directory: RunDirectory) -> None:
-    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [], 0))
-    assert files(directory) == {"jobs.parquet", "tasks.parquet", "attempts.parquet"}
+    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [OPERATION], 0))
+    assert files(directory) == {"jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"}
     assert read(directory, "jobs").to_pylist() == [
         {
             "name": "j",
@@ -176,19 +184,30 @@ def test_rows_in_seconds(directory: RunDirectory) -> None:
     assert attempt["input_ready_s"] is None
     assert attempt["keys_done"] == 2
     assert attempt["suspended_spans"] == [
-        {"stopped_s": 2.1, "resumed_s": 3.0},
-        {"stopped_s": 4.0, "resumed_s": None},
+        {"stopped_s": 2.1, "resumed_s": 3.0, "asked_s": 2.0, "freed_s": 2.5, "resume_ready_s": 2.9},
+        {"stopped_s": 4.0, "resumed_s": None, "asked_s": 3.9, "freed_s": None, "resume_ready_s": None},
     ]
     assert (attempt["busy_s"], attempt["active_s"], attempt["lost_s"]) == (6.5, 6.4, 0.0)
+    assert read(directory, "operations").to_pylist() == [
+        {
+            "operation": "suspend",
+            "container": "container-000002",
+            "begin_s": 2.0,
+            "end_s": 2.5,
+            "total_s": 0.5,
+            "mechanism_real_ms": 3.0,
+            "key_real_ms": 40.0,
+        }
+    ]
 
 
 def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
-    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [], 0))
+    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [OPERATION], 0))
     empty = RunDirectory.create(tmp_path / "empty")
     empty.write_tables(History([], [], [], [], 0))
-    for name in ("jobs", "tasks", "attempts"):
+    for name in ("jobs", "tasks", "attempts", "operations"):
         assert read(empty, name).num_rows == 0
         assert read(empty, name).schema == read(directory, name).schema
         for column in read(empty, name).schema:
             assert column.type != pyarrow.null()
-            assert (column.type == pyarrow.float64()) == column.name.endswith("_s")
+            assert (column.type == pyarrow.float64()) == column.name.endswith(("_s", "_real_ms"))

@@ -36,7 +36,8 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
 def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, tmp_path: Path) -> None:
     summary = simulate(file, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *("experiment.yaml", "journal.jsonl.zst", "jobs.parquet", "tasks.parquet", "attempts.parquet", "summary.json")
+        *("experiment.yaml", "journal.jsonl.zst", "summary.json"),
+        *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"),
     }
     assert json.loads((tmp_path / "out/summary.json").read_text()) == summary
     assert {job["state"] for job in summary["jobs"]} == {"succeeded"}

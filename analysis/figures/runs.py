@@ -1,0 +1,123 @@
+"""Figures of runs, from what ``analysis.load`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import metrics
+from analysis.figures import style
+from analysis.frames import DataFrame, Series
+from analysis.load import Results
+
+_OPERATION_NAMES = {"application_master_start": "AM start"}
+
+
+def completion_cdf(results: Results) -> Figure:
+    """Share of jobs done within a time, a panel a queue and a curve a run (its repeats together)."""
+    queues = list(dict.fromkeys(results.jobs["queue"]))
+    figure, panels = style.new_figure(1, len(queues))
+    for queue, panel in zip(queues, panels, strict=True):
+        mine = results.jobs[results.jobs["queue"] == queue]
+        for index, (run, jobs) in enumerate(mine.groupby("run", sort=False)):
+            _cdf(panel, jobs["completion_s"], index, str(run))
+        panel.set_ylim(0, 1.02)
+        style.finish(panel, "completion time, s", "share of jobs", queue)
+    return figure
+
+
+def difference_cdf(pairs: DataFrame, a: str, b: str, quantity: str = "completion time, s") -> Figure:
+    """The papers' CDF of per-job differences, ``a`` less ``b``: left of 0 are the jobs that ``a`` finished earlier.
+
+    Args:
+        pairs: of ``analysis.statistics.pair_jobs``.
+        a, b: names of the two sides.
+        quantity: what is compared, with its unit.
+    """
+    figure, (panel,) = style.new_figure(width=6, height=3.8)
+    for index, (queue, found) in enumerate(pairs.groupby("queue", sort=False)):
+        _cdf(panel, found["difference"], index, f"{queue} ({len(found)} jobs)")
+    panel.axvline(0, color=style.GREY, linewidth=0.8)
+    panel.set_ylim(0, 1.02)
+    panel.set_xscale("symlog", linthresh=1)  # a job may gain minutes where most gain seconds
+    panel.xaxis.set_major_formatter("{x:g}")
+    style.finish(panel, f"difference of {quantity}: {a} less {b}", "share of jobs")
+    return figure
+
+
+def _cdf(panel: Axes, values: Series, index: int, label: str) -> None:
+    x, y = metrics.cdf(values)
+    if len(x):
+        panel.step(
+            numpy.concatenate([x[:1], x]), numpy.concatenate([[0], y]), where="post", label=label, **style.line(index)
+        )
+
+
+def utilization_over_time(results: Results) -> Figure:
+    """Share of the containers in which a process is at work, a curve a run; of the first repeat of each."""
+    figure, (panel,) = style.new_figure(width=7)
+    containers = results.runs.drop_duplicates("run").set_index("run")["containers"]
+    for index, (run, attempts) in enumerate(_first_repeats(results.attempts)):
+        suspensions = dict(_first_repeats(results.suspensions)).get(run, results.suspensions.iloc[:0])
+        times_s, busy = metrics.busy_containers(attempts, suspensions)
+        panel.step(times_s, 100 * busy / containers[run], where="post", label=run, **style.line(index))
+    panel.set_ylim(0, 105)
+    style.finish(panel, "time, emulated s", "containers at work, %")
+    return figure
+
+
+def queue_length(results: Results) -> Figure:
+    """Jobs submitted of which no task works yet, over time, a curve a run; of the first repeat of each."""
+    figure, (panel,) = style.new_figure(width=7)
+    for index, (run, jobs) in enumerate(_first_repeats(results.jobs)):
+        times_s, waiting = metrics.waiting_jobs(jobs)
+        panel.step(times_s, waiting, where="post", label=run, **style.line(index))
+    panel.set_ylim(bottom=0)
+    style.finish(panel, "time, emulated s", "jobs waiting")
+    return figure
+
+
+def _first_repeats(frame: DataFrame) -> list[tuple[str, DataFrame]]:
+    first = frame[frame["repeat"] == frame.groupby("run")["repeat"].transform("min")]
+    return [(str(run), found) for run, found in first.groupby("run", sort=False)]
+
+
+def overhead_distributions(results: Results) -> Figure:
+    """What each operation took, a box a run and operation: quartiles, whiskers at the 1st and 99th percentile."""
+    found = {
+        (str(operation), str(run)): frame["total_s"].to_numpy()
+        for (operation, run), frame in results.operations.groupby(["operation", "run"], sort=False)
+    }
+    operations = list(dict.fromkeys(operation for operation, _ in found))
+    runs = list(dict.fromkeys(results.runs["run"]))
+    figure, (panel,) = style.new_figure(width=max(5.0, 1.1 * len(operations) * max(1, len(runs) / 2)))
+    _boxes(panel, found, operations, runs)
+    labels = [_OPERATION_NAMES.get(operation, operation) for operation in operations]
+    panel.set_xticks(range(len(operations)), labels)
+    panel.set_ylim(bottom=0)
+    style.finish(panel, "operation", "duration, emulated s")
+    return figure
+
+
+def _boxes(panel: Axes, found: Mapping[tuple[str, str], numpy.ndarray], operations: list[str], runs: list[str]) -> None:
+    width = 0.8 / max(1, len(runs))
+    for index, run in enumerate(runs):
+        places = [place for place, operation in enumerate(operations) if (operation, run) in found]
+        if not places:
+            continue
+        boxes = panel.boxplot(
+            [found[operations[place], run] for place in places],
+            positions=[place + (index - (len(runs) - 1) / 2) * width for place in places],
+            widths=0.8 * width,
+            whis=(1, 99),
+            showfliers=False,
+            patch_artist=True,
+            medianprops={"color": style.BLACK},
+        )
+        for box in boxes["boxes"]:
+            box.set(facecolor=style.LINES[index % len(style.LINES)]["color"], alpha=0.6)
+            box.set_hatch(style.HATCHES[index % len(style.HATCHES)])
+        boxes["boxes"][0].set_label(run)

@@ -1,0 +1,64 @@
+"""How all figures look: Okabe and Ito's colours, which every kind of colour vision tells apart, and lines and hatches
+that tell the same in grey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
+GREY, LIGHT_GREY = "#767676", "#d0d0d0"
+LINES: tuple[dict[str, Any], ...] = (
+    {"color": BLUE, "linestyle": "-"},
+    {"color": VERMILLION, "linestyle": "--"},
+    {"color": GREEN, "linestyle": "-."},
+    {"color": BLACK, "linestyle": ":"},
+    {"color": PURPLE, "linestyle": (0, (6, 1, 1, 1, 1, 1))},
+    {"color": ORANGE, "linestyle": (0, (8, 3))},
+    {"color": SKY, "linestyle": (0, (3, 1))},
+)
+"""Colour and dashes of the first, second ... curve: neighbours differ in both."""
+MARKERS = "os^Dvx+"
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
+FONT_POINTS = 9
+"""Of labels; nothing is smaller than two points less."""
+
+
+def line(index: int) -> dict[str, Any]:
+    """Keywords of ``Axes.plot`` for the curve number ``index``."""
+    return {**LINES[index % len(LINES)], "linewidth": 1.6}
+
+
+def new_figure(rows: int = 1, columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+    """A figure of ``rows`` x ``columns`` panels of ``width`` x ``height`` inches each, and its panels row by row."""
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flatten())
+    for panel in panels:
+        panel.tick_params(labelsize=FONT_POINTS - 1)
+        panel.grid(color=LIGHT_GREY, linewidth=0.5)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def finish(panel: Axes, x_label: str, y_label: str, title: str = "", legend: bool = True) -> None:
+    """Label a panel; ``x_label`` and ``y_label`` carry their units."""
+    panel.set_xlabel(x_label, fontsize=FONT_POINTS)
+    panel.set_ylabel(y_label, fontsize=FONT_POINTS)
+    if title:
+        panel.set_title(title, fontsize=FONT_POINTS + 1, loc="left")
+    if legend and panel.get_legend_handles_labels()[0]:
+        panel.legend(fontsize=FONT_POINTS - 1, frameon=False, handlelength=3.2)
+
+
+def save(figure: Figure, paths: Iterable[Path]) -> None:
+    """Write a figure in the format of each path's suffix (PNG at 150 dots an inch, SVG, PDF)."""
+    for path in paths:
+        figure.savefig(path, dpi=150)

@@ -1,0 +1,16 @@
+"""pandas, of which type checkers are told nothing: it has no stubs, and what they infer from its code is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pandas as _pandas
+
+pandas: Any = _pandas
+if TYPE_CHECKING:
+    DataFrame: TypeAlias = Any
+    Series: TypeAlias = Any
+else:
+    DataFrame, Series = _pandas.DataFrame, _pandas.Series
+
+__all__ = ["DataFrame", "Series", "pandas"]

@@ -1,0 +1,151 @@
+"""Run directories as tidy pandas frames.
+
+    from analysis.load import load
+    results = load("runs/fig4", "runs/fig4-kill")
+    results.jobs.groupby(["run", "queue"]).completion_s.describe()
+
+Every frame has the columns ``run`` (the directory's name) and ``repeat`` (from 1).  Units stand last in a column's
+name: ``_s`` emulated seconds, ``_real_s`` and ``_real_ms`` real ones.  Where there is no figure a value is NaN or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from analysis.frames import DataFrame, pandas
+from analysis.run_paths import EXPERIMENT_NAME, RunPath, find_runs, read_summary
+from emulator.config_yaml import read_document
+from emulator.errors import ConfigError
+
+SPAN_COLUMNS = ["stopped_s", "resumed_s", "asked_s", "freed_s", "resume_ready_s"]
+TABLES = ("jobs", "tasks", "attempts", "operations")
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What some runs have left."""
+
+    runs: DataFrame
+    """One row a run: name, engine, seed, time_scale, what was configured (nodes, containers, allocation, job_eviction,
+    task_eviction, mechanism, overheads), makespan_s, real_s, useful_s, lost_s, wasted_fraction, utilization,
+    swap_bytes, checkpoint_bytes, lag_p99_real_ms, lag_p99_emulated_s, verified, path."""
+    jobs: DataFrame
+    """``jobs.parquet``: one row a job."""
+    tasks: DataFrame
+    """``tasks.parquet``: one row a map or reduce."""
+    attempts: DataFrame
+    """``attempts.parquet`` without the spans; with ``suspended_s``, for how long its process was stopped."""
+    suspensions: DataFrame
+    """One row a time that a process was stopped: job, attempt, container, stopped_s, resumed_s, asked_s, freed_s,
+    resume_ready_s."""
+    operations: DataFrame
+    """``operations.parquet``, one row a measured overhead, with the job, queue and attempt it was measured on."""
+
+
+def load(*paths: str | Path) -> Results:
+    """Load run directories, directories of repeats, or directories that hold some of these.
+
+    Raises:
+        ConfigError: a path that names no finished run, or a run of which a file is missing or broken.
+    """
+    if not paths:
+        raise ConfigError("name at least one run directory")
+    return load_runs(find_runs(paths))
+
+
+def load_runs(runs: Sequence[RunPath]) -> Results:
+    """Load runs that have been found.  Raises ConfigError."""
+    frames = {name: _frame(runs, name) for name in TABLES}
+    attempts, suspensions = _without_spans(frames["attempts"])
+    of_attempt = attempts[["run", "repeat", "container", "job", "queue", "attempt"]]
+    return Results(
+        runs=pandas.DataFrame([_run_row(run) for run in runs]),
+        jobs=frames["jobs"],
+        tasks=frames["tasks"],
+        attempts=attempts,
+        suspensions=suspensions,
+        operations=frames["operations"].merge(of_attempt, on=["run", "repeat", "container"], how="left"),
+    )
+
+
+def read_table(path: Path, name: str) -> pyarrow.Table:
+    """One Parquet file of a run directory.  Raises ConfigError."""
+    file = path / f"{name}.parquet"
+    try:
+        return pyarrow.parquet.read_table(file)
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: is missing; the run has failed or was made by another release") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ConfigError(f"{file}: cannot be read: {error}") from None
+
+
+def read_configuration(path: Path) -> dict[str, Any]:
+    """``experiment.yaml`` of a run directory, as it stands.  Raises ConfigError."""
+    return read_document(path / EXPERIMENT_NAME).data
+
+
+def _frame(runs: Sequence[RunPath], name: str) -> DataFrame:
+    frames = []
+    for run in runs:
+        frame = read_table(run.path, name).to_pandas()
+        frame.insert(0, "run", run.run)
+        frame.insert(1, "repeat", run.repeat)
+        frames.append(frame)
+    whole = [frame for frame in frames if len(frame)] or frames[:1]
+    return pandas.concat(whole, ignore_index=True)
+
+
+def _without_spans(attempts: DataFrame) -> tuple[DataFrame, DataFrame]:
+    keys = ["run", "repeat", "job", "queue", "attempt", "container"]
+    exploded = attempts[[*keys, "suspended_spans"]].explode("suspended_spans").dropna(subset="suspended_spans")
+    spans = pandas.DataFrame(exploded.pop("suspended_spans").tolist(), exploded.index, SPAN_COLUMNS, dtype=float)
+    suspensions = exploded.join(spans).reset_index(drop=True)
+    attempts = attempts.drop(columns="suspended_spans")
+    ended_s = attempts["ended_s"].loc[spans.index]
+    stopped_s = (spans["resumed_s"].fillna(ended_s) - spans["stopped_s"]).groupby(level=0).sum()
+    return attempts.assign(suspended_s=stopped_s.reindex(attempts.index, fill_value=0.0)), suspensions
+
+
+# ---- one row a run ----
+
+
+def _at(*keys: str) -> Callable[[Mapping[str, Any]], Any]:
+    def value(data: Any) -> Any:
+        for key in keys:
+            data = data.get(key) if isinstance(data, Mapping) else None
+        return data
+
+    return value
+
+
+_FROM_SUMMARY = {
+    **{name: _at(name) for name in ("name", "engine", "seed", "time_scale", "makespan_s", "real_s")},
+    **{name: _at("work", name) for name in ("useful_s", "lost_s", "wasted_fraction", "utilization")},
+    **{name: _at(name) for name in ("swap_bytes", "checkpoint_bytes")},
+    **{f"lag_{name}": _at("lag", name) for name in ("p99_real_ms", "p99_emulated_s")},
+    "verified": _at("output", "verified"),
+}
+_FROM_EXPERIMENT = {
+    "nodes": _at("cluster", "nodes"),
+    "containers_per_node": _at("cluster", "containers_per_node"),
+    "allocation": _at("scheduler", "allocation", "name"),
+    **{name: _at("scheduler", name) for name in ("job_selection", "job_eviction", "task_eviction")},
+    "overheads": _at("overheads"),
+}
+
+
+def _run_row(run: RunPath) -> dict[str, Any]:
+    summary, experiment = read_summary(run.path), read_configuration(run.path)
+    row: dict[str, Any] = {"run": run.run, "repeat": run.repeat}
+    row |= {name: get(summary) for name, get in _FROM_SUMMARY.items()}
+    row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
+    mechanism = _at("scheduler", "mechanism")(experiment)
+    row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
+    row["containers"] = row["nodes"] * row.pop("containers_per_node")
+    return {**row, "path": str(run.path)}

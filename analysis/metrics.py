@@ -1,0 +1,194 @@
+"""What schedulers are judged by, computed from frames of ``analysis.load``: pure functions, units in names.
+
+Functions that take frames of several runs keep them apart by ``run`` and ``repeat``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.frames import DataFrame, Series, pandas
+
+RUN = ["run", "repeat"]
+TAIL_PERCENTILES = (50, 90, 95, 99)
+_SUCCEEDED = "succeeded"
+
+Floats = NDArray[numpy.float64]
+
+
+# ---- of a distribution ----
+
+
+def jain_fairness(values: ArrayLike) -> float:
+    """Jain's index of what each got: 1 where all got the same, 1/n where one got everything; NaN of nothing."""
+    found = _known(values)
+    squares = len(found) * float(numpy.square(found).sum())
+    return float(found.sum()) ** 2 / squares if squares else float("nan")
+
+
+def tails(values: ArrayLike) -> dict[str, float]:
+    """``p50``, ``p90``, ``p95``, ``p99`` and ``max``; NaN of nothing.  NaNs among the values are left out."""
+    found = _known(values)
+    if not len(found):
+        return {**{f"p{which}": float("nan") for which in TAIL_PERCENTILES}, "max": float("nan")}
+    percentiles = numpy.percentile(found, TAIL_PERCENTILES)
+    named = {f"p{which}": float(value) for which, value in zip(TAIL_PERCENTILES, percentiles, strict=True)}
+    return {**named, "max": float(found.max())}
+
+
+def cdf(values: ArrayLike) -> tuple[Floats, Floats]:
+    """Sorted values and, for each, the share of values that are not above it."""
+    found = numpy.sort(_known(values))
+    return found, numpy.arange(1, len(found) + 1) / max(1, len(found))
+
+
+def _known(values: ArrayLike) -> Floats:
+    found = numpy.asarray(values, dtype=float)
+    return found[~numpy.isnan(found)]
+
+
+# ---- of jobs ----
+
+
+def job_metrics(jobs: DataFrame, tasks: DataFrame, containers: int | Series) -> DataFrame:
+    """``jobs`` with more columns, one row a job.
+
+    * ``completion_s`` is there already: from submission to finish (sojourn or response time in other papers).
+    * ``queueing_s``: from submission to the first work of its first task.
+    * ``ideal_s``: the least it could take with all ``containers`` for itself and no overheads: its longest map and
+      its longest reduce, or all its work spread evenly, whichever is more.
+    * ``stretch``: completion over ideal.
+    * ``missed``: whether it was late or did not succeed; None without a deadline.
+    * ``wasted_fraction``: work lost of all work done.
+
+    Args:
+        containers: of the cluster, or a Series of them by (run, repeat).
+    """
+    keys = [*RUN, "job"]
+    longest = tasks.pivot_table(index=keys, columns="kind", values="length_s", aggfunc="max").reindex(
+        columns=["map", "reduce"], fill_value=0.0
+    )
+    work_s = tasks.groupby(keys)["length_s"].sum()
+    if not isinstance(containers, int):
+        containers = containers.reindex(work_s.index.droplevel("job")).to_numpy()
+    spread_s = work_s / containers
+    ideal_s = numpy.maximum(longest.fillna(0.0).sum(axis=1), spread_s.reindex(longest.index)).rename("ideal_s")
+    found = jobs.join(ideal_s, on=[*RUN, "name"])
+    done_s = found["useful_s"] + found["lost_work_s"]
+    return found.assign(
+        queueing_s=found["start_s"] - found["submit_s"],
+        stretch=found["completion_s"] / found["ideal_s"],
+        missed=_missed(found),
+        wasted_fraction=(found["lost_work_s"] / done_s).where(done_s > 0, 0.0),
+    )
+
+
+def _missed(jobs: DataFrame) -> Series:
+    late = (jobs["margin_s"] < 0) | (jobs["state"] != _SUCCEEDED)
+    return late.astype(object).where(jobs["deadline_s"].notna(), None)
+
+
+def suspended_s(tasks: DataFrame, attempts: DataFrame, suspensions: DataFrame) -> DataFrame:
+    """For how long each task lay suspended: columns run, repeat, job, kind, task, suspended_s; only tasks that did.
+
+    Stopped processes count from the stop to their going on; checkpointed tasks from the end of the attempt to the
+    first key of the one that resumed it.
+    """
+    keys = [*RUN, "job", "kind", "task"]
+    resumed = attempts[attempts["resumed_from"].notna()]
+    before = attempts[[*RUN, "attempt", "ended_s"]].rename(columns={"attempt": "resumed_from", "ended_s": "left_s"})
+    resumed = resumed.merge(before, on=[*RUN, "resumed_from"])
+    checkpointed = resumed.assign(suspended_s=resumed["first_key_s"] - resumed["left_s"])[[*keys, "suspended_s"]]
+    of_attempt = attempts[[*RUN, "container", "kind", "task", "ended_s"]]
+    stops = suspensions.merge(of_attempt, on=[*RUN, "container"])
+    until_s = stops["resumed_s"].fillna(stops["ended_s"])
+    stopped = stops.assign(suspended_s=until_s - stops["stopped_s"])[[*keys, "suspended_s"]]
+    both = [frame for frame in (checkpointed, stopped) if len(frame)] or [checkpointed]
+    found = pandas.concat(both, ignore_index=True).groupby(keys, as_index=False)["suspended_s"].sum()
+    return found.merge(tasks[keys], on=keys)
+
+
+def queue_metrics(jobs: DataFrame) -> DataFrame:
+    """One row a run, repeat and queue, from the frame of ``job_metrics``.
+
+    Columns: jobs, failed, mean and tails of completion_s, mean of queueing_s and stretch, deadlines, missed,
+    suspensions, kills, lost_work_s.
+    """
+    rows = []
+    for (run, repeat, queue), mine in jobs.groupby([*RUN, "queue"], sort=False):
+        completion = tails(mine["completion_s"])
+        rows.append(
+            {
+                "run": run,
+                "repeat": repeat,
+                "queue": queue,
+                "jobs": len(mine),
+                "failed": int((mine["state"] != _SUCCEEDED).sum()),
+                "completion_mean_s": float(mine["completion_s"].mean()),
+                **{f"completion_{name}_s": value for name, value in completion.items()},
+                "queueing_mean_s": float(mine["queueing_s"].mean()),
+                "stretch_mean": float(mine["stretch"].mean()),
+                "deadlines": int(mine["deadline_s"].notna().sum()),
+                "missed": int(mine["missed"].dropna().astype(bool).sum()),
+                **{name: int(mine[name].sum()) for name in ("suspensions", "kills")},
+                "lost_work_s": float(mine["lost_work_s"].sum()),
+            }
+        )
+    return pandas.DataFrame(rows)
+
+
+# ---- of runs ----
+
+
+def makespan_s(jobs: DataFrame) -> Series:
+    """From the first submission to the last finish, by (run, repeat); NaN while a job has not ended."""
+    by_run = jobs.groupby(RUN)
+    ended = by_run["finish_s"].count() == by_run.size()
+    return (by_run["finish_s"].max() - by_run["submit_s"].min()).where(ended)
+
+
+def utilization(attempts: DataFrame, containers: int, span_s: float) -> float:
+    """Share of ``containers`` in which a process was at work during ``span_s``, of the attempts of one run."""
+    return float(attempts["busy_s"].sum()) / (containers * span_s)
+
+
+def wasted_fraction(attempts: DataFrame) -> float:
+    """Work lost of all work done, of the attempts of one run; 0 where none was done."""
+    useful_s, lost_s = float(attempts["useful_s"].sum()), float(attempts["lost_s"].sum())
+    return lost_s / (useful_s + lost_s) if useful_s + lost_s else 0.0
+
+
+def fairness(jobs: DataFrame) -> Series:
+    """Jain's index of the jobs' speeds (1 / stretch), by (run, repeat), from the frame of ``job_metrics``."""
+    return (1 / jobs["stretch"]).groupby([jobs[key] for key in RUN]).agg(jain_fairness)
+
+
+# ---- over time ----
+
+
+def steps(
+    starts_s: Sequence[float] | ArrayLike, ends_s: Sequence[float] | ArrayLike
+) -> tuple[Floats, NDArray[numpy.int64]]:
+    """How many intervals are open: instants, and the count from each on.  An end that is NaN never comes."""
+    starts, ends = numpy.asarray(starts_s, dtype=float), _known(ends_s)
+    starts = starts[~numpy.isnan(starts)]
+    times, place = numpy.unique(numpy.concatenate([starts, ends]), return_inverse=True)
+    changes = numpy.bincount(place, numpy.repeat([1, -1], [len(starts), len(ends)]), minlength=len(times))
+    return times, numpy.cumsum(changes).astype(numpy.int64)
+
+
+def waiting_jobs(jobs: DataFrame) -> tuple[Floats, NDArray[numpy.int64]]:
+    """Queue length: jobs submitted of which no task works yet, over time (seconds, count); of one run."""
+    return steps(jobs["submit_s"], jobs["start_s"].fillna(jobs["finish_s"]))
+
+
+def busy_containers(attempts: DataFrame, suspensions: DataFrame) -> tuple[Floats, NDArray[numpy.int64]]:
+    """Containers in which a process is at work, over time (seconds, count); of one run."""
+    works = attempts[attempts["launched_s"].notna()]
+    starts = pandas.concat([works["launched_s"], suspensions["resumed_s"].dropna()])
+    ends = pandas.concat([works["ended_s"], suspensions["stopped_s"]])
+    never = suspensions[suspensions["resumed_s"].isna()].merge(works[["container", "ended_s"]], on="container")
+    return steps(pandas.concat([starts, never["ended_s"]]), ends)

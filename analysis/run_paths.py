@@ -1,0 +1,96 @@
+"""Which runs a path names: a run directory, a directory of repeats, or a directory that holds some of these."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ConfigError
+
+SUMMARY_NAME, JOURNAL_NAME, EXPERIMENT_NAME = "summary.json", "journal.jsonl.zst", "experiment.yaml"
+_DEPTH = 4
+"""How far below a given directory runs are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPath:
+    """One finished run."""
+
+    run: str
+    """What the user calls it: the name of the directory that was given; below it, the way to it."""
+    repeat: int
+    """From 1."""
+    path: Path
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
+    """The finished runs that ``paths`` name, in their order, repeats by number.
+
+    Raises:
+        ConfigError: a path that names none, or a run that has not ended.
+    """
+    found: list[RunPath] = []
+    for given in map(Path, paths):
+        if not given.is_dir():
+            raise ConfigError(f"{given}: there is no such directory; name the directory of a run")
+        below = _runs_below(given, given.resolve().name, _DEPTH)
+        if not below:
+            raise ConfigError(f"{given}: {_why_none(given)}")
+        found += below
+    return _distinct(found)
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """What ``summary.json`` of a run directory holds.  Raises ConfigError."""
+    file = path / SUMMARY_NAME
+    try:
+        summary = json.loads(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{file}: is not JSON: {error}") from None
+    if not isinstance(summary, dict):
+        raise ConfigError(f"{file}: must hold an object")
+    return summary
+
+
+def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
+    if (path / SUMMARY_NAME).is_file():
+        if "jobs" in read_summary(path):
+            return [RunPath(name, 1, path)]
+        repeats = [(number, child) for child in path.glob("repeat-*") if (number := _repeat_number(child))]
+        return [RunPath(name, number, child) for number, child in sorted(repeats) if (child / SUMMARY_NAME).is_file()]
+    if not depth:
+        return []
+    children = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
+    return [run for child in children for run in _runs_below(child, f"{name}/{child.name}", depth - 1)]
+
+
+def _repeat_number(path: Path) -> int:
+    digits = path.name.removeprefix("repeat-")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def _why_none(path: Path) -> str:
+    if any(path.glob("journal*")):
+        return f"has no {SUMMARY_NAME}: the run has not ended, or has failed before its end"
+    return f"holds no finished run (a directory with {SUMMARY_NAME}); name the directory of one, or one above them"
+
+
+def _distinct(found: list[RunPath]) -> list[RunPath]:
+    """Runs of the same name are told apart by their paths."""
+    times = Counter((run.run, run.repeat) for run in found)
+    clashing = {name for (name, _), count in times.items() if count > 1}
+
+    def path_of(run: RunPath) -> str:
+        is_repeat = _repeat_number(run.path) and (run.path.parent / SUMMARY_NAME).is_file()
+        return str(run.path.parent if is_repeat else run.path)
+
+    renamed = [replace(run, run=path_of(run)) if run.run in clashing else run for run in found]
+    if len({(run.run, run.repeat) for run in renamed}) < len(renamed):
+        raise ConfigError("the same run is named twice; name each once")
+    return renamed

@@ -1,0 +1,79 @@
+"""Figures: axis labels carry units, curves can be told apart in grey, and the example in the documentation runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from analysis import statistics
+from analysis.figures import runs as figures
+from analysis.figures import style
+from analysis.load import Results, load
+from tests.simulated_runs import simulate
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+UNITLESS = {"share of jobs", "operation", "jobs waiting"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs")
+    simulate(directory, "kept")
+    simulate(directory, "killed", "scheduler.mechanism=kill")
+    return directory
+
+
+def differences(results: Results) -> Figure:
+    jobs = results.jobs
+    pairs = statistics.pair_jobs(jobs[jobs["run"] == "kept"], jobs[jobs["run"] == "killed"])
+    return figures.difference_cdf(pairs, "kept", "killed")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        figures.completion_cdf,
+        differences,
+        figures.utilization_over_time,
+        figures.queue_length,
+        figures.overhead_distributions,
+    ],
+)
+def test_axes_are_labelled_with_units_and_text_is_legible(draw: Callable[[Results], Figure], runs: Path) -> None:
+    figure = draw(load(runs / "kept", runs / "killed"))
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        for label in (panel.get_xlabel(), panel.get_ylabel()):
+            assert label in UNITLESS or ", s" in label or ", emulated s" in label or ", %" in label, label
+        texts = [panel.xaxis.label, panel.yaxis.label, *panel.get_xticklabels(), *panel.get_yticklabels()]
+        assert all(float(text.get_fontsize()) >= 7 for text in texts)
+        lines = [line for line in panel.get_lines() if not line.get_label().startswith("_")]  # type: ignore[union-attr]
+        looks = {(line.get_color(), str(line.get_linestyle()), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
+        assert len(looks) == len(lines)
+
+
+def test_neighbouring_curves_differ_in_dashes_and_in_grey_or_in_colour() -> None:
+    assert len({str(line["linestyle"]) for line in style.LINES}) == len(style.LINES)
+    assert len({line["color"] for line in style.LINES}) == len(style.LINES)
+    for first, second in combinations([to_rgb(line["color"]) for line in style.LINES[:4]], 2):
+        greys = [0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (first, second)]
+        assert abs(greys[0] - greys[1]) > 0.03
+
+
+def test_the_example_runs(runs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "docs/look_at_runs.py", str(runs / "kept"), str(runs / "killed"), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "kept less killed: mean -" in done.stdout
+    names = {"completion.png", "completion.svg", "differences.png", "utilization.png", "overheads.png"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert all((tmp_path / name).stat().st_size > 5000 for name in names)
