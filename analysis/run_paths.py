@@ -1,4 +1,5 @@
-"""Which runs a path names: a run directory, a directory of repeats, or a directory that holds some of these."""
+"""Which runs a path names: a run directory, a directory of repeats, a campaign or a variant of one, or a directory that
+holds some of these."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 from emulator.errors import ConfigError
 
 SUMMARY_NAME, JOURNAL_NAME, EXPERIMENT_NAME = "summary.json", "journal.jsonl.zst", "experiment.yaml"
+CAMPAIGN_RUNS_NAME = "runs"
 _DEPTH = 4
 """How far below a given directory runs are looked for."""
 
@@ -23,7 +25,7 @@ class RunPath:
     run: str
     """What the user calls it: the name of the directory that was given; below it, the way to it."""
     repeat: int
-    """From 1."""
+    """From 1; in a campaign the seed."""
     path: Path
 
 
@@ -59,20 +61,26 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 
 def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
-    if (path / SUMMARY_NAME).is_file():
-        if "jobs" in read_summary(path):
-            return [RunPath(name, 1, path)]
-        repeats = [(number, child) for child in path.glob("repeat-*") if (number := _repeat_number(child))]
-        return [RunPath(name, number, child) for number, child in sorted(repeats) if (child / SUMMARY_NAME).is_file()]
+    if (path / SUMMARY_NAME).is_file() and "jobs" in read_summary(path):
+        return [RunPath(name, 1, path)]
+    if together := _numbered(path):
+        return [RunPath(name, number, child) for number, child in together]
     if not depth:
         return []
     children = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
-    return [run for child in children for run in _runs_below(child, f"{name}/{child.name}", depth - 1)]
+    runs_of = [(child, name if child.name == CAMPAIGN_RUNS_NAME else f"{name}/{child.name}") for child in children]
+    return [run for child, called in runs_of for run in _runs_below(child, called, depth - 1)]
 
 
-def _repeat_number(path: Path) -> int:
-    digits = path.name.removeprefix("repeat-")
-    return int(digits) if digits.isdecimal() else 0
+def _numbered(path: Path) -> list[tuple[int, Path]]:
+    """Runs of one experiment: ``repeat-<k>`` of a run with repeats, ``seed-<n>`` of a campaign's variant."""
+    found = [(number, child) for child in path.iterdir() if (number := _number(child)) is not None]
+    return sorted((number, child) for number, child in found if (child / SUMMARY_NAME).is_file())
+
+
+def _number(path: Path) -> int | None:
+    word, _, digits = path.name.partition("-")
+    return int(digits) if word in ("repeat", "seed") and digits.isdecimal() else None
 
 
 def _why_none(path: Path) -> str:
@@ -87,8 +95,7 @@ def _distinct(found: list[RunPath]) -> list[RunPath]:
     clashing = {name for (name, _), count in times.items() if count > 1}
 
     def path_of(run: RunPath) -> str:
-        is_repeat = _repeat_number(run.path) and (run.path.parent / SUMMARY_NAME).is_file()
-        return str(run.path.parent if is_repeat else run.path)
+        return str(run.path if _number(run.path) is None else run.path.parent)
 
     renamed = [replace(run, run=path_of(run)) if run.run in clashing else run for run in found]
     if len({(run.run, run.repeat) for run in renamed}) < len(renamed):

@@ -54,14 +54,16 @@ def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def pair_jobs(a: DataFrame, b: DataFrame, column: str = "completion_s") -> DataFrame:
+def pair_jobs(
+    a: DataFrame, b: DataFrame, column: str = "completion_s", keys: Sequence[str] = ("repeat", "name", "queue")
+) -> DataFrame:
     """The jobs that both frames (``jobs`` of ``analysis.load``) have, side by side.
 
-    Repeats are paired by number, jobs by name and queue.  Columns: repeat, name, queue, a, b and difference = a - b:
-    negative where ``a`` was sooner, as the papers' figures have it.  Jobs without a value on either side are left out.
+    Jobs are paired by ``keys``.  Columns: the keys, a, b and difference = a - b: negative where ``a`` was sooner, as
+    the papers' figures have it.  Jobs without a value on either side are left out.
     """
-    keys = ["repeat", "name", "queue"]
-    found = a[[*keys, column]].merge(b[[*keys, column]], on=keys, suffixes=("_a", "_b"), validate="one_to_one")
+    by = list(keys)
+    found = a[[*by, column]].merge(b[[*by, column]], on=by, suffixes=("_a", "_b"), validate="one_to_one")
     found = found.rename(columns={f"{column}_a": "a", f"{column}_b": "b"}).dropna(subset=["a", "b"])
     return found.assign(difference=found["a"] - found["b"]).reset_index(drop=True)
 

@@ -17,8 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from emulator import __version__
-from emulator.cli_engines import add_commands
+from emulator import __version__, cli_engines, cli_results
 from emulator.errors import ConfigError, NatjamError, RunError
 
 if TYPE_CHECKING:
@@ -191,7 +190,8 @@ def demo() -> None:
     run_demo(_console())
 
 
-add_commands(app)
+cli_engines.add_commands(app)
+cli_results.add_commands(app)
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:

@@ -44,7 +44,7 @@ def difference_cdf(pairs: DataFrame, a: str, b: str, quantity: str = "completion
     panel.set_ylim(0, 1.02)
     panel.set_xscale("symlog", linthresh=1)  # a job may gain minutes where most gain seconds
     panel.xaxis.set_major_formatter("{x:g}")
-    style.finish(panel, f"difference of {quantity}: {a} less {b}", "share of jobs")
+    style.finish(panel, f"difference of {quantity}\n{a} less {b}", "share of jobs")
     return figure
 
 

@@ -1,0 +1,168 @@
+"""Two sets of runs compared job by job: what ``natjam compare`` prints and writes.
+
+Theory of operation
+-------------------
+The papers compare schedulers by running the same jobs under both and plotting, for every job, its completion time under
+one less that under the other (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired
+within runs of the same variant and seed; where the sides have no seed in common, within repeats of the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from analysis.frames import DataFrame
+from analysis.load import load_runs
+from analysis.run_paths import RunPath, find_runs
+from analysis.statistics import Difference, compare_pairs, pair_jobs
+from emulator.errors import ConfigError
+from emulator.rundir import write_json
+
+QUANTITIES = {
+    "completion_s": "completion time, s",
+    "margin_s": "deadline margin, s",
+    "start_s": "start, s",
+    "lost_work_s": "lost work, s",
+}
+"""What can be compared: column of the jobs, and its name in figures."""
+ALL_QUEUES = "all queues"
+_SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+_KEYS = ("variant", "run_number", "name", "queue")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the jobs of two sides differ, ``a`` less ``b``."""
+
+    a: str
+    b: str
+    quantity: str
+    """One of ``QUANTITIES``."""
+    pairs: DataFrame
+    """One row a pair of jobs: variant, run_number, name, queue, a, b, difference."""
+    differences: Mapping[str, Difference]
+    """By queue, and for all of them together."""
+    unpaired: tuple[int, int]
+    """Jobs of either side that the other lacks, or that did not succeed on both."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``compare.json`` holds; differences are ``a`` less ``b``, emulated seconds."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "quantity": self.quantity,
+            "queues": {queue: _difference_json(found) for queue, found in self.differences.items()},
+            "unpaired": {"a": self.unpaired[0], "b": self.unpaired[1]},
+            "jobs": self.pairs.to_dict("records"),
+        }
+
+
+def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison:
+    """Compare what two paths name.
+
+    Raises:
+        ConfigError: a path names no finished run, or the two have no job in common that succeeded in both.
+    """
+    if quantity not in QUANTITIES:
+        raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
+    sides = [_side(find_runs([path])) for path in (a, b)]
+    _number_runs(sides)
+    pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
+    if not len(pairs):
+        raise ConfigError(f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare")
+    by_queue = {str(queue): compare_pairs(found["difference"]) for queue, found in pairs.groupby("queue", sort=False)}
+    if len(by_queue) > 1:
+        by_queue[ALL_QUEUES] = compare_pairs(pairs["difference"])
+    names = [path.resolve().name for path in (a, b)]
+    if names[0] == names[1]:
+        names = [str(a), str(b)]
+    unpaired = (sides[0].attrs["jobs"] - len(pairs), sides[1].attrs["jobs"] - len(pairs))
+    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired)
+
+
+def _side(runs: Sequence[RunPath]) -> DataFrame:
+    """The jobs of one side that succeeded, with the variant each belongs to; all are counted in ``attrs["jobs"]``."""
+    results = load_runs(runs)
+    seeds = results.runs.set_index(["run", "repeat"])["seed"].rename("seed")
+    jobs = results.jobs.join(seeds, on=["run", "repeat"])
+    variants = jobs["run"].str.partition("/")[2]  # what stands before is the directory that was named
+    found = jobs.assign(variant=variants)[jobs["state"] == "succeeded"]
+    found.attrs["jobs"] = len(jobs)
+    return found
+
+
+def _number_runs(sides: list[DataFrame]) -> None:
+    """Give each job the ``run_number`` by which runs are paired."""
+    if all(side["variant"].nunique() == 1 for side in sides):
+        for side in sides:
+            side["variant"] = ""  # one against one, whatever they are called
+    shared = set(sides[0]["seed"]) & set(sides[1]["seed"])
+    for side in sides:
+        side["run_number"] = side["seed" if shared else "repeat"]
+
+
+def _difference_json(found: Difference) -> dict[str, Any]:
+    whole = found.spread
+    return {
+        "n": whole.n,
+        "mean": whole.mean,
+        "sd": whole.sd,
+        "ci95_low": whole.low,
+        "ci95_high": whole.high,
+        "percentiles": {str(which): value for which, value in found.percentiles.items()},
+        "a_lower": found.a_lower,
+        "b_lower": found.b_lower,
+        "p_value": found.p_value,
+    }
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """The distribution of the differences, a row a queue."""
+    table = Table(title=Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}"))
+    table.title_justify = "left"
+    table.add_column("queue")
+    for name in ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES)):
+        table.add_column(name, justify="right")
+    for side in (comparison.a, comparison.b):
+        table.add_column(Text(f"{side}\nlower"), justify="right")
+    for queue, found in comparison.differences.items():
+        low, high = found.spread.low, found.spread.high
+        table.add_row(
+            Text(queue),
+            str(found.spread.n),
+            _number(found.spread.mean),
+            "-" if low is None or high is None else f"{_number(low)} to {_number(high)}",
+            *(_number(found.percentiles[which]) for which in _SHOWN_PERCENTILES),
+            f"{found.a_lower:.0%}",
+            f"{found.b_lower:.0%}",
+        )
+    return table
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """What must be said beside the table."""
+    if not any(comparison.unpaired):
+        return []
+    a, b = comparison.unpaired
+    return [f"left out, not in both or not succeeded in both: {a} jobs of {comparison.a}, {b} of {comparison.b}"]
+
+
+def write_comparison(comparison: Comparison, directory: Path) -> None:
+    """Write ``compare.json`` and ``compare.png``, the papers' CDF.  Raises RunError."""
+    from analysis.figures import runs, style
+
+    write_json(directory / "compare.json", comparison.to_json())
+    quantity = QUANTITIES[comparison.quantity]
+    figure = runs.difference_cdf(comparison.pairs, comparison.a, comparison.b, quantity)
+    style.save(figure, [directory / "compare.png"])
+
+
+def _number(value: float) -> str:
+    text = f"{value:+.1f}" if abs(value) >= 10 else f"{value:+.2f}"
+    return "0" if not text.strip("+-0.") else text

@@ -1,0 +1,55 @@
+"""Commands about what runs have left: compare."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+_RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (compare,):
+        app.command()(command)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help=f"One side: {_RUNS_HELP}.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="The other side.", show_default=False)],
+    quantity: Annotated[
+        str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
+    ] = "completion_s",
+    out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
+) -> None:
+    """Compare two runs job by job: the papers' CDF of what each job took under A less what it took under B.
+
+    Negative is sooner under A. It prints percentiles for each queue and leaves compare.json and compare.png.
+
+    \b
+    Examples:
+      natjam compare runs/checkpoint runs/kill
+      natjam compare campaign/runs/checkpoint campaign/runs/kill --out compared
+      natjam compare runs/mdf runs/soft-cap --by margin_s
+    """
+    from analysis.compare import compare_runs, comparison_notes, comparison_table, write_comparison
+    from emulator.rundir import RunDirectory
+
+    comparison = compare_runs(a, b, quantity)
+    directory = RunDirectory.create(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}").path
+    write_comparison(comparison, directory)
+    console = _console()
+    console.print(comparison_table(comparison))
+    for note in comparison_notes(comparison):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _console() -> Console:
+    """The console on standard output; wide enough for the tables where it is no terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=140)

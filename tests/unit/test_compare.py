@@ -1,0 +1,90 @@
+"""``natjam compare``: jobs are paired as they should be, and table, JSON and figure say what the summaries say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from analysis.compare import compare_runs
+from emulator.cli import app
+from emulator.errors import ConfigError
+from tests.simulated_runs import simulate
+
+RANDOM = "scheduler.task_eviction=random"
+KILL = "scheduler.mechanism=kill"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs")
+    simulate(directory, "kept", "repeats=3", RANDOM)
+    simulate(directory, "killed", "repeats=2", RANDOM, KILL)
+    for variant, mechanism in (("keep", "checkpoint"), ("kill", "kill")):
+        for seed in (2, 3):
+            place = directory / "campaign/runs" / variant
+            simulate(place, f"seed-{seed}", f"seed={seed}", RANDOM, f"scheduler.mechanism={mechanism}")
+    return directory
+
+
+def completion_s(run: Path, job: str) -> float:
+    jobs = json.loads((run / "summary.json").read_text())["jobs"]
+    return next(found["completion_s"] for found in jobs if found["name"] == job)
+
+
+def test_every_job_is_paired_with_itself_under_the_same_seed(runs: Path) -> None:
+    found = compare_runs(runs / "kept", runs / "killed")
+    assert (found.a, found.b, found.unpaired) == ("kept", "killed", (2, 0))
+    assert len(found.pairs) == 4
+    for pair in found.pairs.itertuples():
+        a, b = (runs / side / f"repeat-{pair.run_number}" for side in ("kept", "killed"))
+        assert (pair.a, pair.b) == (completion_s(a, pair.name), completion_s(b, pair.name))
+        assert pair.difference == pair.a - pair.b
+    research = found.differences["research"]
+    assert research.spread.n == 2
+    assert research.spread.mean < -10, "suspended research does not lose its work"
+    assert research.a_lower == 1
+    assert set(found.differences) == {"research", "production", "all queues"}
+
+
+def test_campaigns_and_their_variants(runs: Path) -> None:
+    runs_of = runs / "campaign/runs"
+    variants = compare_runs(runs_of / "keep", runs_of / "kill")
+    assert sorted(set(variants.pairs["run_number"])) == [2, 3]
+    with_repeats = compare_runs(runs / "kept", runs_of / "kill")
+    assert sorted(set(with_repeats.pairs["run_number"])) == [2, 3], "repeat 2 has seed 2"
+    whole = compare_runs(runs / "campaign", runs / "campaign/runs/../../campaign")
+    assert len(whole.pairs) == 8
+    assert set(whole.pairs["variant"]) == {"keep", "kill"}
+    assert (whole.pairs["difference"] == 0).all()
+    assert whole.differences["research"].p_value is None
+
+
+def test_without_a_seed_in_common_repeats_are_paired_by_number(runs: Path, tmp_path: Path) -> None:
+    other = simulate(tmp_path, "other", "repeats=2", "seed=40", RANDOM)
+    found = compare_runs(runs / "killed", other)
+    assert sorted(set(found.pairs["run_number"])) == [1, 2]
+
+
+def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> None:
+    arguments = ["compare", str(runs / "kept"), str(runs / "killed"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    written = json.loads((tmp_path / "out/compare.json").read_text())
+    found = compare_runs(runs / "kept", runs / "killed")
+    assert written["queues"]["research"]["mean"] == found.differences["research"].spread.mean
+    assert [job["difference"] for job in written["jobs"]] == found.pairs["difference"].tolist()
+    assert f"{found.differences['research'].percentiles[50]:+.1f}" in done.stdout
+    assert "left out, not in both or not succeeded in both: 2 jobs of kept, 0 of killed" in done.stdout
+    assert (tmp_path / "out/compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_compared_is_said(runs: Path) -> None:
+    with pytest.raises(ConfigError, match="no job in common with a margin_s"):
+        compare_runs(runs / "kept", runs / "killed", "margin_s")
+    with pytest.raises(ConfigError, match="no quantity 'speed' to compare; known are completion_s"):
+        compare_runs(runs / "kept", runs / "killed", "speed")
+    refused = CliRunner().invoke(app, ["compare", str(runs), "/none"])
+    assert (refused.exit_code, "/none: there is no such directory" in refused.stderr) == (2, True)
