@@ -1,7 +1,8 @@
-"""The Ray actors that play the roles: thin shells around the hosts, and the calls between them.
+"""The Ray actors that play the roles: thin shells around the hosts.
 
 One ResourceManager actor, one node host a Ray node, a small pool of application hosts.  A host is a plain asyncio
-object (``emulator.live.host``); what is Ray's is here and in ``emulator.live.session`` only.
+object (``emulator.live.host``), and what hosts say to each other goes over links of their own; what is Ray's is here
+and in ``emulator.live.session`` only.
 """
 
 from __future__ import annotations
@@ -14,23 +15,21 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import ray
-from ray.actor import ActorHandle
-from ray.exceptions import RayActorError
 
 from emulator.live.application_host import ApplicationHost
 from emulator.live.clock import LagRecord
-from emulator.live.host import MachineHost, PeerLost
+from emulator.live.host import MachineHost
+from emulator.live.host_reports import HostStatus
 from emulator.live.janitor import start_janitor
+from emulator.live.links import Address
 from emulator.live.node_host import NodeHost
-from emulator.live.plan import Batch, RunPlan
+from emulator.live.plan import RunPlan
 from emulator.live.resource_manager_host import ResourceManagerHost
-from emulator.progress import JobStatus
-from emulator.status import ClusterStatus
 
 HostT = TypeVar("HostT", bound=MachineHost)
 
@@ -46,14 +45,10 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class HostStatus:
-    """What a host says when asked, about four times a second."""
+class HostReady:
+    """A host is ready to meet the others."""
 
-    fatal: str | None
-    journal: list[bytes]
-    lag: LagRecord
-    jobs: tuple[JobStatus, ...] = ()
-    cluster: ClusterStatus | None = None
+    address: Address
 
 
 class _Actor(Generic[HostT]):
@@ -64,7 +59,6 @@ class _Actor(Generic[HostT]):
     def __init__(self, name: str, plan: RunPlan) -> None:
         self._name = name
         self._plan = plan
-        self._peers: Mapping[str, ActorHandle] = {}
         # Ray starts workers with SIGINT ignored or blocked; what they start must not inherit that.
         with suppress(ValueError):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -78,36 +72,28 @@ class _Actor(Generic[HostT]):
         """This machine's monotonic clock, for measuring its offset."""
         return time.monotonic_ns()
 
-    async def meet(self, peers: Mapping[str, ActorHandle], shuffle_urls: Mapping[str, str]) -> None:
-        """Learn of the other hosts."""
-        self._peers = peers
+    async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
+        """Connect to the other hosts."""
+        await self.host.meet(hosts)
 
     async def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at this instant of this machine's monotonic clock."""
         self.host.begin(origin_real_ns)
 
-    async def receive(self, sender: str, batch: Batch) -> Batch:
-        """A batch from another host; returns what there is for it."""
-        return self.host.receive(sender, batch)
-
-    async def _call(self, host: str, batch: Batch) -> Batch:
-        try:
-            return await self._peers[host].receive.remote(self._name, batch)
-        except RayActorError as error:
-            raise PeerLost(str(error)) from error
-
     async def status(self) -> HostStatus:
         """State of this host, and its journal since the last call."""
-        return HostStatus(self.host.fatal, self.host.take_journal(), self.host.lag_record())
+        host = self.host
+        return HostStatus(host.fatal, host.take_journal(), host.lag_record(), host.unreachable)
 
 
 @ray.remote
 class ResourceManagerActor(_Actor[ResourceManagerHost]):
     """Plays the ResourceManager (and the client)."""
 
-    async def open(self) -> None:
+    async def open(self) -> HostReady:
         """Get ready."""
-        self.host = ResourceManagerHost(self._name, self._plan, self._call)
+        self.host = ResourceManagerHost(self._name, self._plan)
+        return HostReady(await self.host.listen())
 
     async def finished(self) -> None:
         """Returns when every job has ended."""
@@ -119,27 +105,26 @@ class ResourceManagerActor(_Actor[ResourceManagerHost]):
 
     async def status(self) -> HostStatus:
         """With the cluster's state."""
-        host = self.host
-        return HostStatus(host.fatal, host.take_journal(), host.lag_record(), cluster=host.cluster_status())
+        return replace(await super().status(), cluster=self.host.cluster_status())
 
 
 @ray.remote
 class ApplicationHostActor(_Actor[ApplicationHost]):
     """Plays ApplicationMasters, any number at a time."""
 
-    async def open(self) -> None:
+    async def open(self) -> HostReady:
         """Get ready."""
-        self.host = ApplicationHost(self._name, self._plan, self._call)
+        self.host = ApplicationHost(self._name, self._plan)
+        return HostReady(await self.host.listen())
 
     async def status(self) -> HostStatus:
         """With the jobs' states."""
-        host = self.host
-        return HostStatus(host.fatal, host.take_journal(), host.lag_record(), jobs=tuple(host.job_statuses()))
+        return replace(await super().status(), jobs=tuple(self.host.job_statuses()))
 
 
 @dataclass(frozen=True, slots=True)
-class NodeHostReady:
-    """A node host is ready to begin."""
+class NodeHostReady(HostReady):
+    """A node host is ready, its supervisor and shuffle service too."""
 
     shuffle_urls: dict[str, str]
     supervisor_pid: int
@@ -168,17 +153,17 @@ class NodeHostActor(_Actor[NodeHost]):
 
     async def open(self, marker: str) -> NodeHostReady:
         """Start supervisor and shuffle service."""
-        self.host = NodeHost(self._name, self._plan, self._call, self._work_dir)
+        self.host = NodeHost(self._name, self._plan, self._work_dir)
         try:
             urls = await self.host.open()
         except BaseException:
             shutil.rmtree(self._work_dir, ignore_errors=True)
             raise
-        return NodeHostReady(urls, self.host.supervisor_pid, os.path.exists(marker))
+        return NodeHostReady(await self.host.listen(), urls, self.host.supervisor_pid, os.path.exists(marker))
 
-    async def meet(self, peers: Mapping[str, ActorHandle], shuffle_urls: Mapping[str, str]) -> None:
-        """Learn of the other hosts and of all shuffle services."""
-        await super().meet(peers, shuffle_urls)
+    async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
+        """Connect to the other hosts and learn of all shuffle services."""
+        await super().meet(hosts, shuffle_urls)
         self.host.shuffle_urls.update(shuffle_urls)
 
     async def close(self) -> NodeHostClosed:

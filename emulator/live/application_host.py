@@ -5,12 +5,13 @@ from __future__ import annotations
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
 from emulator.core.messages import ProgressSamples, Start, job_address
-from emulator.live.host import Call, MachineHost
+from emulator.live.host import MachineHost
 from emulator.live.plan import (
     HOST,
     ApplicationExited,
     ApplicationLaunched,
     LaunchApplication,
+    Note,
     ProgressReadings,
     RunPlan,
     StopApplication,
@@ -24,15 +25,15 @@ _READINGS_KEPT = 1000
 class ApplicationHost(MachineHost):
     """Runs ApplicationMasters and keeps what their reduces' heartbeats have said until they read it."""
 
-    def __init__(self, name: str, plan: RunPlan, call: Call) -> None:
-        super().__init__(name, plan, call)
+    def __init__(self, name: str, plan: RunPlan) -> None:
+        super().__init__(name, plan)
         self._masters: dict[str, ApplicationMaster] = {}
         self._node_hosts: dict[str, str] = {}
         """Node host of each ApplicationMaster's container."""
         self._readings: dict[str, list[tuple[int, int]]] = {}
         self._ended: dict[str, JobStatus] = {}
 
-    def note(self, message: object) -> None:
+    def note(self, message: Note) -> None:
         """Orders and readings from node hosts."""
         if isinstance(message, ProgressReadings):
             for container, at_ns, keys_done in message.readings:

@@ -1,11 +1,11 @@
-"""A host: machines in one asyncio loop, on scaled time, behind batched calls to other hosts.
+"""A host: machines in one asyncio loop, on scaled time, linked to the other hosts.
 
 Theory of operation
 -------------------
-A machine handles one message at a time and never awaits.  Its sends go to the outbox of the host they are for; an
-outbox is emptied by one call at a time, so that while a call is under way whatever comes up waits and then goes
-together: batches grow with load, and an idle system answers at once.  A call's result carries what the other side had
-for us.  Timers are the loop's; how late each fires is recorded.
+A machine handles one message at a time and never awaits.  Its sends go to the outbox of the host they are for, and all
+that comes up in one turn of the loop goes together: one batch a turn and pair of hosts, however many machines they
+hold, so that batches grow with load and an idle system answers at once.  Timers are the loop's; how late each fires is
+recorded.
 
 Whatever a machine (or a user's policy) raises ends the run: it is kept as ``fatal`` and found at the next status call.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from emulator.assemble import make_machine, make_settings
 from emulator.core.decisions import PolicyError
@@ -24,20 +24,16 @@ from emulator.core.machine import Machine
 from emulator.core.messages import Message, Start, TimerFired
 from emulator.errors import NatjamError
 from emulator.journal import Record, Recorder, encode_record
+from emulator.live.batches import Batch
 from emulator.live.clock import LagRecord, LagRecorder, ScaledClock
-from emulator.live.plan import HOST, Batch, RunPlan
-
-Call = Callable[[str, Batch], Awaitable[Batch]]
-
-
-class PeerLost(Exception):
-    """The host called has died."""
+from emulator.live.links import Address, Links
+from emulator.live.plan import Note, RunPlan
 
 
 class MachineHost:
-    """Base of the hosts; ``call(host, batch)`` reaches another one and raises PeerLost when it is dead."""
+    """Base of the hosts.  To be made in the event loop it then lives in."""
 
-    def __init__(self, name: str, plan: RunPlan, call: Call) -> None:
+    def __init__(self, name: str, plan: RunPlan) -> None:
         for path in plan.import_paths:
             if path not in sys.path:
                 sys.path.append(path)
@@ -48,14 +44,25 @@ class MachineHost:
         self.fatal: str | None = None
         self.clock = ScaledClock(time.monotonic_ns(), 1)
         self._loop = asyncio.get_running_loop()
-        self._call = call
+        self._links = Links(name, plan.secret, self._accept, lambda error: self.fail(error, self.name))
         self._routes = plan.routes()
         self._recorders: dict[str, Recorder] = {}
         self._journal: list[bytes] = []
         self._outboxes: dict[str, Batch] = {}
-        self._calling: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._dead: set[str] = set()
+
+    async def listen(self) -> Address:
+        """Let the other hosts connect; where.  Raises OSError."""
+        return await self._links.listen(self.plan.addresses[self.name])
+
+    async def meet(self, hosts: Mapping[str, Address]) -> None:
+        """Connect to the other hosts.  Raises LinkError."""
+        await self._links.connect(hosts)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Hosts to which the link has broken."""
+        return tuple(self._links.broken)
 
     def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at ``origin_real_ns``, an instant of this machine's monotonic clock yet to come."""
@@ -121,19 +128,44 @@ class MachineHost:
 
     def _fire(self, due_real_ns: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
         self.lag.record(due_real_ns, time.monotonic_ns())
-        action(*arguments)
+        self._guarded(action.__name__, action, *arguments)
+
+    def _guarded(self, what: str, action: Callable[..., None], *arguments: object) -> None:
+        """What goes wrong in an action of the host itself ends the run: nobody else would hear of it."""
+        try:
+            action(*arguments)
+        except Exception as error:
+            self.fail(error, f"{self.name}: {what}")
 
     # ---- messages ----
 
-    def post(self, host: str, address: str, message: object) -> None:
+    def post(self, host: str, address: str, message: Message | Note) -> None:
         """Send to a machine (or, at ``HOST``, to the host itself)."""
         if host == self.name:
             self._loop.call_soon(self._dispatch, address, message)
-        elif host not in self._dead:
-            self._outboxes.setdefault(host, []).append((address, message))
-            if host not in self._calling:
-                self._calling.add(host)
-                self.spawn(self._empty_outbox(host))
+            return
+        if not self._outboxes:
+            self._loop.call_soon(self._empty_outboxes)
+        self._outboxes.setdefault(host, []).append((address, message))
+
+    def _empty_outboxes(self) -> None:
+        outboxes, self._outboxes = self._outboxes, {}
+        for host, batch in outboxes.items():
+            self._links.send(host, batch)
+
+    def _accept(self, batch: Batch) -> None:
+        for address, message in batch:
+            self._dispatch(address, message)
+
+    def _dispatch(self, address: str, message: Message | Note) -> None:
+        if isinstance(message, Message):
+            self.tell(address, message)
+        else:
+            self._guarded(type(message).__name__, self.note, message)
+
+    def note(self, message: Note) -> None:
+        """A message for the host itself."""
+        raise NotImplementedError(f"{self.name} takes no {type(message).__name__}")
 
     def spawn(self, work: Awaitable[None]) -> None:
         """Run ``work`` in the background; its failure ends the run."""
@@ -145,37 +177,6 @@ class MachineHost:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error, self.name)
-
-    async def _empty_outbox(self, host: str) -> None:
-        await asyncio.sleep(0)  # let this turn's other messages come along
-        try:
-            while batch := self._outboxes.pop(host, None):
-                self.accept(await self._call(host, batch))
-        except PeerLost:
-            self._dead.add(host)
-            self._outboxes.pop(host, None)
-        finally:
-            self._calling.discard(host)
-
-    def receive(self, sender: str, batch: Batch) -> Batch:
-        """A call from another host; returns what there is for it."""
-        self.accept(batch)
-        return self._outboxes.pop(sender, [])
-
-    def accept(self, batch: Batch) -> None:
-        """Deliver a batch."""
-        for address, message in batch:
-            self._dispatch(address, message)
-
-    def _dispatch(self, address: str, message: object) -> None:
-        if address == HOST:
-            self.note(message)
-        elif isinstance(message, Message):
-            self.tell(address, message)
-
-    def note(self, message: object) -> None:
-        """A message for the host itself."""
-        raise NotImplementedError(f"{self.name} takes no {type(message).__name__}")
 
     def lag_record(self) -> LagRecord:
         """How late its timers were."""

@@ -44,12 +44,13 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.live import records
-from emulator.live.host import Call, MachineHost
+from emulator.live.host import MachineHost
 from emulator.live.plan import (
     HOST,
     ApplicationExited,
     ApplicationLaunched,
     LaunchApplication,
+    Note,
     ProgressReadings,
     RunPlan,
     StopApplication,
@@ -77,8 +78,8 @@ class _Process:
 class NodeHost(MachineHost):
     """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
 
-    def __init__(self, name: str, plan: RunPlan, call: Call, work_dir: Path) -> None:
-        super().__init__(name, plan, call)
+    def __init__(self, name: str, plan: RunPlan, work_dir: Path) -> None:
+        super().__init__(name, plan)
         self.work_dir = work_dir
         self.nodes = plan.node_hosts[name]
         self.checkpoint_bytes = 0
@@ -97,6 +98,7 @@ class NodeHost(MachineHost):
         """Of reduces that have begun since the last task heartbeats were passed on: they begin with the next."""
         self._free_slots = list(range(slots - 1, -1, -1))
         self._supervisor: SupervisorClient | None = None
+        self._closing = False
         self._held_back: list[dict[str, Any]] = []
         """Commands given while there is no supervisor."""
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
@@ -128,6 +130,7 @@ class NodeHost(MachineHost):
 
     async def close(self) -> dict[str, dict[str, int]]:
         """End all processes and remove the directory; what the shuffle service has served, by node."""
+        self._closing = True
         if self._supervisor is not None:
             await self._supervisor.close()
         served = await self.shuffle.close()
@@ -394,7 +397,7 @@ class NodeHost(MachineHost):
 
     # ---- ApplicationMasters ----
 
-    def note(self, message: object) -> None:
+    def note(self, message: Note) -> None:
         """What application hosts say of ApplicationMasters."""
         if not isinstance(message, ApplicationLaunched | ApplicationExited):
             super().note(message)
@@ -419,7 +422,7 @@ class NodeHost(MachineHost):
         # A host that has fallen behind leaves beats out instead of bunching them.
         following = max(beat + 1, self.clock.now_ns() // period_ns + 1)
         self.at(following * period_ns, self._pass_on_progress, following)
-        if self._supervisor is None:
+        if self._supervisor is None or self._closing:
             return
         reduces = {p.slot: c for c, p in self._processes.items() if p.launch.kind is Kind.REDUCE}
         changed = [reading for reading in self._first_readings if reading[0] in self._processes]

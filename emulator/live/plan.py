@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from emulator.config import Experiment
 from emulator.core.job import JobSpec
@@ -11,9 +15,9 @@ from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_a
 
 RESOURCE_MANAGER_HOST = "rm"
 
-Batch = list[tuple[str, object]]
-"""Messages for the machines of one host: (address, message); the address ``HOST`` is the host itself."""
+_APPLICATION_HOSTS_MAX = 2
 HOST = "host"
+"""Address of a host itself."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +33,11 @@ class RunPlan:
     application_hosts: tuple[str, ...]
     output_dir: str
     secret: str
-    """Of the shuffle services."""
+    """Of the shuffle services and of the links between hosts."""
     import_paths: tuple[str, ...]
     """Where a user's own policies are imported from."""
     addresses: Mapping[str, str]
-    """Where each node host's shuffle service listens."""
+    """IP address at which each host listens, and a node host's shuffle service."""
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs go round the application hosts in turn."""
@@ -45,8 +49,42 @@ class RunPlan:
         return routes
 
 
+def make_plan(
+    run_id: str,
+    experiment: Experiment,
+    seed: int,
+    jobs: Mapping[str, JobSpec],
+    output_dir: Path,
+    addresses: Sequence[str],
+) -> RunPlan:
+    """The plan of a run over the Ray nodes at these IP addresses, the driver's first."""
+    nodes = [f"node-{number}" for number in range(1, experiment.cluster.nodes + 1)]
+    count = min(len(addresses), len(nodes))
+    used = addresses[:count] if count > 1 else ["127.0.0.1"]
+    node_hosts = {f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)}
+    application_hosts = tuple(f"applications-{i + 1}" for i in range(min(_APPLICATION_HOSTS_MAX, max(1, len(jobs)))))
+    with_driver = dict.fromkeys((RESOURCE_MANAGER_HOST, *application_hosts), used[0])
+    return RunPlan(
+        run_id=run_id,
+        experiment=experiment,
+        seed=seed,
+        jobs=jobs,
+        node_hosts=node_hosts,
+        application_hosts=application_hosts,
+        output_dir=str(output_dir),
+        secret=secrets.token_hex(16),
+        import_paths=tuple(dict.fromkeys([*(path for path in sys.path if path), os.getcwd()])),
+        addresses=with_driver | dict(zip(node_hosts, used, strict=True)),
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class LaunchApplication:
+class Note:
+    """Base of what hosts say to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchApplication(Note):
     """Node host to application host: run the ApplicationMaster of ``job`` from ``at_ns`` (emulated) on."""
 
     job: str
@@ -57,7 +95,7 @@ class LaunchApplication:
 
 
 @dataclass(frozen=True, slots=True)
-class StopApplication:
+class StopApplication(Note):
     """Node host to application host: the ApplicationMaster's container has been killed."""
 
     job: str
@@ -65,14 +103,14 @@ class StopApplication:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationLaunched:
+class ApplicationLaunched(Note):
     """Application host to node host."""
 
     container: str
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationExited:
+class ApplicationExited(Note):
     """Application host to node host; ``killed``: on order."""
 
     container: str
@@ -80,8 +118,11 @@ class ApplicationExited:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressReadings:
+class ProgressReadings(Note):
     """Node host to application host: what the heartbeats of its reduces say, once a task heartbeat period."""
 
     readings: tuple[tuple[str, int, int], ...]
     """(container, instant of the last key in emulated ns, keys done)."""
+
+
+NOTE_TYPES = {cls.__name__: cls for cls in Note.__subclasses__()}

@@ -9,7 +9,7 @@ from emulator.core.client import Client
 from emulator.core.effects import AllFinished, Effect
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager import ResourceManager
-from emulator.live.host import Call, MachineHost
+from emulator.live.host import MachineHost
 from emulator.live.plan import RunPlan
 from emulator.status import ClusterStatus, cluster_status
 
@@ -17,8 +17,8 @@ from emulator.status import ClusterStatus, cluster_status
 class ResourceManagerHost(MachineHost):
     """Runs the ResourceManager and the client; ``finished`` is set when every job has ended."""
 
-    def __init__(self, name: str, plan: RunPlan, call: Call) -> None:
-        super().__init__(name, plan, call)
+    def __init__(self, name: str, plan: RunPlan) -> None:
+        super().__init__(name, plan)
         self.finished = asyncio.Event()
         self._manager: ResourceManager | None = None
         self._client: Client | None = None

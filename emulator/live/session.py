@@ -19,7 +19,6 @@ import secrets
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -32,11 +31,12 @@ from emulator.config import Experiment
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.live.clock import LagRecorder
+from emulator.live.host_reports import HostReports
+from emulator.live.interruption import ended_like_interrupted, no_interrupts
 from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
-from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan
+from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.supervisor_client import RUN_VARIABLE
 from emulator.progress import RunStatus
-from emulator.status import unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0
@@ -44,7 +44,6 @@ _ANSWER_PATIENCE_REAL_S = 30.0
 _REACH_PATIENCE_REAL_S = 5.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the moment all hosts are ready to emulated time 0: the hosts must have been told by then."""
-_APPLICATION_HOSTS_MAX = 2
 _LOOPBACK = ("127.0.0.1:", "localhost:")
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
 
@@ -94,9 +93,7 @@ class LiveSession:
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
         self._lost: set[str] = set()
-        self._journal: list[bytes] = []
-        self._lag_records: dict[str, Any] = {}
-        self._statuses: dict[str, Any] = {}
+        self._reports = HostReports(experiment, self._jobs)
         self._environment_before: dict[str, str | None] = {}
         self._startup_real_s = 0.0
 
@@ -108,7 +105,7 @@ class LiveSession:
         Raises:
             RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
         """
-        with _ended_like_interrupted(), self._everything_closed_at_the_end():
+        with ended_like_interrupted(), self._everything_closed_at_the_end():
             self._show("starting Ray")
             self._start_ray()
             self._show("starting hosts")
@@ -117,13 +114,10 @@ class LiveSession:
             self._watch(finished, plan)
             self._show("closing")
             closed = self._close_hosts(plan)
-        lag = LagRecorder()
-        for record in [*self._lag_records.values(), *(end.lag for end in closed)]:
-            lag.merge(record)
         return LiveResult(
-            journal=self._journal,
+            journal=self._reports.journal,
             machines=machines,
-            lag=lag,
+            lag=self._reports.lag,
             checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
             shuffle_bytes=sum(node["bytes"] for end in closed for node in end.served.values()),
             startup_real_s=self._startup_real_s,
@@ -136,7 +130,7 @@ class LiveSession:
             yield
         finally:
             self._show("cleaning up")
-            with _no_interrupts():
+            with no_interrupts():
                 self._stop_ray()
                 self._leave_nothing(self._janitor)
 
@@ -227,7 +221,8 @@ class LiveSession:
         head = self._ray.get_runtime_context().get_node_id()
         ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
         ray_nodes.sort(key=lambda node: (node["NodeID"] != head, node["NodeID"]))
-        plan = self._plan([node["NodeManagerAddress"] for node in ray_nodes])
+        addresses = [node["NodeManagerAddress"] for node in ray_nodes]
+        plan = make_plan(self.run_id, self._experiment, self._seed, self._jobs, self._output_dir, addresses)
         marker = self._output_dir / f".natjam-{self.run_id}"
         marker.touch()
         try:
@@ -247,32 +242,13 @@ class LiveSession:
             )
         urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
         machines = self._machines()
-        self._all("meeting", lambda handle, name: handle.meet.remote(self._hosts, urls))
+        addresses = {name: host.address for name, host in ready.items()}
+        self._all("meeting", lambda handle, _: handle.meet.remote(addresses, urls))
         origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
         self._startup_real_s = origin_real_ns / 1e9 - self._started_real_s
         offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
         self._all("beginning", lambda handle, name: handle.begin.remote(origin_real_ns + offsets[name]))
         return plan, machines
-
-    def _plan(self, addresses: list[str]) -> RunPlan:
-        """``addresses`` are those of the Ray nodes, the driver's first."""
-        nodes = [f"node-{number}" for number in range(1, self._experiment.cluster.nodes + 1)]
-        count = min(len(addresses), len(nodes))
-        node_hosts = {f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)}
-        return RunPlan(
-            run_id=self.run_id,
-            experiment=self._experiment,
-            seed=self._seed,
-            jobs=self._jobs,
-            node_hosts=node_hosts,
-            application_hosts=tuple(
-                f"applications-{i + 1}" for i in range(min(_APPLICATION_HOSTS_MAX, max(1, len(self._jobs))))
-            ),
-            output_dir=str(self._output_dir),
-            secret=secrets.token_hex(16),
-            import_paths=tuple(dict.fromkeys([*(path for path in sys.path if path), os.getcwd()])),
-            addresses=dict(zip(node_hosts, addresses if count > 1 else ["127.0.0.1"], strict=False)),
-        )
 
     def _create_actors(self, actors: Any, plan: RunPlan, node_ids: list[str]) -> None:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
@@ -343,7 +319,7 @@ class LiveSession:
         while True:
             done, _ = self._ray.wait([finished], timeout=STATUS_PERIOD_REAL_S)
             self._poll(plan)
-            self._raise_fatal()
+            self._reports.check(self._lost)
             self._show("running")
             if done:
                 self._get(finished, "running")
@@ -361,9 +337,7 @@ class LiveSession:
                 continue
             except GetTimeoutError:
                 raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
-            self._journal += status.journal
-            self._lag_records[name] = status.lag
-            self._statuses[name] = status
+            self._reports.take(name, status)
 
     def _host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
         self._lost.add(name)
@@ -375,45 +349,19 @@ class LiveSession:
         lost = manager.nodes_lost.remote(plan.node_hosts[name], f"its host {name} has died")
         self._get(lost, "telling the ResourceManager")
 
-    def _raise_fatal(self) -> None:
-        for name, status in self._statuses.items():
-            if status.fatal:
-                raise RunError(f"the run was ended by {name}: {status.fatal}")
-
     def _close_hosts(self, plan: RunPlan) -> list[Any]:
         """Close the node hosts; the last of every journal."""
         living = [name for name in plan.node_hosts if name not in self._lost]
         closings = [self._hosts[name].close.remote() for name in living]
         closed = [self._get(closing, "closing a node host") for closing in closings]
         self._poll(plan)
-        self._raise_fatal()
-        for name in living:
-            self._lag_records.pop(name, None)  # what close has returned is newer
+        self._reports.check(self._lost)
+        for name, end in zip(living, closed, strict=True):
+            self._reports.replace_lag(name, end.lag)
         return closed
 
-    # ---- display ----
-
     def _show(self, phase: str) -> None:
-        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
-        cluster = manager.cluster if manager else None
-        lag = LagRecorder()
-        for record in self._lag_records.values():
-            lag.merge(record)
-        running = {job.name: job for status in self._statuses.values() for job in status.jobs}
-        states = cluster.job_states if cluster else {}
-        self._on_status(
-            RunStatus(
-                emulated_ns=cluster.emulated_ns if cluster else 0,
-                real_s=time.monotonic() - self._started_real_s,
-                time_scale=self._experiment.time_scale,
-                phase=phase,
-                jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
-                containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
-                containers_used_by_queue=cluster.used_by_queue if cluster else {},
-                containers_suspended=cluster.suspended if cluster else 0,
-                lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
-            )
-        )
+        self._on_status(self._reports.run_status(phase, self._started_real_s))
 
 
 def _check_reachable(address: str) -> None:
@@ -429,30 +377,3 @@ def _check_reachable(address: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-@contextlib.contextmanager
-def _ended_like_interrupted() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: everything is closed on the way out."""
-    with _handling((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
-        yield
-
-
-@contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Cleaning up is bounded and must not be stopped half-way by a second Ctrl-C."""
-    with _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
-        yield
-
-
-@contextlib.contextmanager
-def _handling(numbers: tuple[signal.Signals, ...], handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
-        return
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

@@ -1,0 +1,91 @@
+"""What the hosts of a run say when asked: journal, lag, the state of jobs and cluster, and whether all is well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.config import Experiment
+from emulator.core.job import JobSpec
+from emulator.errors import RunError
+from emulator.live.clock import LagRecord, LagRecorder
+from emulator.live.plan import RESOURCE_MANAGER_HOST
+from emulator.progress import JobStatus, RunStatus
+from emulator.status import ClusterStatus, unstarted_job_status
+
+_LINK_PATIENCE_REAL_S = 5.0
+"""A host whose link has broken has died, in all likelihood: that is noticed within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """What a host says when asked, about three times a second."""
+
+    fatal: str | None
+    journal: list[bytes]
+    lag: LagRecord
+    unreachable: tuple[str, ...]
+    """Hosts to which its link has broken."""
+    jobs: tuple[JobStatus, ...] = ()
+    cluster: ClusterStatus | None = None
+
+
+class HostReports:
+    """The newest status of every host, and the whole journal."""
+
+    def __init__(self, experiment: Experiment, jobs: Mapping[str, JobSpec]) -> None:
+        self.journal: list[bytes] = []
+        self._experiment = experiment
+        self._jobs = jobs
+        self._statuses: dict[str, HostStatus] = {}
+        self._lag_records: dict[str, LagRecord] = {}
+        self._broken_since_real_s: dict[tuple[str, str], float] = {}
+
+    def take(self, host: str, status: HostStatus) -> None:
+        """A newer status."""
+        self.journal += status.journal
+        self._lag_records[host] = status.lag
+        self._statuses[host] = status
+        for peer in status.unreachable:
+            self._broken_since_real_s.setdefault((host, peer), time.monotonic())
+
+    def replace_lag(self, host: str, lag: LagRecord) -> None:
+        """The last word of a host on how late its timers were."""
+        self._lag_records[host] = lag
+
+    def check(self, dead: set[str]) -> None:
+        """Raises RunError when a host has failed, or two that live (``dead`` do not) have lost sight of each other."""
+        for host, status in self._statuses.items():
+            if status.fatal:
+                raise RunError(f"the run was ended by {host}: {status.fatal}")
+        for (host, peer), since_real_s in self._broken_since_real_s.items():
+            if not dead & {host, peer} and time.monotonic() - since_real_s > _LINK_PATIENCE_REAL_S:
+                raise RunError(f"the connection from {host} to {peer} has broken, and both are alive")
+
+    @property
+    def lag(self) -> LagRecorder:
+        """How late timers were, of all hosts together."""
+        lag = LagRecorder()
+        for record in self._lag_records.values():
+            lag.merge(record)
+        return lag
+
+    def run_status(self, phase: str, started_real_s: float) -> RunStatus:
+        """For the display."""
+        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
+        cluster = manager.cluster if manager else None
+        lag = self.lag
+        running = {job.name: job for status in self._statuses.values() for job in status.jobs}
+        states = cluster.job_states if cluster else {}
+        return RunStatus(
+            emulated_ns=cluster.emulated_ns if cluster else 0,
+            real_s=time.monotonic() - started_real_s,
+            time_scale=self._experiment.time_scale,
+            phase=phase,
+            jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
+            containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
+            containers_used_by_queue=cluster.used_by_queue if cluster else {},
+            containers_suspended=cluster.suspended if cluster else 0,
+            lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
+        )

@@ -1,0 +1,236 @@
+"""Connections between the hosts of a run: batches over TCP, taken only from those who know the run's secret.
+
+Theory of operation
+-------------------
+Ray's actors play the roles and start the hosts; what machines say to each other would cost a millisecond of both
+cores as a call of an actor, and costs some tens of microseconds here.  Every host listens on its own Ray node's address
+and, told where the others are, opens a link to each: batches go one way on it, a line of JSON each.
+
+Both ends prove first that they know the secret, which itself never travels: each answers the other's random challenge
+with an HMAC of it and of both names.  Who cannot is cut off, having been shown nothing.  Traffic is not encrypted.
+
+A link that breaks stays broken: the peer has died, which the driver notices, or the network has failed, which ends the
+run.  Until then what is posted to it is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
+
+Address = tuple[str, int]
+"""Where a host listens: IP address and port."""
+
+_HANDSHAKE_BYTES = 1024
+_HANDSHAKE_PATIENCE_REAL_S = 10.0
+_BATCH_BYTES = 1 << 28
+
+
+class LinkError(Exception):
+    """A peer cannot be reached, or is not who it should be."""
+
+
+class Links:
+    """The links of one host.  ``deliver`` is called with every batch that comes; use from one event loop.
+
+    ``fail(error)`` is told of what can only be a fault in the program: bytes of a peer that are no batch.
+    """
+
+    def __init__(
+        self, name: str, secret: str, deliver: Callable[[Batch], None], fail: Callable[[Exception], None]
+    ) -> None:
+        self.broken: set[str] = set()
+        """Peers whose link has broken."""
+        self._name = name
+        self._secret = secret
+        self._deliver = deliver
+        self._fail = fail
+        self._outgoing: dict[str, _Outgoing] = {}
+        self._incoming: set[_Incoming] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, ip_address: str) -> Address:
+        """Accept links at a port of ``ip_address``.  Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, ip_address, 0)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    async def connect(self, peers: Mapping[str, Address]) -> None:
+        """Open a link to every other host.  Raises LinkError."""
+        await asyncio.gather(*(self._connect(peer, at) for peer, at in peers.items() if peer != self._name))
+
+    async def _connect(self, peer: str, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        proofs = _Proofs(self._secret, self._name, peer)
+        outgoing = _Outgoing(loop.create_future(), proofs, partial(self._broken, peer))
+        try:
+            await loop.create_connection(lambda: outgoing, *address)
+            await asyncio.wait_for(outgoing.ready, _HANDSHAKE_PATIENCE_REAL_S)
+        except (OSError, asyncio.TimeoutError, LinkError) as error:
+            raise LinkError(f"cannot reach {peer} at {address[0]}:{address[1]}: {error or 'no answer'}") from error
+        self._outgoing[peer] = outgoing
+
+    def send(self, peer: str, batch: Batch) -> None:
+        """Send to a connected peer.  Never blocks; dropped when the link has broken."""
+        self._outgoing[peer].send(encode_batch(batch))
+
+    def close(self) -> None:
+        """Close everything."""
+        if self._server is not None:
+            self._server.close()
+        for outgoing in self._outgoing.values():
+            outgoing.close()
+        for incoming in list(self._incoming):
+            incoming.close()
+
+    def _broken(self, peer: str) -> None:
+        self.broken.add(peer)
+
+    def _accept(self) -> asyncio.Protocol:
+        incoming = _Incoming(_Proofs(self._secret, "", self._name), self._take, self._incoming.discard)
+        self._incoming.add(incoming)
+        return incoming
+
+    def _take(self, line: bytes) -> None:
+        try:
+            self._deliver(decode_batch(line))
+        except BatchError as error:
+            self._fail(error)
+
+
+class _Proofs:
+    """What both ends of a link, from ``client`` to ``server``, show of the secret."""
+
+    def __init__(self, secret: str, client: str, server: str) -> None:
+        self.client = client
+        self._key = secret.encode()
+        self._server = server
+
+    def of(self, side: str, challenges: bytes) -> str:
+        """What ``side`` must answer to both challenges, the server's first."""
+        text = f"natjam/1/link/{side}/{self.client}/{self._server}/".encode()
+        return hmac.digest(self._key, text + challenges, "sha256").hex()
+
+    def hold(self, side: str, challenges: bytes, given: bytes) -> bool:
+        """Whether ``given`` is that."""
+        return hmac.compare_digest(self.of(side, challenges).encode(), given)
+
+
+class _Lines(asyncio.Protocol):
+    """Cuts what comes into lines; longer ones than ``_longest_bytes`` end the connection."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._longest_bytes = _HANDSHAKE_BYTES
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._deadline = asyncio.get_running_loop().call_later(_HANDSHAKE_PATIENCE_REAL_S, self.close)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if b"\n" in data:
+            *lines, rest = bytes(self._buffer).split(b"\n")
+            self._buffer = bytearray(rest)
+            for line in lines:
+                if len(line) > self._longest_bytes:
+                    self.close()
+                if not self._transport.is_closing():
+                    self._line(line)
+        if len(self._buffer) > self._longest_bytes:
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+
+    def close(self) -> None:
+        """Cut the connection."""
+        self._transport.abort()
+
+    def _write(self, *parts: bytes) -> None:
+        self._transport.write(b" ".join(parts) + b"\n")
+
+    def _established(self) -> None:
+        self._deadline.cancel()
+        self._longest_bytes = _BATCH_BYTES
+
+    def _line(self, line: bytes) -> None:
+        raise NotImplementedError
+
+
+class _Incoming(_Lines):
+    """The end that was connected to: challenges first, then takes batches."""
+
+    def __init__(self, proofs: _Proofs, take: Callable[[bytes], None], ended: Callable[[_Incoming], None]) -> None:
+        super().__init__()
+        self._proofs = proofs
+        self._take = take
+        self._ended = ended
+        self._challenge = secrets.token_hex(16).encode()
+        self._known = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._write(self._challenge)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._ended(self)
+
+    def _line(self, line: bytes) -> None:
+        if self._known:
+            self._take(line)
+            return
+        name, _, rest = line.partition(b" ")
+        challenge, _, proof = rest.partition(b" ")
+        challenges = self._challenge + challenge
+        self._proofs.client = name.decode("ascii", "replace")
+        if not self._proofs.hold("client", challenges, proof):
+            self.close()
+            return
+        self._known = True
+        self._established()
+        self._write(self._proofs.of("server", challenges).encode())
+
+
+class _Outgoing(_Lines):
+    """The end that has connected: proves itself, has the other do so, then sends."""
+
+    def __init__(self, ready: asyncio.Future[None], proofs: _Proofs, broken: Callable[[], None]) -> None:
+        super().__init__()
+        self.ready = ready
+        self._proofs = proofs
+        self._broken = broken
+        self._challenge = secrets.token_hex(16).encode()
+        self._challenges: bytes | None = None
+
+    def send(self, line: bytes) -> None:
+        """Send one line."""
+        if not self._transport.is_closing():
+            self._transport.write(line + b"\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if not self.ready.done():
+            self.ready.set_exception(LinkError("it has closed the connection"))
+        self._broken()
+
+    def _line(self, line: bytes) -> None:
+        if self._challenges is None:
+            self._challenges = line + self._challenge
+            proof = self._proofs.of("client", self._challenges).encode()
+            self._write(self._proofs.client.encode(), self._challenge, proof)
+        elif self.ready.done() or not self._proofs.hold("server", self._challenges, line):
+            self.close()
+        else:
+            self._established()
+            self.ready.set_result(None)
