@@ -26,9 +26,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from emulator.config_problems import describe, validation_problems
+from emulator.config_problems import validated
 from emulator.config_yaml import Document, read_document
 from emulator.errors import ConfigError
 from emulator.fingerprint import Fingerprint, this_machine
@@ -251,10 +251,7 @@ def _load(path: Path, changed_ns: int, size_bytes: int) -> Calibration:
 
 def validate_calibration(document: Document) -> Calibration:
     """The calibration of a document; see ``load_calibration``."""
-    try:
-        return Calibration.model_validate(document.data)
-    except ValidationError as error:
-        raise ConfigError(describe(validation_problems(error, Calibration, document), document)) from None
+    return validated(document, Calibration)
 
 
 def dump_calibration(calibration: Calibration) -> str:

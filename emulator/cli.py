@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from emulator import __version__, cli_engines, cli_results
+from emulator import __version__, cli_campaign, cli_engines, cli_results
 from emulator.errors import ConfigError, NatjamError, RunError
 
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def demo() -> None:
 
 cli_engines.add_commands(app)
 cli_results.add_commands(app)
+cli_campaign.add_commands(app)
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:

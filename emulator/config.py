@@ -7,6 +7,7 @@ a second.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -235,13 +236,13 @@ class Experiment(_Model):
         return seconds_to_ns(self.heartbeat_s if period_s is None else period_s)
 
 
-def load_experiment(path: str | Path, overrides: list[str] | tuple[str, ...] = ()) -> Experiment:
+def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_dir: Path | None = None) -> Experiment:
     """Read and validate an experiment file.
 
     Args:
         path: the YAML file.  Relative paths inside it start from its directory.
-        overrides: ``a.b=value`` each, the value in YAML; relative paths in them start from the working
-            directory.
+        overrides: ``a.b=value`` each, the value in YAML.
+        overrides_dir: where relative paths in overrides start from; None: the working directory.
 
     Raises:
         ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
@@ -249,7 +250,7 @@ def load_experiment(path: str | Path, overrides: list[str] | tuple[str, ...] = (
     document = read_document(Path(path))
     for text in overrides:
         document.override(text)
-    _make_paths_absolute(document)
+    _make_paths_absolute(document, overrides_dir or Path.cwd())
     problems: list[Problem] = []
     experiment = None
     try:
@@ -281,12 +282,12 @@ def _section(model: type[BaseModel], document: Document) -> Any:
         return None
 
 
-def _make_paths_absolute(document: Document) -> None:
+def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:
     for location in config_checks.PATH_LOCATIONS:
         value = document.get(location)
         if not isinstance(value, str) or not value or "://" in value:
             continue
         if location in (("overheads",), ("calibration",)) and not is_file_spec(value):
             continue
-        base = Path.cwd() if document.is_overridden(location) else document.path.parent
+        base = overrides_dir if document.is_overridden(location) else document.path.parent
         document.replace(location, str((base / Path(value).expanduser()).absolute()))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from emulator.config_yaml import Document, Location, dotted, kind_of
+from emulator.errors import ConfigError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 Problem = tuple[Location, str]
 """Where something is wrong, and what."""
@@ -52,6 +55,14 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+
+
+def validated(document: Document, model: type[ModelT]) -> ModelT:
+    """The document as a ``model``.  Raises ConfigError: one line for each problem, with file, line and field."""
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise ConfigError(describe(validation_problems(error, model, document), document)) from None
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:

@@ -65,7 +65,7 @@ class JournalHeader:
     seed: int
     time_scale: float
     config_sha256: str
-    """Hash of the resolved experiment (``emulator.rundir.experiment_sha256``)."""
+    """Hash of the resolved experiment (``RunDirectory.write_experiment``)."""
     versions: dict[str, str]
 
 

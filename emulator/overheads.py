@@ -12,10 +12,10 @@ from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from emulator.calibration import is_calibration, validate_calibration
-from emulator.config_problems import describe, suggestion, validation_problems
+from emulator.config_problems import suggestion, validated
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
 
@@ -96,10 +96,7 @@ def _read_profile(path: Path) -> OverheadProfile:
     if is_calibration(document):
         validate_calibration(document)
         return OverheadProfile(path.name, 0, 0, 0)  # costs of a machine, not totals to pad to
-    try:
-        profile = _ProfileFile.model_validate(document.data)
-    except ValidationError as error:
-        raise ConfigError(describe(validation_problems(error, _ProfileFile, document), document)) from None
+    profile = validated(document, _ProfileFile)
     return OverheadProfile(
         profile.name,
         _nanoseconds(profile.schedule_s),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from emulator.journal import JournalHeader, Record
 from emulator.live.clock import LagRecorder
 from emulator.overheads import load_overheads
 from emulator.progress import failures
-from emulator.rundir import RunDirectory, experiment_sha256
+from emulator.rundir import RunDirectory
 from emulator.summary import build_summary, summarise_repeats
 from workloads.expand import expand
 
@@ -61,10 +62,8 @@ def _titled(on_status: OnStatus, title: str) -> OnStatus:
 def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus) -> dict[str, Any]:
     jobs = expand(experiment, seed)
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
-    directory.write_experiment(once)
-    header = JournalHeader(
-        experiment.engine, seed, experiment.time_scale, experiment_sha256(once), {"natjam": __version__}
-    )
+    sha256 = directory.write_experiment(once)
+    header = JournalHeader(experiment.engine, seed, experiment.time_scale, sha256, {"natjam": __version__})
     history = HistoryBuilder(jobs)
 
     @contextlib.contextmanager
@@ -85,7 +84,7 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
         once,
         seed=seed,
         profile=load_overheads(experiment.overheads, Path.cwd()),
-        versions={name: metadata.version(name) for name in _VERSIONS_OF},
+        versions=_versions(),
         machines=result.machines,
         real_s=result.real_s,
         lag=_lag_summary(result.lag or LagRecorder(), once),
@@ -95,6 +94,11 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
     summary |= result.facts
     directory.write_summary(summary)
     return summary
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _VERSIONS_OF}
 
 
 def _engine(name: str) -> Engine:

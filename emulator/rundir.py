@@ -23,15 +23,10 @@ from emulator.parquet_tables import attempts_table, jobs_table, operations_table
 UNFINISHED_SUFFIX = ".unfinished"
 
 
-def experiment_sha256(experiment: Experiment) -> str:
-    """Hash of the resolved experiment, for a journal's header: of ``experiment.yaml`` as it is written."""
-    return hashlib.sha256(dump_experiment(experiment).encode()).hexdigest()
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    with _whole(path) as unfinished:
+    with written_whole(path) as unfinished:
         unfinished.write_text(text)
 
 
@@ -40,8 +35,11 @@ def _unfinished(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes ``path`` if all goes well and stays behind, for a look at it, if not."""
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary path that becomes ``path`` if all goes well and stays behind, for a look at it, if not.
+
+    Raises RunError when it cannot be written.
+    """
     unfinished = _unfinished(path)
     try:
         yield unfinished
@@ -86,10 +84,12 @@ class RunDirectory:
         """The journal, once whole."""
         return self.path / "journal.jsonl.zst"
 
-    def write_experiment(self, experiment: Experiment) -> None:
-        """Write ``experiment.yaml``, resolved.  Raises RunError."""
-        with _whole(self.path / "experiment.yaml") as unfinished:
-            unfinished.write_text(dump_experiment(experiment))
+    def write_experiment(self, experiment: Experiment) -> str:
+        """Write ``experiment.yaml``, resolved; its hash, for the journal's header.  Raises RunError."""
+        text = dump_experiment(experiment)
+        with written_whole(self.path / "experiment.yaml") as unfinished:
+            unfinished.write_text(text)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @contextlib.contextmanager
     def journal(self, header: JournalHeader) -> Iterator[JournalWriter]:
@@ -112,7 +112,7 @@ class RunDirectory:
             "operations": operations_table(history.operations),
         }
         for name, table in tables.items():
-            with _whole(self.path / f"{name}.parquet") as unfinished:
+            with written_whole(self.path / f"{name}.parquet") as unfinished:
                 pyarrow.parquet.write_table(table, unfinished)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

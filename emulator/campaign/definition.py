@@ -1,0 +1,157 @@
+"""The campaign file: YAML to variants.
+
+    name: eviction-policies
+    experiment: natjam-fig4.yaml          # relative to this file
+    set: {engine: sim}                    # for every run
+    grid:                                 # every combination
+      scheduler.job_eviction: [mr, pr]
+      scheduler.task_eviction: [srt, lrt, random]
+    variants:                             # a list of ways to run it, each with the whole grid
+      - {name: checkpoint}
+      - {name: suspend, set: {scheduler.mechanism: suspend}}
+      - {name: other, experiment: mine.yaml}
+    seeds: 50                             # 1 to 50; or a list
+
+``grid`` and ``variants`` may be left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from emulator.campaign.plan import Variant, names_given_twice
+from emulator.config import Experiment, load_experiment
+from emulator.config_problems import validated
+from emulator.config_yaml import read_document
+from emulator.errors import ConfigError
+
+LARGEST_SEED_COUNT = 100_000
+MOST_VARIANTS = 10_000
+
+Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._=,+-]*$")]
+Overrides = dict[Annotated[str, Field(min_length=1)], Any]
+"""Values by the dotted keys of an experiment file."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class VariantEntry(_Model):
+    """One way to run the experiment, or another experiment."""
+
+    name: Name
+    experiment: Annotated[str, Field(min_length=1)] | None = None
+    """A path relative to the campaign's file; None: the campaign's."""
+    set: Overrides = Field(default_factory=dict)
+
+
+class CampaignFile(_Model):
+    """A campaign file; see the module's text."""
+
+    name: Name
+    experiment: Annotated[str, Field(min_length=1)] | None = None
+    set: Overrides = Field(default_factory=dict)
+    grid: dict[Annotated[str, Field(min_length=1)], Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    variants: Annotated[tuple[VariantEntry, ...], Field(min_length=1)] | None = None
+    seeds: (
+        Annotated[int, Field(ge=1, le=LARGEST_SEED_COUNT)]
+        | Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], Field(min_length=1)]
+        | None
+    ) = None
+    """None: those of each experiment's repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign file, read."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    import_dirs: tuple[Path, ...]
+    """Where policies of the user's own lie: beside the experiment files."""
+
+
+def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
+    """Read a campaign file and every experiment in it.
+
+    Args:
+        path: the YAML file; relative paths inside it start from its directory.
+        overrides: ``a.b=value`` each, over all that the file says.
+
+    Raises:
+        ConfigError: one line for each problem; those of a variant's experiment name the variant.
+    """
+    file = validated(read_document(path), CampaignFile)
+    entries = file.variants or (VariantEntry(name=file.name),)
+    for entry in entries:
+        if entry.experiment is None and file.experiment is None:
+            raise ConfigError(
+                f"{path}: variant '{entry.name}' has no experiment; add 'experiment: FILE' to the campaign"
+            )
+    points = list(_grid_points(file))
+    if len(entries) * len(points) > MOST_VARIANTS:
+        raise ConfigError(f"{path}: the grid and the variants make more than {MOST_VARIANTS} experiments")
+    variants, problems, import_dirs = [], [], {}
+    for entry in entries:
+        experiment_path = path.parent / (entry.experiment or file.experiment or "")
+        import_dirs[experiment_path.parent.absolute()] = None
+        for label, point in points:
+            name = ",".join(part for part in (entry.name if file.variants else "", label) if part) or file.name
+            settings = [*as_overrides({**file.set, **entry.set, **point}), *overrides]
+            try:
+                experiment = load_experiment(experiment_path, settings, path.parent)
+            except ConfigError as error:
+                problems += [f"{path}: variant '{name}': {line}" for line in error.message.splitlines()]
+                continue
+            variants.append(Variant(name, experiment, _seeds(file, experiment), point))
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    if twice := names_given_twice(variants):
+        raise ConfigError(f"{path}: two variants are called '{twice[0]}'; give each a name of its own")
+    return Campaign(file.name, tuple(variants), tuple(import_dirs))
+
+
+def as_overrides(settings: dict[str, Any]) -> list[str]:
+    """Values by dotted key as ``load_experiment`` takes them."""
+    return [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+
+
+def _seeds(file: CampaignFile, experiment: Experiment) -> tuple[int, ...]:
+    if file.seeds is None:
+        return tuple(range(experiment.seed, experiment.seed + experiment.repeats))
+    if isinstance(file.seeds, int):
+        return tuple(range(1, file.seeds + 1))
+    return tuple(dict.fromkeys(file.seeds))
+
+
+def _grid_points(file: CampaignFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every combination of the grid's values, with a label; one empty combination where there is no grid."""
+    short = {key: key.rpartition(".")[2] for key in file.grid}
+    for key in file.grid:
+        if list(short.values()).count(key.rpartition(".")[2]) > 1:
+            short[key] = key
+    for combination in itertools.product(*(enumerate(values) for values in file.grid.values())):
+        point = {key: value for key, (_, value) in zip(file.grid, combination, strict=True)}
+        labels = (
+            f"{short[key]}={_label(value, place)}" for key, (place, value) in zip(file.grid, combination, strict=True)
+        )
+        yield ",".join(labels), point
+
+
+def _label(value: Any, place: int) -> str:
+    """A value as part of a file's name; its place in the grid where it is a list, a mapping or long."""
+    text = str(value)
+    if isinstance(value, dict | tuple) or len(text) > 40:
+        return str(place + 1)
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", text)

@@ -1,0 +1,100 @@
+"""The directory of a campaign: what was planned, and the run directories.
+
+``campaign.json`` holds the plan, ``runs/<variant>/seed-<n>/`` the runs, ``campaign.parquet`` a row for each run and
+job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator.campaign.plan import PlannedRun
+from emulator.errors import ConfigError
+from emulator.rundir import write_json
+
+PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
+_FORMAT_VERSION = 1
+
+
+class CampaignDirectory:
+    """A campaign's directory, new or to be gone on with."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the directory if need be, and keep other campaigns out of it.
+
+        Raises:
+            ConfigError: it cannot be written, holds something else, or another process is at work in it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / PLAN_NAME).exists() and any(self.path.iterdir()):
+                raise ConfigError(f"{self.path}: is neither empty nor a campaign's directory; name another one")
+            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileExistsError:
+            raise ConfigError(f"{self.path}: is a file; name a directory") from None
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written ({error.strerror}); name another directory") from None
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(f"{self.path}: another campaign is at work there; name another directory") from None
+            yield
+        finally:
+            os.close(handle)
+
+    def run_path(self, run: PlannedRun) -> Path:
+        """The directory of one run."""
+        return self.path / RUNS_NAME / run.name
+
+    def summary(self, run: PlannedRun) -> dict[str, Any] | None:
+        """What a run's ``summary.json`` holds: the last file that a run writes, so None where it is not complete."""
+        try:
+            found = json.loads((self.run_path(run) / "summary.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def take_plan(self, name: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+        """Keep the plan; the runs that are still to be made.
+
+        Raises:
+            ConfigError: a run that is there was made from another experiment.
+        """
+        known = self._known()
+        entries = {
+            run.name: {"variant": run.variant, "seed": run.experiment.seed, "sha256": run.sha256} for run in runs
+        }
+        done = {run.name for run in runs if self.summary(run) is not None}
+        for run in runs:
+            before = known.get(run.name)
+            if run.name in done and (before is None or before["sha256"] != entries[run.name]["sha256"]):
+                raise ConfigError(
+                    f"{self.run_path(run)}: was made from another experiment than the one to be run now;"
+                    f" name another directory, or remove {self.path}"
+                )
+        plan = {"natjam_campaign": _FORMAT_VERSION, "name": name, "runs": {**known, **entries}}
+        write_json(self.path / PLAN_NAME, plan)
+        return [run for run in runs if run.name not in done]
+
+    def _known(self) -> dict[str, Any]:
+        path = self.path / PLAN_NAME
+        try:
+            plan = json.loads(path.read_text())
+            if plan["natjam_campaign"] != _FORMAT_VERSION:
+                raise ConfigError(f"{path}: is of another version of natjam; name another directory")
+            return {name: {**entry, "sha256": str(entry["sha256"])} for name, entry in plan["runs"].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise ConfigError(f"{path}: cannot be read as a campaign's plan; name another directory") from None

@@ -1,0 +1,75 @@
+"""What a campaign shows while it runs, and what it closes with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from emulator.campaign.directory import TABLE_NAME
+from emulator.campaign.runner import CampaignResult, CampaignStatus
+from emulator.progress import PLAIN_PERIOD_S, render_status, status_line
+
+_FAILURES_SHOWN = 10
+_BAR_LINES = 2
+
+
+class CampaignDisplay:
+    """A bar on a terminal, with the live run under way below it; elsewhere a line of text every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+        self._bar = Progress(*columns, console=console)
+        self._task = self._bar.add_task("", total=1, told="")
+        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+        self._last_line_s = float("-inf")
+        self._last_phase = ""
+
+    def __enter__(self) -> CampaignDisplay:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, status: CampaignStatus) -> None:
+        """Show a newer status."""
+        told = f"{status.done} of {status.total} runs" + (f", {status.failed} failed" if status.failed else "")
+        if status.left_real_s is not None and status.done < status.total:
+            told += f", {_duration(status.left_real_s)} left"
+        if self._live is not None:
+            self._bar.update(self._task, completed=status.done, total=status.total, description=status.phase, told=told)
+            self._live.update(self._rendered(status))
+        elif status.phase != self._last_phase or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
+            self._last_phase, self._last_line_s = status.phase, time.monotonic()
+            line = f"{told} | {status.phase}" + (f" | {status_line(status.live)}" if status.live else "")
+            self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _rendered(self, status: CampaignStatus) -> RenderableType:
+        if status.live is None:
+            return self._bar
+        return Group(self._bar, render_status(status.live, self._console.size.height - _BAR_LINES))
+
+
+def closing_lines(result: CampaignResult) -> Iterator[Text]:
+    """What a campaign that came to its end has to say."""
+    found = f"; {result.found_done} of them were there already" if result.found_done else ""
+    yield Text(f"{len(result.runs)} runs{found}")
+    for name in list(result.failures)[:_FAILURES_SHOWN]:
+        yield Text(f"failed: {name}: {result.failures[name]}", "red")
+    if len(result.failures) > _FAILURES_SHOWN:
+        yield Text(f"... and {len(result.failures) - _FAILURES_SHOWN} more failed; see the column 'failure'", "red")
+    yield Text(f"results in {result.directory.path}, all in one table: {result.directory.path / TABLE_NAME}")
+
+
+def _duration(real_s: float) -> str:
+    if real_s < 90:
+        return f"{real_s:.0f} s"
+    return f"{real_s / 60:.0f} min" if real_s < 5400 else f"{real_s / 3600:.1f} h"

@@ -1,0 +1,68 @@
+"""The workers of a campaign on this machine: one process a core.
+
+Theory of operation
+-------------------
+Processes are forked from a server that has imported what a simulation needs, so that none of them imports it again.
+Each watches a pipe whose other end only this process holds: when it is closed, by us or because we are gone, however
+that came about, the worker ends at once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
+
+from emulator.campaign.worker import Outcome, Task, run_batch
+from emulator.errors import RunError
+
+_PRELOADED = ["emulator.campaign.worker", "emulator.sim.session"]
+
+
+class ProcessWorkers:
+    """See ``emulator.campaign.worker.Workers``; a context manager."""
+
+    def __init__(self, slots: int | None = None) -> None:
+        """``slots``: None for one a core that this process may use."""
+        self.slots = slots or len(os.sched_getaffinity(0))
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOADED)
+        watched, self._held = context.Pipe(duplex=False)
+        self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
+        self._futures: set[Future[list[Outcome]]] = set()
+
+    def __enter__(self) -> ProcessWorkers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def submit(self, batch: Sequence[Task]) -> None:
+        """See ``Workers``."""
+        self._futures.add(self._executor.submit(run_batch, batch))
+
+    def wait(self, patience_real_s: float) -> list[Outcome]:
+        """See ``Workers``."""
+        done, self._futures = wait(self._futures, patience_real_s, FIRST_COMPLETED)
+        try:
+            return [outcome for future in done for outcome in future.result()]
+        except BrokenProcessPool:
+            raise RunError(
+                "a worker process has died (killed, or out of memory?); the same command goes on where this one stopped"
+            ) from None
+
+
+def _begin_worker(watched: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the campaign, which then closes the pipe
+    threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
+
+
+def _end_with_campaign(watched: Connection) -> None:
+    watched.poll(None)  # nothing is ever sent: it returns when the other end is closed
+    os._exit(1)

@@ -1,0 +1,185 @@
+"""Runs a campaign: simulated runs on all cores, live ones one at a time, only those that are not there yet.
+
+Theory of operation
+-------------------
+A run is done when its ``summary.json`` is there, which a run writes last and whole; nothing else is remembered.  So a
+campaign can be stopped at any instant, in any way: the next one makes the runs that are not done, those begun from
+their start.  Runs are seeded, so the results are those of a campaign that was never stopped.  A run that fails is kept,
+reported, and tried again by the next campaign unless it came to its end.
+
+Simulations go to workers in batches of about half a second, so that handing them over costs little however short they
+are: processes on this machine, or a Ray cluster where ``RAY_ADDRESS`` names one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.campaign.directory import CampaignDirectory
+from emulator.campaign.plan import PlannedRun
+from emulator.campaign.table import write_table
+from emulator.campaign.worker import Outcome, Task, Workers, run_one
+from emulator.progress import RunStatus
+
+STATUS_PERIOD_REAL_S = 0.25
+_BATCH_REAL_S = 0.5
+_BATCHES_AHEAD = 2
+"""Batches of each worker under way: one at work, one waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStatus:
+    """A campaign at one instant; counts are runs."""
+
+    done: int
+    """Failed ones and those found done included."""
+    failed: int
+    total: int
+    phase: str
+    left_real_s: float | None
+    """None before there is anything to tell it from."""
+    live: RunStatus | None = None
+    """The live run under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignResult:
+    """A campaign that came to its end."""
+
+    directory: CampaignDirectory
+    runs: tuple[PlannedRun, ...]
+    found_done: int
+    """Runs that had been made before."""
+    failures: dict[str, str]
+    """Why runs count as failed, by their names."""
+
+    def summary(self, run: PlannedRun) -> dict[str, Any] | None:
+        """What the run's ``summary.json`` holds; None where it could not be carried through."""
+        return self.directory.summary(run)
+
+
+def run_campaign(
+    name: str,
+    runs: Sequence[PlannedRun],
+    path: Path,
+    on_status: Callable[[CampaignStatus], None],
+    slots: int | None = None,
+) -> CampaignResult:
+    """Make all runs that are not done yet, and the table of all.
+
+    Args:
+        name: of the campaign.
+        runs: their names are unique.
+        path: the campaign's directory: new, empty, or that of the same campaign, to be gone on with.
+        on_status: called a few times a second.
+        slots: simulations at a time; None: one a core, or what the Ray cluster has.
+
+    Raises:
+        ConfigError: the directory cannot be had, or holds runs of other experiments.
+        RunError: the workers cannot be had or have died.
+    """
+    directory = CampaignDirectory(path)
+    with directory.held():
+        to_make = directory.take_plan(name, runs)
+        progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
+        simulated = [run for run in to_make if run.experiment.engine == "sim"]
+        if simulated:
+            progress.show("starting workers")
+            with _workers(slots) as workers:
+                _simulate([_task(directory, run) for run in simulated], workers, progress)
+        for run in to_make:
+            if run.experiment.engine == "live":
+                progress.began(run.name)
+                progress.ended(run_one(_task(directory, run), progress.show_live))
+        progress.show("writing the table")
+        failures = write_table(directory, runs, progress.failures)
+    return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), failures)
+
+
+def _task(directory: CampaignDirectory, run: PlannedRun) -> Task:
+    return Task(run.name, run.experiment, directory.run_path(run))
+
+
+@contextlib.contextmanager
+def _workers(slots: int | None) -> Iterator[Workers]:
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        from emulator.campaign.ray_workers import RayWorkers
+
+        with RayWorkers(address) as workers:
+            yield workers
+    else:
+        from emulator.campaign.processes import ProcessWorkers
+
+        with ProcessWorkers(slots) as workers:
+            yield workers
+
+
+def _simulate(tasks: Sequence[Task], workers: Workers, progress: _Progress) -> None:
+    waiting, under_way, made, spent_real_s = deque(tasks), 0, 0, 0.0
+    while waiting or under_way:
+        while waiting and under_way < workers.slots * _BATCHES_AHEAD * _batch_size(made, spent_real_s):
+            share = max(1, len(waiting) // (workers.slots * _BATCHES_AHEAD))  # none works on while the others idle
+            size = min(_batch_size(made, spent_real_s), share)
+            workers.submit([waiting.popleft() for _ in range(size)])
+            under_way += size
+        for outcome in workers.wait(STATUS_PERIOD_REAL_S):
+            under_way, made, spent_real_s = under_way - 1, made + 1, spent_real_s + outcome.real_s
+            progress.ended(outcome)
+        progress.show("simulating")
+
+
+def _batch_size(made: int, spent_real_s: float) -> int:
+    return max(1, int(_BATCH_REAL_S * made / spent_real_s)) if spent_real_s else 1
+
+
+class _Progress:
+    """Counts runs and tells how long the rest will take, from how long those so far have."""
+
+    def __init__(self, total: int, found_done: int, on_status: Callable[[CampaignStatus], None]) -> None:
+        self.failures: dict[str, str] = {}
+        self._total = total
+        self._found_done = found_done
+        self._on_status = on_status
+        self._made = 0
+        self._began_real_s = time.monotonic()
+        self._run = ""
+        self._run_began_real_s = 0.0
+
+    def began(self, name: str) -> None:
+        """A live run begins."""
+        self._run, self._run_began_real_s = name, time.monotonic()
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run has ended."""
+        self._made += 1
+        if outcome.failure is not None:
+            self.failures[outcome.name] = outcome.failure
+
+    def show_live(self, status: RunStatus) -> None:
+        """The state of the live run under way."""
+        self.show(self._run, live=status)
+
+    def show(self, phase: str, live: RunStatus | None = None) -> None:
+        """Tell the state of the campaign."""
+        done = self._found_done + self._made
+        self._on_status(
+            CampaignStatus(done, len(self.failures), self._total, phase, self._left_real_s(live is not None), live)
+        )
+
+    def _left_real_s(self, in_a_run: bool) -> float | None:
+        if not self._made:
+            return None
+        now_real_s = time.monotonic()
+        until_real_s = self._run_began_real_s if in_a_run else now_real_s
+        a_run_real_s = (until_real_s - self._began_real_s) / self._made
+        left = self._total - self._found_done - self._made
+        under_way_real_s = now_real_s - until_real_s
+        return max(0.0, a_run_real_s * left - min(under_way_real_s, a_run_real_s))

@@ -1,0 +1,100 @@
+"""``campaign.parquet``: all results of a campaign in one table, a row for each run and job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
+from emulator.campaign.plan import PlannedRun
+from emulator.progress import failures as failures_of
+from emulator.rundir import written_whole
+
+_STRING, _COUNT, _SECONDS, _SHARE = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.float64()
+
+_Summary = Mapping[str, Any]
+_RUN_COLUMNS: list[tuple[str, pyarrow.DataType, Callable[[PlannedRun, _Summary], Any]]] = [
+    ("run", _STRING, lambda run, _: run.name),
+    ("variant", _STRING, lambda run, _: run.variant),
+    ("seed", _COUNT, lambda run, _: run.experiment.seed),
+    ("engine", _STRING, lambda run, _: run.experiment.engine),
+    ("time_scale", pyarrow.float64(), lambda run, _: run.experiment.time_scale),
+    ("makespan_s", _SECONDS, lambda _, summary: summary.get("makespan_s")),
+    ("useful_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("useful_s")),
+    ("lost_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("lost_s")),
+    ("wasted_fraction", _SHARE, lambda _, summary: summary.get("work", {}).get("wasted_fraction")),
+    ("utilization", _SHARE, lambda _, summary: summary.get("work", {}).get("utilization")),
+    ("lag_p99_emulated_s", _SECONDS, lambda _, summary: summary.get("lag", {}).get("p99_emulated_s")),
+]
+_JOB_COLUMNS: list[tuple[str, str, pyarrow.DataType]] = [
+    ("job", "name", _STRING),
+    ("queue", "queue", _STRING),
+    *((name, name, _SECONDS) for name in ("submit_s", "start_s", "finish_s", "completion_s", "deadline_s", "margin_s")),
+    ("state", "state", _STRING),
+    *((name, name, _COUNT) for name in ("attempts", "suspensions", "kills")),
+    ("lost_work_s", "lost_work_s", _SECONDS),
+    ("reason", "reason", _STRING),
+]
+"""Column, its name in ``summary.json``, its kind."""
+
+
+def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed: Mapping[str, str]) -> dict[str, str]:
+    """Write the table; why runs count as failed, those found done included.
+
+    Columns are those above, one for each key of the grid, and ``failure``.  A run that could not be carried through has
+    one row, without a job.
+
+    Args:
+        directory: of the campaign.
+        runs: all of it.
+        failed: why runs made just now failed, by name.
+
+    Raises:
+        RunError: the table cannot be written.
+    """
+    failures = dict(failed)
+    columns: dict[str, list[Any]] = {}
+    factors = list(dict.fromkeys(key for run in runs for key in run.factors))
+    kinds = {name: kind for name, kind, _ in _RUN_COLUMNS}
+    kinds |= {key: _factor_kind([run.factors.get(key) for run in runs]) for key in factors}
+    kinds |= {name: kind for name, _, kind in _JOB_COLUMNS}
+    kinds["failure"] = _STRING
+    for run in sorted(runs, key=lambda run: (run.variant, run.experiment.seed)):
+        summary = directory.summary(run) or {}
+        if summary and run.name not in failures and (found := failures_of(summary)):
+            failures[run.name] = "; ".join(found)
+        cells = {name: value(run, summary) for name, _, value in _RUN_COLUMNS}
+        cells |= {key: _factor(run.factors.get(key), kinds[key]) for key in factors}
+        cells["failure"] = failures.get(run.name)
+        for job in _jobs(summary):
+            for name, value in {**cells, **job}.items():
+                columns.setdefault(name, []).append(value)
+    schema = pyarrow.schema(list(kinds.items()))
+    with written_whole(directory.path / TABLE_NAME) as unfinished:
+        pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), unfinished)
+    return failures
+
+
+def _jobs(summary: _Summary) -> Iterator[dict[str, Any]]:
+    for job in summary.get("jobs") or [{}]:
+        yield {name: job.get(key) for name, key, _ in _JOB_COLUMNS}
+
+
+def _factor_kind(values: Sequence[Any]) -> pyarrow.DataType:
+    """Of a grid's key: numbers stay numbers, everything else is text."""
+    found = {type(value) for value in values if value is not None}
+    if found and found <= {bool}:
+        return pyarrow.bool_()
+    if found and found <= {int, float}:
+        return pyarrow.int64() if found == {int} else pyarrow.float64()
+    return _STRING
+
+
+def _factor(value: Any, kind: pyarrow.DataType) -> Any:
+    if value is None or isinstance(value, str) or kind != _STRING:
+        return value
+    return json.dumps(value)

@@ -1,0 +1,82 @@
+"""The work of a campaign, as a worker process does it: runs, one after another, each into its own directory."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from emulator.config import Experiment
+from emulator.engine import OnStatus
+from emulator.errors import NatjamError
+from emulator.progress import failures
+from emulator.run import run_experiment
+
+FAILURE_NAME = "failure.txt"
+"""In the directory of a run that could not be carried through: why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run to be made."""
+
+    name: str
+    experiment: Experiment
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that was made."""
+
+    name: str
+    failure: str | None
+    """Why it counts as failed: a job failed, its output differs, or it could not be carried through."""
+    real_s: float
+
+
+class Workers(Protocol):
+    """Processes that make simulated runs, here or on other machines."""
+
+    slots: int
+    """How many runs they make at a time."""
+
+    def submit(self, batch: Sequence[Task]) -> None:
+        """Hand them runs to make one after another."""
+        ...
+
+    def wait(self, patience_real_s: float) -> list[Outcome]:
+        """What of the work handed over has been done since, after waiting a while if nothing has.  Raises RunError."""
+        ...
+
+
+def run_batch(batch: Sequence[Task]) -> list[Outcome]:
+    """Make some runs."""
+    return [run_one(task, lambda status: None) for task in batch]
+
+
+def run_one(task: Task, on_status: OnStatus) -> Outcome:
+    """Make one run; what is left of an earlier one is removed first.  Never raises, interrupts apart."""
+    began_real_s = time.monotonic()
+    shutil.rmtree(task.directory, ignore_errors=True)
+    try:
+        summary = run_experiment(task.experiment, task.directory, on_status)
+        failure = "; ".join(failures(summary)) or None
+    except NatjamError as error:
+        failure = error.message
+        _note(task, failure)
+    except Exception as error:  # a fault of ours in one run of many: the others are still worth making
+        failure = f"{type(error).__name__}: {error}"
+        _note(task, traceback.format_exc())
+    return Outcome(task.name, failure, time.monotonic() - began_real_s)
+
+
+def _note(task: Task, text: str) -> None:
+    with contextlib.suppress(OSError):
+        task.directory.mkdir(parents=True, exist_ok=True)
+        (task.directory / FAILURE_NAME).write_text(text.rstrip() + "\n")
