@@ -35,6 +35,7 @@ from emulator.errors import ConfigError
 
 LARGEST_SEED_COUNT = 100_000
 MOST_VARIANTS = 10_000
+LONGEST_NAME = 200
 
 Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._=,+-]*$")]
 Overrides = dict[Annotated[str, Field(min_length=1)], Any]
@@ -108,6 +109,10 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
         import_dirs[experiment_path.parent.absolute()] = None
         for label, point in points:
             name = ",".join(part for part in (entry.name if file.variants else "", label) if part) or file.name
+            if len(name) > LONGEST_NAME:
+                raise ConfigError(
+                    f"{path}: '{name}' is too long for a file's name; write variants in place of the grid"
+                )
             settings = [*as_overrides({**file.set, **entry.set, **point}), *overrides]
             try:
                 experiment = load_experiment(experiment_path, settings, path.parent)
@@ -137,10 +142,8 @@ def _seeds(file: CampaignFile, experiment: Experiment) -> tuple[int, ...]:
 
 def _grid_points(file: CampaignFile) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every combination of the grid's values, with a label; one empty combination where there is no grid."""
-    short = {key: key.rpartition(".")[2] for key in file.grid}
-    for key in file.grid:
-        if list(short.values()).count(key.rpartition(".")[2]) > 1:
-            short[key] = key
+    last = [key.rpartition(".")[2] for key in file.grid]
+    short = {key: part if last.count(part) == 1 else key for key, part in zip(file.grid, last, strict=True)}
     for combination in itertools.product(*(enumerate(values) for values in file.grid.values())):
         point = {key: value for key, (_, value) in zip(file.grid, combination, strict=True)}
         labels = (
@@ -151,7 +154,7 @@ def _grid_points(file: CampaignFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _label(value: Any, place: int) -> str:
     """A value as part of a file's name; its place in the grid where it is a list, a mapping or long."""
-    text = str(value)
+    text = "null" if value is None else str(value)
     if isinstance(value, dict | tuple) or len(text) > 40:
         return str(place + 1)
     return re.sub(r"[^A-Za-z0-9._+-]", "_", text)

@@ -146,21 +146,9 @@ class LiveSession:
     def _start_ray(self) -> None:
         address = os.environ.get("RAY_ADDRESS")
         if address is not None:
-            _check_reachable(address)
-        if address is None or address.startswith(_LOOPBACK):
-            # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
-            # cannot make clusters of machines.
-            self._set_environment({"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"})
+            check_reachable(address)
         # All of this must be in place before ray is imported: set later, ray.init hangs and fails.
-        self._set_environment(
-            {
-                RUN_VARIABLE: self.run_id,
-                "RAY_AUTH_MODE": "token",
-                "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-                "RAY_DEDUP_LOGS": "0",
-                "RAY_USAGE_STATS_ENABLED": "0",
-            }
-        )
+        self._set_environment({RUN_VARIABLE: self.run_id, **ray_variables(address)})
         if address is None:
             self._set_environment(
                 {
@@ -364,7 +352,22 @@ class LiveSession:
         self._on_status(self._reports.run_status(phase, self._started_real_s))
 
 
-def _check_reachable(address: str) -> None:
+def ray_variables(address: str | None) -> dict[str, str]:
+    """The environment that Ray needs, before it is imported, to reach a cluster; None: to start one of its own."""
+    variables = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    if address is None or address.startswith(_LOOPBACK):
+        # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
+        # cannot make clusters of machines.
+        variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    return variables
+
+
+def check_reachable(address: str) -> None:
     """Raise RunError if nothing listens at a cluster's address: ray.init would try for minutes, deaf to Ctrl-C."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():

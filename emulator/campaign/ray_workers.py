@@ -1,0 +1,99 @@
+"""The workers of a campaign on a Ray cluster that is there already: a task a core, on any of its machines.
+
+The machines need natjam, and the files that experiments name at the same paths, but no file system in common: a task
+sends back the files of its runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emulator.campaign.worker import Outcome, Task, run_batch
+from emulator.errors import RunError
+from emulator.live.session import check_reachable, ray_variables
+
+_Files = dict[str, bytes]
+"""Of one run: contents by path relative to its directory."""
+
+
+class RayWorkers:
+    """See ``emulator.campaign.worker.Workers``; a context manager."""
+
+    def __init__(self, address: str) -> None:
+        """Connect to the cluster.  Raises RunError."""
+        check_reachable(address)
+        os.environ.update(ray_variables(address))
+        import ray
+
+        self._ray = ray
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except Exception as error:
+            raise RunError(
+                f"cannot reach the cluster at RAY_ADDRESS={address}: {type(error).__name__}: {error}"
+            ) from error
+        self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self._import_paths = [*(path for path in sys.path if path), os.getcwd()]
+        self._run = ray.remote(num_cpus=1)(_run_elsewhere)
+        self._tasks: dict[Any, list[Task]] = {}
+        """Those under way, by the reference to their result."""
+
+    def __enter__(self) -> RayWorkers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.shutdown()
+
+    def submit(self, batch: Sequence[Task]) -> None:
+        """See ``Workers``."""
+        self._tasks[self._run.remote(list(batch), self._import_paths)] = list(batch)
+
+    def wait(self, patience_real_s: float) -> list[Outcome]:
+        """See ``Workers``."""
+        from ray.exceptions import RayError
+
+        done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=patience_real_s)
+        outcomes = []
+        for reference in done:
+            batch = self._tasks.pop(reference)
+            try:
+                results = self._ray.get(reference)
+            except RayError as error:
+                raise RunError(f"the Ray cluster has lost a task of the campaign: {error}") from error
+            for task, (outcome, files) in zip(batch, results, strict=True):
+                _put(files, task.directory)
+                outcomes.append(outcome)
+        return outcomes
+
+
+def _run_elsewhere(batch: list[Task], import_paths: list[str]) -> list[tuple[Outcome, _Files]]:
+    """Make some runs in a temporary directory of this machine; what they left."""
+    sys.path += [path for path in import_paths if path not in sys.path]
+    with tempfile.TemporaryDirectory(prefix="natjam-campaign-") as temporary:
+        here = [replace(task, directory=Path(temporary, str(place))) for place, task in enumerate(batch)]
+        return [(outcome, _taken(task.directory)) for task, outcome in zip(here, run_batch(here), strict=True)]
+
+
+def _taken(directory: Path) -> _Files:
+    paths = [path for path in directory.rglob("*") if path.is_file()]
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in paths}
+
+
+def _put(files: _Files, directory: Path) -> None:
+    """The summary comes last: where it is, everything is."""
+    try:
+        for name in sorted(files, key="summary.json".__eq__):
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(path.name + ".unfinished")
+            unfinished.write_bytes(files[name])
+            unfinished.replace(path)
+    except OSError as error:
+        raise RunError(f"{directory}: cannot be written: {error.strerror}") from None

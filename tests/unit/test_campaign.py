@@ -1,0 +1,167 @@
+"""Campaigns: what they leave, and that they can be stopped at any instant, in any way."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from emulator.campaign.definition import load_campaign
+from emulator.campaign.directory import CampaignDirectory
+from emulator.campaign.plan import planned_runs
+from emulator.campaign.runner import CampaignStatus, run_campaign
+from emulator.cli import app
+from emulator.config import load_experiment
+from emulator.errors import ConfigError
+from emulator.run import run_experiment
+from tests.campaigns import CAMPAIGN, NatjamProcess, table, write_campaign
+from tests.run_results import RunResults, job_of
+
+
+def natjam(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the small campaign, run from beginning to end."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    result = natjam("campaign", write_campaign(folder), "--out", folder / "out")
+    assert result.exit_code == 0, result.output
+    assert "60 runs\n" in result.output
+    return folder / "out"
+
+
+def test_the_table_has_a_row_for_each_run_and_job(undisturbed: Path) -> None:
+    rows = table(undisturbed).to_pylist()
+    assert len(rows) == 2 * 30 * 2
+    for row in rows[:: len(rows) // 7]:
+        summary = RunResults(undisturbed / "runs" / row["run"]).summary
+        job = job_of(summary, row["job"])
+        assert row["run"] == f"{row['variant']}/seed-{summary['seed']}"
+        assert (row["seed"], row["engine"], row["makespan_s"]) == (summary["seed"], "sim", summary["makespan_s"])
+        same = ("queue", "submit_s", "finish_s", "completion_s", "state", "suspensions", "kills", "lost_work_s")
+        assert {name: row[name] for name in same} == {name: job[name] for name in same}
+        assert row["variant"] == f"task_eviction={row['scheduler.task_eviction']}"
+        assert row["failure"] is None
+
+
+def test_a_run_of_a_campaign_is_the_same_as_one_alone(undisturbed: Path, tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path)
+    options = ["engine=sim", "overheads=hadoop-0.23", "scheduler.task_eviction=lrt", "seed=7"]
+    alone = run_experiment(
+        load_experiment(campaign.with_name("experiment.yaml"), options), tmp_path / "o", lambda _: None
+    )
+    among_others = RunResults(undisturbed / "runs/task_eviction=lrt/seed-7").summary
+    timing = ("real_s",)
+    assert {**alone, **dict.fromkeys(timing)} == {**among_others, **dict.fromkeys(timing)}
+
+
+def test_a_second_call_makes_nothing_again(undisturbed: Path, tmp_path: Path) -> None:
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in undisturbed.glob("runs/**/*")}
+
+    before, rows = written(), table(undisturbed)
+    result = natjam("campaign", write_campaign(tmp_path), "--out", undisturbed)
+    assert result.exit_code == 0
+    assert "60 of them were there already" in result.output
+    assert written() == before
+    assert table(undisturbed).equals(rows)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
+    number: signal.Signals, undisturbed: Path, tmp_path: Path
+) -> None:
+    campaign, out = write_campaign(tmp_path), tmp_path / "out"
+    with NatjamProcess("campaign", campaign, "--out", out) as first:
+        first.has_done(out, 5)
+        first.process.send_signal(number)
+        first.leaves_nothing()
+        assert first.process.returncode == (130 if number is signal.SIGINT else -number)
+        assert "Traceback" not in first.output()
+    complete = {path: path.stat().st_mtime_ns for path in out.glob("runs/*/*/summary.json")}
+    assert 5 <= len(complete) < 60
+    assert not (out / "campaign.parquet").exists()
+    again = natjam("campaign", campaign, "--out", out)
+    assert again.exit_code == 0
+    assert f"60 runs; {len(complete)} of them were there already" in again.output
+    assert {path: path.stat().st_mtime_ns for path in complete} == complete
+    assert table(out).equals(table(undisturbed))
+
+
+def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path: Path) -> None:
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
+    assert natjam("campaign", campaign, "--out", out).exit_code == 0
+    rows, begun = table(out), out / "runs/task_eviction=srt/seed-2"
+    (begun / "summary.json").write_text("{")
+    (begun / "left-over").touch()
+    assert "3 of them were there already" in natjam("campaign", campaign, "--out", out).output
+    assert table(out).equals(rows)
+    assert not (begun / "left-over").exists()
+
+
+def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'mine:broken']").replace("30", "3")
+    campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
+    (tmp_path / "mine.py").write_text("def broken(view, random):\n    raise LookupError('no idea')\n")
+    result = natjam("campaign", campaign, "--out", out)
+    assert result.exit_code == 1
+    assert "natjam: 3 of 6 runs failed" in result.stderr
+    assert (
+        "failed: task_eviction=mine_broken/seed-1: task_eviction policy mine:broken raised LookupError" in result.output
+    )
+    failed = [row for row in table(out).to_pylist() if row["failure"]]
+    assert [(row["seed"], row["job"]) for row in failed] == [(1, None), (2, None), (3, None)]
+    assert "no idea" in failed[0]["failure"]
+    kept = out / "runs" / failed[0]["run"]
+    assert "no idea" in (kept / "failure.txt").read_text()
+    assert {"experiment.yaml", "journal.jsonl.zst.unfinished"} <= {path.name for path in kept.iterdir()}
+
+
+def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
+    told: list[CampaignStatus] = []
+    runs = planned_runs(load_campaign(write_campaign(tmp_path)).variants)
+    run_campaign("small", runs, tmp_path / "out", told.append, slots=1)
+    done = [status.done for status in told]
+    assert (done[0], done[-1]) == (0, 60)
+    assert done == sorted(done)
+    assert {status.total for status in told} == {60}
+    assert [status.left_real_s for status in told if status.done == 0] == [None] * done.count(0)
+    assert all(status.left_real_s is not None for status in told if status.done)
+    assert told[-1].left_real_s == 0
+
+
+def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path: Path) -> None:
+    other = write_campaign(tmp_path, CAMPAIGN.replace("hadoop-0.23", "hadoop-0.23, heartbeat_s: 2"))
+    rows = table(undisturbed)
+    result = natjam("campaign", other, "--out", undisturbed)
+    assert (result.exit_code, "was made from another experiment" in result.stderr) == (2, True)
+    assert table(undisturbed).equals(rows)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes").write_text("mine")
+    result = natjam("campaign", other, "--out", tmp_path / "mine")
+    assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
+    (undisturbed / "campaign.json").write_text("[]")
+    result = natjam("campaign", other, "--out", undisturbed)
+    assert (result.exit_code, "cannot be read as a campaign's plan" in result.stderr) == (2, True)
+
+
+def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
+    directory = CampaignDirectory(tmp_path / "out")
+    same = CampaignDirectory(tmp_path / "out")
+    with directory.held(), pytest.raises(ConfigError, match="another campaign is at work there"), same.held():
+        pytest.fail("both hold it")
+    with same.held():
+        pass
+
+
+def test_a_missing_calibration_is_found_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nothing"))
+    campaign = write_campaign(tmp_path, CAMPAIGN.replace("hadoop-0.23", "native"))
+    result = natjam("campaign", campaign, "--out", tmp_path / "out")
+    assert (result.exit_code, "natjam measure" in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,159 @@
+"""The campaign file: what it stands for, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.campaign.definition import Campaign, load_campaign
+from emulator.campaign.plan import planned_runs
+from emulator.config_yaml import dump_yaml
+from emulator.errors import ConfigError
+from tests.experiment_files import VALID, write
+
+
+def loaded(folder: Path, text: str, *overrides: str) -> Campaign:
+    write(folder, VALID)
+    return load_campaign(write(folder, text, "campaign.yaml"), overrides)
+
+
+def refusal(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, text)
+    assert caught.value.exit_code == 2
+    return caught.value.message.splitlines()
+
+
+def test_the_least_is_one_experiment_with_its_own_seeds(tmp_path: Path) -> None:
+    campaign = loaded(tmp_path, "name: least\nexperiment: experiment.yaml\nset: {seed: 4, repeats: 3}\n")
+    (variant,) = campaign.variants
+    assert (variant.name, variant.seeds) == ("least", (4, 5, 6))
+    assert [run.name for run in planned_runs(campaign.variants)] == ["least/seed-4", "least/seed-5", "least/seed-6"]
+    assert all(run.experiment.repeats == 1 for run in planned_runs(campaign.variants))
+
+
+def test_every_variant_is_run_at_every_point_of_the_grid(tmp_path: Path) -> None:
+    campaign = loaded(
+        tmp_path,
+        "name: all\nexperiment: experiment.yaml\nset: {engine: sim, seed: 9}\nseeds: [3, 1]\n"
+        "grid: {scheduler.task_eviction: [srt, lrt], scheduler.job_eviction: [mr, pr]}\n"
+        "variants: [{name: early}, {name: late, set: {workload.jobs.1.submit_s: 90}}]\n",
+    )
+    names = [variant.name for variant in campaign.variants]
+    assert names[:2] == ["early,task_eviction=srt,job_eviction=mr", "early,task_eviction=srt,job_eviction=pr"]
+    assert len(names) == len(set(names)) == 8
+    last = campaign.variants[-1]
+    assert last.name == "late,task_eviction=lrt,job_eviction=pr"
+    assert last.factors == {"scheduler.task_eviction": "lrt", "scheduler.job_eviction": "pr"}
+    assert (last.experiment.scheduler.task_eviction, last.experiment.scheduler.job_eviction) == ("lrt", "pr")
+    assert last.experiment.workload.jobs is not None
+    assert last.experiment.workload.jobs[1].submit_s == 90
+    runs = planned_runs(campaign.variants)
+    assert [run.experiment.seed for run in runs] == [3] * 8 + [1] * 8, "a first run of each before any second one"
+    assert len({run.sha256 for run in runs}) == 16
+
+
+def test_keys_that_end_alike_and_values_of_any_kind_have_names_of_their_own(tmp_path: Path) -> None:
+    campaign = loaded(
+        tmp_path,
+        "name: g\nexperiment: experiment.yaml\nseeds: 1\n"
+        "grid: {workload.jobs.0.submit_s: [0, 1.5], workload.jobs.1.submit_s: [2],"
+        " workload.only: [null, {jobs: [research-XL]}]}\n",
+    )
+    assert [variant.name for variant in campaign.variants] == [
+        f"workload.jobs.0.submit_s={first},workload.jobs.1.submit_s=2,only={only}"
+        for first in ("0", "1.5")
+        for only in ("null", "2")
+    ]
+
+
+def test_the_command_line_is_above_the_file(tmp_path: Path) -> None:
+    campaign = loaded(
+        tmp_path,
+        "name: c\nexperiment: experiment.yaml\nset: {time_scale: 3}\nvariants: [{name: a, set: {time_scale: 4}}]\n",
+        "time_scale=5",
+    )
+    assert campaign.variants[0].experiment.time_scale == 5
+
+
+def test_paths_start_from_the_files_they_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    profile = "name: mine\nsource: me\nschedule_s: 1\nsuspend_s: 2\nresume_s: 3\n"
+    write(tmp_path / "there", VALID)
+    write(tmp_path, profile, "mine.yaml")
+    path = write(tmp_path, "name: c\nexperiment: there/experiment.yaml\nset: {overheads: ./mine.yaml}\n", "c.yaml")
+    monkeypatch.chdir(tmp_path / "there")
+    campaign = load_campaign(path)
+    assert campaign.variants[0].experiment.overheads == str(tmp_path / "mine.yaml")
+    assert campaign.import_dirs == (tmp_path / "there",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: c\nseed: 3\n", ":2: seed: unknown key; did you mean 'seeds'?"),
+        ("name: c\nseeds: 0\n", ":2: seeds: must be at least 1, not 0"),
+        ("name: c\ngrid: {seed: []}\n", ":2: grid.seed: must have at least 1 item"),
+        ("name: a/b\nexperiment: x.yaml\n", ":1: name: string should match pattern"),
+        ("name: c\n", ": variant 'c' has no experiment; add 'experiment: FILE' to the campaign"),
+        ("name: c\nexperiment: none.yaml\n", "none.yaml: there is no such file"),
+        (
+            "name: c\nexperiment: experiment.yaml\nset: {scheduler.mechanism: kil}\n",
+            ": variant 'c': override scheduler.mechanism=\"kil\": scheduler.mechanism: there is no mechanism 'kil'",
+        ),
+        (
+            "name: c\nexperiment: experiment.yaml\nvariants: [{name: a}, {name: a}]\n",
+            ": two variants are called 'a'; give each a name of its own",
+        ),
+        (
+            "name: c\nexperiment: experiment.yaml\ngrid: {"
+            + ", ".join(f"a.{n}{'x' * 20}: [1]" for n in range(9))
+            + "}\n",
+            "is too long for a file's name; write variants in place of the grid",
+        ),
+        (
+            "name: c\nexperiment: experiment.yaml\ngrid: {seed: ["
+            + "1, " * 101
+            + "], repeats: ["
+            + "1, " * 101
+            + "]}\n",
+            ": the grid and the variants make more than 10000 experiments",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    (line, *_) = refusal(tmp_path, text)
+    assert line.startswith(str(tmp_path / "campaign.yaml"))
+    assert message in line
+
+
+_KEYS = ("name", "experiment", "set", "grid", "variants", "seeds", "x")
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 60)
+    | st.floats(0, 4)
+    | st.sampled_from(["c", "experiment.yaml", "kill"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "set", "scheduler.mechanism", "seed", "workload.jobs.7.x"]), inner)
+    ),
+    max_leaves=5,
+)
+
+
+@given(changed=st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=4))
+def test_any_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
+    text = dump_yaml({"name": "c", "experiment": "experiment.yaml", **changed})
+    refused: list[str] = []
+    with contextlib.suppress(ConfigError):
+        try:
+            assert planned_runs(loaded(tmp_path, text).variants)
+        except ConfigError as error:
+            refused = error.message.splitlines()
+            raise
+    assert all(str(tmp_path) in line for line in refused)
