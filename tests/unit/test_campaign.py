@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ from tests.run_results import RunResults, job_of
 
 def natjam(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command adds the directories of experiments to it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +148,11 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
     result = natjam("campaign", other, "--out", undisturbed)
     assert (result.exit_code, "was made from another experiment" in result.stderr) == (2, True)
     assert table(undisturbed).equals(rows)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/notes").write_text("mine")
-    result = natjam("campaign", other, "--out", tmp_path / "mine")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others/notes").write_text("others")
+    result = natjam("campaign", other, "--out", tmp_path / "others")
     assert (result.exit_code, "is neither empty nor a campaign's directory" in result.stderr) == (2, True)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
+    assert [path.name for path in (tmp_path / "others").iterdir()] == ["notes"]
     (undisturbed / "campaign.json").write_text("[]")
     result = natjam("campaign", other, "--out", undisturbed)
     assert (result.exit_code, "cannot be read as a campaign's plan" in result.stderr) == (2, True)
