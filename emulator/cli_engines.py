@@ -51,6 +51,7 @@ def measure(
     with _CampaignDisplay(console) as display:
         calibration = run_campaign(out_dir, quick, display.update)
     console.print(_operations_table(calibration))
+    console.print(_bandwidths(calibration), highlight=False)
     console.print(f"results in {out_dir}; simulations with 'overheads: native' use ", end="", soft_wrap=True)
     console.print("them" if out is None else f"this machine's: 'overheads: {out_dir / CALIBRATION_NAME}' uses these")
 
@@ -206,6 +207,20 @@ def _operations_table(calibration: Calibration) -> Table:
         for point in series.points:
             table.add_row(name, f"{point.at:,} {series.by}", *_cells(point.distribution))
     return table
+
+
+def _bandwidths(calibration: Calibration) -> str:
+    """What a byte more costs, as megabytes a second."""
+    found = []
+    for name, series in (
+        ("map output", calibration.series.map_by_bytes),
+        ("shuffle", calibration.series.fetch_by_bytes),
+        ("storage", calibration.series.storage_write),
+    ):
+        first, last = series.points[0], series.points[-1]
+        took_real_ns = last.distribution.mean_real_ns - first.distribution.mean_real_ns
+        found.append(f"{name} {1e3 * (last.at - first.at) / took_real_ns:.0f} MB/s" if took_real_ns > 0 else "")
+    return "bandwidth, start-up not counted: " + ", ".join(filter(None, found))
 
 
 def _cells(distribution: Distribution) -> list[str]:

@@ -51,13 +51,13 @@ from emulator.measure.residents import measure_residents
 from emulator.measure.samples import Samples, summarise
 
 CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"
-ROUNDS, QUICK_ROUNDS = 500, 200
+ROUNDS, QUICK_ROUNDS = 300, 100
 
 PARTS = (
-    Part("processes", measure_processes, real_s=55, quick_real_s=14),
-    Part("files", measure_files, real_s=70, quick_real_s=11),
-    Part("crowds", measure_residents, real_s=60, quick_real_s=12),
-    Part("cluster", measure_cluster, real_s=60, quick_real_s=28),
+    Part("processes", measure_processes, real_s=24, quick_real_s=8),
+    Part("files", measure_files, real_s=60, quick_real_s=7),
+    Part("crowds", measure_residents, real_s=60, quick_real_s=11),
+    Part("cluster", measure_cluster, real_s=44, quick_real_s=22),
 )
 _BY = {
     "fetch_by_records": "records",

@@ -25,8 +25,9 @@ def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None
     figure = Figure(figsize=(3.2 * _COLUMNS, 2.2 * rows))
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, _COLUMNS).flatten()
+    by = {name: series.by for name, series in calibration.series}
     for name, panel in zip(names, panels, strict=False):
-        _plot(panel, samples, name)
+        _plot(panel, samples, name, by.get(name))
     for panel in panels[len(names) :]:
         panel.set_visible(False)
     machine = calibration.machine
@@ -37,7 +38,7 @@ def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None
     figure.savefig(path, format="png", dpi=80)
 
 
-def _plot(panel: Any, samples: Samples, name: str) -> None:
+def _plot(panel: Any, samples: Samples, name: str, by: str | None) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     places: list[int | None] = [*samples.places(name)] or [None]
@@ -50,7 +51,7 @@ def _plot(panel: Any, samples: Samples, name: str) -> None:
     panel.xaxis.set_major_locator(LogLocator(subs=(1, 3), numticks=6))
     panel.xaxis.set_major_formatter("{x:g}")
     panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.set_title(name, fontsize=8)
+    panel.set_title(name if by is None or by in name else f"{name} by {by}", fontsize=8)
     panel.tick_params(labelsize=6)
     panel.grid(alpha=0.3, linewidth=0.5)
     if places != [None]:

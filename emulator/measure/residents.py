@@ -9,12 +9,12 @@ from emulator.measure.host import MeasuredHost, make_job
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.samples import Samples
 
-_RESIDENTS = (1, 10, 100, 1000, 2000)
+_RESIDENTS, _RESIDENTS_QUICK = (1, 10, 100, 1000, 2000), (1, 100, 1000)
 _SIDE = 100
 """Launches on either side of a number of residents that count for it."""
 _WAITING = make_job("waiting", 1, 1, 1)
 _WALKERS, _WALKERS_QUICK = (1, 48, 200), (1, 48)
-_WALK_REAL_S, _WALK_QUICK_REAL_S = 15.0, 2.2
+_WALK_REAL_S, _WALK_QUICK_REAL_S = 10.0, 2.2
 _KEYS_A_SECOND, _KEYS_A_SECOND_ALONE = 10, 100
 
 
@@ -27,13 +27,16 @@ def measure_residents(around: Surroundings) -> Samples:
 
 
 async def _grow(around: Surroundings, samples: Samples) -> None:
-    async with MeasuredHost(around.run_id, around.directory, _RESIDENTS[-1] + 2 * _SIDE + 16) as host:
+    levels = _RESIDENTS_QUICK if around.quick else _RESIDENTS
+    most = levels[-1] + _SIDE
+    async with MeasuredHost(around.run_id, around.directory, most + 16) as host:
         residents = 0
-        for level in _RESIDENTS:
+        for level in levels:
             side = min(_SIDE, level // 2)
             while residents < level - side:
                 await _launch(host, residents)
                 residents += 1
+                around.progress(0.6 * residents / most)
             if side < _SIDE:
                 # So few that launching changes how many there are: each one launched is ended again.
                 for number in range(-WARM_UP_ROUNDS, around.rounds):
@@ -45,7 +48,7 @@ async def _grow(around: Surroundings, samples: Samples) -> None:
                 while residents < level + side:
                     samples.add("fork", await _launch(host, residents), level)
                     residents += 1
-            around.progress(0.6 * residents / (_RESIDENTS[-1] + _SIDE))
+            around.progress(0.6 * residents / most)
 
 
 async def _launch(host: MeasuredHost, number: int, name: str | None = None) -> int:
