@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from emulator import __version__, cli_campaign, cli_engines, cli_results
+from emulator import __version__, cli_campaign, cli_engines, cli_fidelity, cli_results
+from emulator.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def run(
         if warning := calibration_warning(experiment):
             typer.echo(f"natjam: warning: {warning}", err=True)
     out_dir = _create_out_dir(experiment, out)
-    console = _console()
+    console = results_console()
     try:
         from emulator.run import run_experiment
 
@@ -174,7 +174,7 @@ def policies() -> None:
             table.add_section()
         table.add_row(axis if axis != last_axis else "", name, Text(description), Text(source))
         last_axis = axis
-    _console().print(table)
+    results_console().print(table)
 
 
 @app.command()
@@ -187,12 +187,11 @@ def demo() -> None:
     """
     from analysis.demo import run_demo
 
-    run_demo(_console())
+    run_demo(results_console())
 
 
-cli_engines.add_commands(app)
-cli_results.add_commands(app)
-cli_campaign.add_commands(app)
+for commands in (cli_engines, cli_fidelity, cli_results, cli_campaign):
+    commands.add_commands(app)
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:
@@ -222,11 +221,6 @@ def _described(text: str) -> tuple[str, str]:
         if found:
             return words[: found.start()].strip().rstrip(".") + ".", found.group(1)
     return words + ".", ""
-
-
-def _console() -> Console:
-    """The console on standard output; wide enough for the tables where it is no terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
 
 
 def _create_out_dir(experiment: Experiment, out: Path | None) -> Path:

@@ -21,6 +21,7 @@ from emulator.journal import JournalHeader, JournalWriter
 from emulator.parquet_tables import attempts_table, jobs_table, operations_table, tasks_table
 
 UNFINISHED_SUFFIX = ".unfinished"
+EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -87,7 +88,7 @@ class RunDirectory:
     def write_experiment(self, experiment: Experiment) -> str:
         """Write ``experiment.yaml``, resolved; its hash, for the journal's header.  Raises RunError."""
         text = dump_experiment(experiment)
-        with written_whole(self.path / "experiment.yaml") as unfinished:
+        with written_whole(self.path / EXPERIMENT_NAME) as unfinished:
             unfinished.write_text(text)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -117,4 +118,4 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``: the last thing a run does.  Raises RunError."""
-        write_json(self.path / "summary.json", summary)
+        write_json(self.path / SUMMARY_NAME, summary)

@@ -19,7 +19,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -49,6 +48,7 @@ from emulator.measure.parts import Part, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
 from emulator.measure.residents import measure_residents
 from emulator.measure.samples import Samples, summarise
+from emulator.work_display import WorkStatus
 
 CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"
 ROUNDS, QUICK_ROUNDS = 300, 100
@@ -69,17 +69,7 @@ _BY = {
 """What series go by, where not by bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignStatus:
-    """A campaign at one instant."""
-
-    part: str
-    done: float
-    """From 0 to 1."""
-    left_real_s: float
-
-
-def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[CampaignStatus], None]) -> Calibration:
+def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], None]) -> Calibration:
     """Measure, or go on measuring, into ``out_dir``; leaves calibration, samples and a plot there.
 
     Raises:
@@ -94,7 +84,7 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[CampaignStatus
         if not kept.has(part.name):
             kept.keep(part.name, _measure(part, quick, lambda done, part=part: clock.at(part.name, done)))
         clock.end(index)
-    on_status(CampaignStatus("summing up", 1.0, 0.0))
+    on_status(WorkStatus("summing up", 1.0, 0.0))
     samples = Samples()
     for part in PARTS:
         samples.extend(kept.samples(part.name))
@@ -121,7 +111,7 @@ def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samp
 class _Clock:
     """How much of a campaign is done and left, from how long its parts usually take and have taken so far."""
 
-    def __init__(self, times: list[float], on_status: Callable[[CampaignStatus], None]) -> None:
+    def __init__(self, times: list[float], on_status: Callable[[WorkStatus], None]) -> None:
         self._times = times
         self._on_status = on_status
         self._expected_s = self._spent_s = 0.0
@@ -145,7 +135,7 @@ class _Clock:
         spent_s = time.monotonic() - self._began_s
         own_left_s = spent_s * (1 - done) / done if done > 0.2 else max(0.0, own_s * pace - spent_s)
         fraction = (before_s + own_s * done) / sum(self._times)
-        self._on_status(CampaignStatus(part, fraction, own_left_s + after_s * pace))
+        self._on_status(WorkStatus(part, fraction, own_left_s + after_s * pace))
 
 
 class _Kept:

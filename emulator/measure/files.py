@@ -62,14 +62,25 @@ Case = Callable[[bool], None]
 """One repetition; told whether it is one of the warm-up."""
 
 
-def _timed(samples: Samples, operation: str, at: int, act: Callable[[], object]) -> Case:
+def _timed(samples: Samples, operation: str, at: int, act: Callable[[], object], anew: Path | None = None) -> Case:
+    """``anew``: what ``act`` makes, removed first: to replace a large file takes long."""
+
     def case(warm_up: bool) -> None:
+        if anew is not None:
+            _remove(anew)
         began_real_ns = time.monotonic_ns()
         act()
         if not warm_up:
             samples.add(operation, time.monotonic_ns() - began_real_ns, at)
 
     return case
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _checkpoint_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator[Case]:
@@ -90,23 +101,25 @@ def _checkpoint_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Itera
 
 
 def _storage_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator[Case]:
+    stored = directory / "stored"
     for size_bytes in sizes.data_bytes:
         data = bytes(size_bytes)
 
         def write(data: bytes = data) -> None:
-            with atomic_file(str(directory / "stored")) as file:
+            with atomic_file(str(stored)) as file:
                 file.write(data)
 
-        yield _timed(samples, "storage_write", size_bytes, write)
+        yield _timed(samples, "storage_write", size_bytes, write, stored)
 
 
 def _map_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator[Case]:
+    mapped = directory / "mapped"
     for count in sizes.map_records:
         data = mapper.JobData(1, "mapped", 1, (count,), None)
-        yield _timed(samples, "map_by_records", count, _mapping(directory / "mapped", data))
+        yield _timed(samples, "map_by_records", count, _mapping(mapped, data), mapped)
     for size_bytes in sizes.data_bytes:
         data = mapper.JobData(1, "mapped", 1, (_LARGE_KEYS,), size_bytes)
-        yield _timed(samples, "map_by_bytes", size_bytes, _mapping(directory / "mapped", data))
+        yield _timed(samples, "map_by_bytes", size_bytes, _mapping(mapped, data), mapped)
 
 
 def _mapping(directory: Path, data: mapper.JobData) -> Callable[[], object]:
@@ -144,10 +157,4 @@ def _fetching(samples: Samples, operation: str, at: int, host: MeasuredHost, job
     def fetch() -> None:
         shuffle.fetch_and_merge(params, outputs)
 
-    timed = _timed(samples, operation, at, fetch)
-
-    def case(warm_up: bool) -> None:
-        shutil.rmtree(host.directory / _REDUCER_NODE, ignore_errors=True)
-        timed(warm_up)
-
-    return case
+    return _timed(samples, operation, at, fetch, host.directory / _REDUCER_NODE)

@@ -8,17 +8,15 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.table import Table
 
-from analysis.fidelity import (
+from analysis.fidelity.drift import DRIFT_LIMIT, Drift, highest_faithful_scale
+from analysis.fidelity.figures import (
     COMPLETION,
-    DRIFT_LIMIT,
     MEAN_LIMIT,
     WORST_LIMIT,
     WORST_LIMIT_HEARTBEATS,
-    Drift,
     Fidelity,
     FileFidelity,
     Metric,
-    highest_faithful_scale,
 )
 from emulator.rundir import write_json
 
@@ -75,6 +73,19 @@ def _shown(file: FileFidelity) -> list[Metric]:
     return [metric for metric in file.metrics if metric.job is None or metric in worst]
 
 
+def choices_table(fidelity: Fidelity) -> Table:
+    """Errors of job completion times for every policy and mechanism that took part."""
+    table = Table(title="completion times by policy and mechanism", title_justify="left")
+    for name in ("axis", "name"):
+        table.add_column(name)
+    for name in ("jobs", "mean error", "worst error", "live spread"):
+        table.add_column(name, justify="right")
+    for (axis, name), group in fidelity.by_choice().items():
+        errors = (_percent(group.mean_abs_error, ""), _percent(group.worst_abs_error, ""))
+        table.add_row(axis, name, str(len(group.errors)), *errors, _percent(group.live_spread, ""))
+    return table
+
+
 def closing_lines(fidelity: Fidelity) -> list[str]:
     """The whole in words, against the limits."""
     spread = fidelity.live_spread
@@ -83,11 +94,7 @@ def closing_lines(fidelity: Fidelity) -> list[str]:
         f"{fidelity.worst_abs_error:.2%} (limit {WORST_LIMIT:.0%} or {WORST_LIMIT_HEARTBEATS:g} heartbeats); live runs "
         + ("were not repeated" if spread is None else f"of the same experiment spread by {spread:.2%}")
     ]
-    lines += [
-        f"beyond the limit: {file.name}, {metric.job}: {_number(metric.simulated_mean)} simulated,"
-        f" {_number(metric.live_mean)} live"
-        for file, metric in fidelity.beyond
-    ]
+    lines += [f"beyond the limit: {missed}" for missed in fidelity.missed]
     return lines
 
 

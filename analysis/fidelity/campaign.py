@@ -1,0 +1,184 @@
+"""Running both engines on several experiments, so that it can be stopped and gone on with.
+
+Simulations come first and are always run anew, from the calibration as it is now; live runs leave their run directories
+and are not run again where those are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from analysis.fidelity.figures import FileFidelity, choices_of, compare
+from emulator.calibration import AUTO, chosen_path
+from emulator.config import Experiment, dump_experiment
+from emulator.errors import ConfigError, RunError
+from emulator.history import HistoryBuilder
+from emulator.overheads import load_overheads
+from emulator.progress import failures
+from emulator.run import run_experiment
+from emulator.rundir import EXPERIMENT_NAME, SUMMARY_NAME
+from emulator.sim.session import simulate
+from emulator.summary import build_summary
+from emulator.work_display import WorkStatus
+from workloads.expand import expand
+
+SIMULATED_RUNS = 10
+"""Of each experiment: they are cheap, and their mean is to be that of the model."""
+REPEATS, REPEATS_RANDOM = 3, 5
+"""Live runs of an experiment; of one whose policies draw at random."""
+_DRAWING = {("job eviction", "pr"), ("task eviction", "random")}
+_AROUND_REAL_S = 8.0
+"""What a live run takes besides its emulated time, until one has been timed."""
+_LIVE = "-live-"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One experiment to compare the engines on."""
+
+    name: str
+    label: str
+    """Of its live runs' directories; no other case has it."""
+    experiment: Experiment
+    repeats: int
+
+    def run_dirs(self, directory: Path) -> list[Path]:
+        """Of its live runs."""
+        return [directory / f"{self.label}{_LIVE}{number}" for number in range(1, self.repeats + 1)]
+
+
+def make_case(name: str, label: str, experiment: Experiment, repeats: int | None) -> Case:
+    """The case of an experiment: its simulations take this machine's costs where it names no others.
+
+    Raises:
+        ConfigError: this machine has not been measured.
+    """
+    calibration = experiment.calibration or AUTO
+    chosen_path(experiment.overheads, calibration)
+    if repeats is None:
+        repeats = REPEATS_RANDOM if _DRAWING & set(choices_of(experiment)) else REPEATS
+    once = experiment.model_copy(update={"engine": "live", "calibration": calibration, "repeats": 1})
+    return Case(name, label, once, repeats)
+
+
+def take_directory(directory: Path) -> None:
+    """Make the directory, or take one that holds nothing but an earlier comparison's results.
+
+    Raises:
+        ConfigError: it cannot be had.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        strange = [path.name for path in directory.iterdir() if _LIVE not in path.name and path.stem != "fidelity"]
+    except OSError as error:
+        raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
+    if strange:
+        raise ConfigError(f"{directory}: holds {strange[0]}, which is no comparison's; name a new or empty directory")
+
+
+def run_cases(
+    cases: Sequence[Case], directory: Path, on_status: Callable[[WorkStatus], None]
+) -> Iterator[FileFidelity]:
+    """Run all that has not been run, and say of one case after another how far the engines are apart.
+
+    Raises:
+        ConfigError: the directory holds live runs of other experiments under these names.
+        RunError: a run could not be carried through.
+    """
+    simulated = []
+    for case in cases:
+        on_status(WorkStatus(f"simulating {case.label}", 0.0, None))
+        simulated.append([_simulated_summary(case.experiment, draw) for draw in range(SIMULATED_RUNS)])
+    clock = _Clock(cases, simulated, directory)
+    for case, summaries in zip(cases, simulated, strict=True):
+        live = []
+        for number, run_dir in enumerate(case.run_dirs(directory), start=1):
+            on_status(clock.status(f"{case.label}: live, {number} of {case.repeats}"))
+            summary = _earlier_summary(case.experiment, run_dir)
+            if summary is None:
+                with clock.timing(run_dir):
+                    summary = _live_summary(case.experiment, run_dir)
+            live.append(summary)
+        yield compare(case.name, case.experiment, live, summaries)
+
+
+class _Clock:
+    """How much is done and left of the live runs, from what they emulate and what has come on top of that so far."""
+
+    def __init__(self, cases: Sequence[Case], simulated: Sequence[list[Mapping[str, Any]]], directory: Path) -> None:
+        self._left_real_s = {
+            run_dir: summaries[0]["makespan_s"] / case.experiment.time_scale
+            for case, summaries in zip(cases, simulated, strict=True)
+            for run_dir in case.run_dirs(directory)
+            if not (run_dir / SUMMARY_NAME).exists()
+        }
+        """What is emulated in the runs to come, without what comes on top."""
+        self._began_real_s = time.monotonic()
+        self._around_real_s: list[float] = []
+
+    @contextlib.contextmanager
+    def timing(self, run_dir: Path) -> Iterator[None]:
+        """A run begins and ends."""
+        began_real_s = time.monotonic()
+        yield
+        took_real_s = time.monotonic() - began_real_s
+        self._around_real_s.append(took_real_s - self._left_real_s.pop(run_dir, took_real_s))
+
+    def status(self, part: str) -> WorkStatus:
+        """The work as it is now, busy with ``part``."""
+        around_real_s = fmean(self._around_real_s) if self._around_real_s else _AROUND_REAL_S
+        left_real_s = sum(self._left_real_s.values()) + around_real_s * len(self._left_real_s)
+        spent_real_s = time.monotonic() - self._began_real_s
+        return WorkStatus(part, spent_real_s / max(1e-9, spent_real_s + left_real_s), left_real_s)
+
+
+def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
+    jobs = expand(experiment, experiment.seed)
+    history = HistoryBuilder(jobs)
+    simulate(experiment, jobs, history.add, draw=draw)
+    return build_summary(
+        history.tables(),
+        experiment,
+        seed=experiment.seed,
+        profile=load_overheads(experiment.overheads, Path.cwd()),
+        versions={},
+        machines=(),
+        real_s=0.0,
+        lag={},
+        output=None,
+        swap_bytes=0,
+    )
+
+
+def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:
+    """Of a live run made before; None where there is none, or one that was stopped, which is removed.
+
+    Raises:
+        ConfigError: there is one of another experiment.
+    """
+    try:
+        if not run_dir.exists():
+            return None
+        if (run_dir / SUMMARY_NAME).exists():
+            if (run_dir / EXPERIMENT_NAME).read_text() != dump_experiment(experiment):
+                raise ConfigError(f"{run_dir}: is a run of another experiment; name another directory, or remove it")
+            return json.loads((run_dir / SUMMARY_NAME).read_text())
+        shutil.rmtree(run_dir)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{run_dir}: cannot be gone on with: {error}; remove it") from None
+    return None
+
+
+def _live_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any]:
+    summary = run_experiment(experiment, run_dir, lambda status: None)
+    if found := failures(summary):
+        raise RunError(f"{run_dir}: {'; '.join(found)}")
+    return summary

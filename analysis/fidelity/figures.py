@@ -1,0 +1,224 @@
+"""The figures that are compared, and how far apart they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.config import Experiment
+
+MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
+"""How far job completion times may be off: on average; at worst, as a share or in heartbeats, whichever is more."""
+COMPLETION = "completion_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure of an experiment, by both engines; emulated seconds, counts or shares."""
+
+    job: str | None
+    """None for a figure of the whole run."""
+    name: str
+    live: tuple[float, ...]
+    """One for each live run."""
+    simulated: tuple[float, ...]
+    """One for each simulated run."""
+
+    @property
+    def live_mean(self) -> float:
+        return math.fsum(self.live) / len(self.live)
+
+    @property
+    def simulated_mean(self) -> float:
+        return math.fsum(self.simulated) / len(self.simulated)
+
+    @property
+    def difference(self) -> float:
+        """Simulated less live."""
+        return self.simulated_mean - self.live_mean
+
+    @property
+    def error(self) -> float | None:
+        """The difference as a share of the live figure; None where that is 0."""
+        return self.difference / self.live_mean if self.live_mean else None
+
+    @property
+    def live_sd(self) -> float | None:
+        """Sample standard deviation of the live runs; None for a single one."""
+        if len(self.live) < 2:
+            return None
+        return math.sqrt(math.fsum((value - self.live_mean) ** 2 for value in self.live) / (len(self.live) - 1))
+
+    @property
+    def live_spread(self) -> float | None:
+        """``live_sd`` as a share of the live figure."""
+        return self.live_sd / self.live_mean if self.live_sd is not None and self.live_mean else None
+
+
+@dataclass(frozen=True, slots=True)
+class FileFidelity:
+    """One experiment at one time scale."""
+
+    name: str
+    time_scale: float
+    heartbeat_s: float
+    choices: tuple[tuple[str, str], ...]
+    """What the scheduler was made of, as far as it mattered: (axis, name)."""
+    metrics: tuple[Metric, ...]
+
+    @property
+    def completions(self) -> list[Metric]:
+        """Completion times of the jobs."""
+        return [metric for metric in self.metrics if metric.name == COMPLETION]
+
+    def is_beyond(self, metric: Metric) -> bool:
+        """Whether a figure in seconds is off by more than both worst limits."""
+        far = abs(metric.difference) > WORST_LIMIT_HEARTBEATS * self.heartbeat_s
+        return far and abs(metric.error or 0.0) > WORST_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Several experiments."""
+
+    files: tuple[FileFidelity, ...]
+
+    @property
+    def errors(self) -> list[float]:
+        """Of job completion times, absolute."""
+        return [abs(metric.error) for file in self.files for metric in file.completions if metric.error is not None]
+
+    @property
+    def mean_abs_error(self) -> float:
+        return math.fsum(self.errors) / len(self.errors) if self.errors else 0.0
+
+    @property
+    def worst_abs_error(self) -> float:
+        return max(self.errors, default=0.0)
+
+    @property
+    def live_spread(self) -> float | None:
+        """Mean spread of job completion times between live runs of the same experiment; None without repeats."""
+        spreads = [metric.live_spread for file in self.files for metric in file.completions]
+        found = [spread for spread in spreads if spread is not None]
+        return math.fsum(found) / len(found) if found else None
+
+    @property
+    def beyond(self) -> list[tuple[FileFidelity, Metric]]:
+        """Completion times that are off by more than both worst limits."""
+        return [(file, metric) for file in self.files for metric in file.completions if file.is_beyond(metric)]
+
+    @property
+    def within_limits(self) -> bool:
+        return self.mean_abs_error <= MEAN_LIMIT and not self.beyond
+
+    def by_choice(self) -> dict[tuple[str, str], Fidelity]:
+        """For every policy and mechanism, the experiments it took part in."""
+        found: dict[tuple[str, str], list[FileFidelity]] = {}
+        for file in self.files:
+            for choice in file.choices:
+                found.setdefault(choice, []).append(file)
+        return {choice: Fidelity(tuple(found[choice])) for choice in sorted(found)}
+
+    @property
+    def missed(self) -> list[str]:
+        """The limits that are not kept, in words: by all together, and by each policy and mechanism alone."""
+        groups = {"all": self, **{f"{axis} {name}": group for (axis, name), group in self.by_choice().items()}}
+        return [
+            f"{who}: mean error {group.mean_abs_error:.2%}"
+            for who, group in groups.items()
+            if group.mean_abs_error > MEAN_LIMIT
+        ] + [
+            f"{file.name}, {metric.job}: {metric.simulated_mean:.1f} s simulated, {metric.live_mean:.1f} s live"
+            for file, metric in self.beyond
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``fidelity.json`` holds."""
+        return {
+            "files": [_file_json(file) for file in self.files],
+            **self._summary_json(),
+            "by_choice": [
+                {"axis": axis, "name": name, "jobs": len(group.errors), **group._summary_json()}
+                for (axis, name), group in self.by_choice().items()
+            ],
+            "missed": self.missed,
+        }
+
+    def _summary_json(self) -> dict[str, Any]:
+        return {
+            "mean_abs_error": self.mean_abs_error,
+            "worst_abs_error": self.worst_abs_error,
+            "live_spread": self.live_spread,
+        }
+
+
+def _file_json(file: FileFidelity) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "time_scale": file.time_scale,
+        "choices": dict(file.choices),
+        "jobs": [
+            {
+                "job": metric.job,
+                "live_s": metric.live_mean,
+                "sim_s": metric.simulated_mean,
+                "error": metric.error,
+                "live_spread": metric.live_spread,
+            }
+            for metric in file.completions
+        ],
+        "metrics": [
+            {
+                "job": metric.job,
+                "name": metric.name,
+                "live": list(metric.live),
+                "sim": list(metric.simulated),
+                "difference": metric.difference,
+                "error": metric.error,
+            }
+            for metric in file.metrics
+        ],
+    }
+
+
+def compare(
+    name: str,
+    experiment: Experiment,
+    live: Sequence[Mapping[str, Any]],
+    simulated: Sequence[Mapping[str, Any]],
+) -> FileFidelity:
+    """How far apart the runs of one experiment are, from their summaries; at least one by each engine."""
+    by_live, by_simulation = [_figures(summary) for summary in live], [_figures(summary) for summary in simulated]
+    metrics = tuple(
+        Metric(*key, tuple(run[key] for run in by_live), tuple(run[key] for run in by_simulation))
+        for key in by_live[0]
+        if all(key in run for run in (*by_live, *by_simulation))
+    )
+    return FileFidelity(name, experiment.time_scale, experiment.heartbeat_s, choices_of(experiment), metrics)
+
+
+def choices_of(experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    """(axis, name) of what an experiment's scheduler is made of; evictions only where something is evicted."""
+    scheduler = experiment.scheduler
+    choices = {"allocation": scheduler.allocation.name, "mechanism": scheduler.mechanism}
+    if scheduler.mechanism != "wait":
+        choices |= {"job eviction": scheduler.job_eviction, "task eviction": scheduler.task_eviction}
+    if scheduler.job_selection != "auto":
+        choices["job selection"] = scheduler.job_selection
+    return tuple(sorted(choices.items()))
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:
+    """The figures that are compared, by (job or None, name), from a run's summary; those it lacks are left out."""
+    found: dict[tuple[str | None, str], float | None] = {}
+    for job in summary["jobs"]:
+        for name in (COMPLETION, "suspensions", "kills", "lost_work_s"):
+            found[job["name"], name] = job[name]
+    found[None, "makespan_s"] = summary["makespan_s"]
+    found[None, "suspensions"] = sum(job["suspensions"] for job in summary["jobs"])
+    found[None, "lost_work_s"] = summary["work"]["lost_s"]
+    found[None, "utilization"] = summary["work"]["utilization"]
+    return {key: float(value) for key, value in found.items() if value is not None}

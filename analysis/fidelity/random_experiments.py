@@ -1,0 +1,119 @@
+"""Experiments drawn at random by seed, which together meet every policy and mechanism: for comparing the engines.
+
+Schedulers are drawn so that each one meets as many policies not met before as possible, then as many pairs of them.
+A few jobs of any kind (with and without maps, with and without reduces, small data and large, deadlines, priorities)
+compete for a small cluster that the first one fills: it lasts some hundred emulated seconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any
+
+from emulator import policies
+from emulator.config import Experiment
+from emulator.config_checks import WAITING_ALLOCATIONS
+
+TIME_SCALE = 10.0
+_OVERHEADS = ("native", "hadoop-0.23")
+_AXES: tuple[str, ...] = ("allocation", "job_selection", "job_eviction", "task_eviction", "mechanism")
+_WAIT = "wait"
+
+Scheduler = dict[str, str]
+"""By axis."""
+
+
+def random_experiments(count: int, seed: int) -> list[Experiment]:
+    """``count`` experiments, the same for the same seed; ten or more meet every policy and mechanism there is."""
+    random = Random(f"natjam fidelity:{seed}")
+    found = []
+    for number, scheduler in enumerate(_varied(count, random), start=1):
+        data = {
+            "name": f"random-{seed}-{number}",
+            "time_scale": TIME_SCALE,
+            "seed": random.randrange(1, 1_000_000),
+            "overheads": _OVERHEADS[number % 2],
+            **_cluster_and_jobs(scheduler, random),
+        }
+        found.append(Experiment.model_validate(data))
+    return found
+
+
+def _varied(count: int, random: Random) -> Iterator[Scheduler]:
+    schedulers = list(_schedulers())
+    random.shuffle(schedulers)
+    choices_met: set[Any] = set()
+    pairs_met: set[Any] = set()
+
+    def news(scheduler: Scheduler) -> tuple[int, int]:
+        return len(set(_choices(scheduler)) - choices_met), len(set(_pairs(scheduler)) - pairs_met)
+
+    for _ in range(count):
+        best = max(schedulers, key=news)
+        choices_met.update(_choices(best))
+        pairs_met.update(_pairs(best))
+        yield best
+
+
+def _schedulers() -> Iterator[Scheduler]:
+    """Every one that can be made of the registered policies."""
+    kinds = (policies.ALLOCATION, policies.JOB_SELECTION, policies.JOB_EVICTION, policies.TASK_EVICTION)
+    for names in itertools.product(*kinds, policies.MECHANISMS):
+        scheduler = dict(zip(_AXES, names, strict=True))
+        if scheduler["mechanism"] == _WAIT or scheduler["allocation"] not in WAITING_ALLOCATIONS:
+            yield scheduler
+
+
+def _choices(scheduler: Scheduler) -> Iterable[tuple[str, str]]:
+    """What of it matters: nothing is evicted by those that wait."""
+    waits = scheduler["mechanism"] == _WAIT
+    return [(axis, name) for axis, name in scheduler.items() if not (waits and axis.endswith("eviction"))]
+
+
+def _pairs(scheduler: Scheduler) -> Iterable[tuple[tuple[str, str], tuple[str, str]]]:
+    return itertools.combinations(_choices(scheduler), 2)
+
+
+def _cluster_and_jobs(scheduler: Scheduler, random: Random) -> dict[str, Any]:
+    nodes, containers_per_node = random.randint(3, 6), random.randint(4, 8)
+    queues = _queues(scheduler["allocation"], random)
+    allocation = {"name": scheduler["allocation"], "queues": queues}
+    return {
+        "cluster": {"nodes": nodes, "containers_per_node": containers_per_node},
+        "scheduler": {**scheduler, "allocation": allocation},
+        "workload": {"jobs": tuple(_jobs(nodes * containers_per_node, list(queues), random))},
+    }
+
+
+def _queues(allocation: str, random: Random) -> dict[str, Any]:
+    share = random.choice((0.25, 0.4, 0.5))
+    return {"production": {"capacity": share}, "research": {"capacity": 1 - share}}
+
+
+def _jobs(containers: int, queues: list[str], random: Random) -> Iterator[dict[str, Any]]:
+    """The first one is of the least urgent queue, the second of the most urgent."""
+    for number in range(random.randint(3, 6)):
+        if number == 0:
+            reduces, longest_s, submit_s = containers - random.randint(0, 2), random.uniform(40, 90), 0.0
+        else:
+            reduces, longest_s = random.randint(1, containers // 2), random.uniform(15, 60)
+            submit_s = random.uniform(5, 60)
+        queue = queues[-1] if number == 0 else queues[0] if number == 1 else random.choice(queues)
+        kind = random.choices(("both", "maps only", "reduces only"), (0.7, 0.15, 0.15))[0] if number > 1 else "both"
+        job: dict[str, Any] = {
+            "name": f"{queue}-{number + 1}",
+            "queue": queue,
+            "submit_s": round(submit_s, 1),
+            "maps": 0 if kind == "reduces only" else random.randint(1, 8),
+            "map_s": round(random.uniform(1, 8), 1),
+            "reduces": 0 if kind == "maps only" else reduces,
+            "reduce_s": {"uniform": (0.5, 1.0), "longest": round(longest_s, 1)},
+            "key_s": random.choice((0.5, 1.0, 2.0)),
+            "deadline_s": round(submit_s + longest_s * random.uniform(1.5, 5), 1),
+            "priority": random.randint(0, 3),
+        }
+        if random.random() < 0.3:
+            job["shuffle_mb"] = round(random.uniform(1, 30), 1)
+        yield job
