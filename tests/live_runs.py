@@ -171,7 +171,7 @@ class NatjamRun(RunResults):
         pids = _with_variable("TMPDIR", str(self.temporary))
         files = list(self.temporary.iterdir())
         if self._found_run_id is not None:  # else it has not come far
-            pids += find_run_processes(self._found_run_id)
+            pids += find_run_processes(self._found_run_id, directories=[self.temporary])
             files += self.work_directories()
         return [*(f"{pid} {command_line(pid)}" for pid in pids), *map(str, files)]
 

@@ -2,7 +2,8 @@
 
 It is started first, in a session of its own, with a pipe from the driver as stdin.  When the pipe ends
 without a goodbye (the driver crashed or was killed), or after a goodbye, it kills every process that
-carries the run's id in its environment and removes the run's temporary directories.  After a goodbye there
+carries the run's id in its environment, or has a file of the run's temporary directories open for writing (two
+of Ray's write over their environment), and removes those directories.  After a goodbye there
 should be nothing of either left; it says how many processes there were.  A node host away from the driver has
 one of its own, for what it has started and its directory.  Standard library only.
 """
@@ -13,11 +14,13 @@ import argparse
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 RUN_VARIABLE = "NATJAM_RUN"
@@ -28,54 +31,86 @@ _PATIENCE_REAL_S = 10.0
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
 
-def find_run_processes(run_id: str, host: str | None = None) -> list[int]:
-    """Ids of the processes, except this one, that have exactly ``NATJAM_RUN=<run_id>`` in their environment.
+@dataclass(frozen=True)
+class _Belongings:
+    """How to tell the processes of a run: by their environment, or by the files that they write."""
 
-    Only those of one host, if one is named.
+    marks: frozenset[bytes]
+    directories: tuple[str, ...]
+    spared: frozenset[int]
+
+    def hold(self, pid: int) -> bool:
+        """Whether a process is one of the run's; one that is gone, or cannot be read, is not."""
+        if pid in self.spared:
+            return False
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            return self.marks.issubset(environment.split(b"\0")) or (bool(self.directories) and self._written_by(pid))
+        except OSError:
+            return False
+
+    def _written_by(self, pid: int) -> bool:
+        with os.scandir(f"/proc/{pid}/fd") as descriptors:
+            for descriptor in descriptors:
+                with suppress(OSError):  # just closed
+                    written = descriptor.stat(follow_symlinks=False).st_mode & stat.S_IWUSR
+                    if written and os.readlink(descriptor.path).startswith(self.directories):
+                        return True
+        return False
+
+
+def _belongings(
+    run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None = None
+) -> _Belongings:
+    marks = {f"{RUN_VARIABLE}={run_id}"} | (set() if host is None else {f"{HOST_VARIABLE}={host}"})
+    below = tuple(f"{os.path.realpath(directory)}/" for directory in directories)
+    excepted = frozenset({os.getpid()} if spared is None else {os.getpid(), spared})
+    return _Belongings(frozenset(mark.encode() for mark in marks), below, excepted)
+
+
+def find_run_processes(run_id: str, host: str | None = None, directories: Sequence[str | Path] = ()) -> list[int]:
+    """Ids of the processes, except this one, that have exactly ``NATJAM_RUN=<run_id>`` in their environment, or have a
+    file below one of ``directories`` open for writing.
+
+    Of the former only those of one host, if one is named.
 
     Processes of other users, which cannot be read, and zombies, which have no environment, are not found.
     """
+    return _found(_belongings(run_id, host, directories))
+
+
+def _found(belongings: _Belongings) -> list[int]:
     candidates = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    marks = _marks(run_id, host)
-    return sorted(pid for pid in candidates if pid != os.getpid() and _carries(pid, marks))
+    return sorted(pid for pid in candidates if belongings.hold(pid))
 
 
-def _marks(run_id: str, host: str | None) -> set[bytes]:
-    run = {f"{RUN_VARIABLE}={run_id}".encode()}
-    return run if host is None else run | {f"{HOST_VARIABLE}={host}".encode()}
+def end_run_processes(
+    run_id: str, host: str | None = None, directories: Sequence[str | Path] = (), spared: int | None = None
+) -> set[int]:
+    """Kill the processes of a run (see ``find_run_processes``), stopped ones too, until none is found; their ids.
 
-
-def _carries(pid: int, marks: set[bytes]) -> bool:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return marks.issubset(environment.split(b"\0"))
-
-
-def end_run_processes(run_id: str, host: str | None = None) -> set[int]:
-    """Kill the processes of a run (of one host of it), stopped ones too, until none is found; returns their ids.
-
+    All but the one ``spared``.
     Gives up after ten seconds.
     """
+    belongings = _belongings(run_id, host, directories, spared)
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_REAL_S
-    while time.monotonic() < deadline and (found := find_run_processes(run_id, host)):
+    while time.monotonic() < deadline and (found := _found(belongings)):
         for pid in found:
-            if _kill(pid, _marks(run_id, host)):
+            if _kill(pid, belongings):
                 killed.add(pid)
         time.sleep(_BETWEEN_ROUNDS_REAL_S)
     return killed
 
 
-def _kill(pid: int, marks: set[bytes]) -> bool:
+def _kill(pid: int, belongings: _Belongings) -> bool:
     """Kill one process, if it is still the one that was found."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        if not _carries(pid, marks):
+        if not belongings.hold(pid):
             return False
         signal.pidfd_send_signal(handle, signal.SIGCONT)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -153,7 +188,8 @@ def main() -> int:
     if arguments.host is not None and os.fork():
         return 0  # go on as an orphan: Ray kills the children of an actor that it ends
     clean = _wait_for_driver()
-    killed = end_run_processes(arguments.run_id, arguments.host)
+    driver = os.getppid() if clean else None  # it may still have a log of Ray's open
+    killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)
     if killed and not clean:

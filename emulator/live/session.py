@@ -138,7 +138,7 @@ class LiveSession:
         try:
             janitor.goodbye()
         except RuntimeError:  # somebody has killed it
-            end_run_processes(self.run_id)
+            end_run_processes(self.run_id, directories=[self._root])
             shutil.rmtree(self._root, ignore_errors=True)
 
     # ---- Ray ----

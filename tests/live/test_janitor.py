@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
@@ -98,6 +99,31 @@ def test_a_killed_driver_is_cleaned_up_after(run_id: str, sleepers: list[Sleeper
     assert [sleeper.process.wait(_BOUND_S) for sleeper in sleepers[:2]] == [-signal.SIGKILL] * 2
     assert [sleeper.process.poll() for sleeper in sleepers[2:]] == [None, None]
     assert not work.exists()
+
+
+def test_who_writes_into_the_runs_directory_is_ended_without_its_mark_and_who_reads_is_not(
+    run_id: str, tmp_path: Path
+) -> None:
+    work, beside = tmp_path / "work", tmp_path / "work-beside"
+    for directory in (work, beside):
+        directory.mkdir()
+        (directory / "log").touch()
+    opened = [(work, "a"), (work, "r"), (beside, "a")]
+    with contextlib.ExitStack() as stack:
+        logs = [stack.enter_context((directory / "log").open(mode)) for directory, mode in opened]
+        writer, *others = [
+            stack.enter_context(subprocess.Popen(["sleep", "120"], stdin=subprocess.DEVNULL, pass_fds=[log.fileno()]))
+            for log in logs
+        ]
+        try:
+            for log in logs:
+                log.close()  # in this process
+            assert start_janitor(run_id, [work]).goodbye() == 1
+            assert writer.wait(_BOUND_S) == -signal.SIGKILL
+            assert [other.poll() for other in others] == [None, None]
+        finally:
+            for process in (writer, *others):
+                process.kill()
 
 
 def test_a_dead_janitor_is_told(run_id: str) -> None:
