@@ -32,9 +32,7 @@ def fidelity(
     time_scale: Annotated[
         float | None, typer.Option(help="Emulated seconds per real second [default: the files'; 10 for random ones].")
     ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Live runs of each [default: 3, or 5 where a policy draws at random].")
-    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Live runs of each, all of the same seed.")] = 5,
     time_scales: Annotated[
         str | None, typer.Option(help="Several, as in 1,5,20: how results drift as time is compressed.")
     ] = None,
@@ -66,17 +64,20 @@ def fidelity(
     from analysis.fidelity.figures import Fidelity
     from emulator.sim.session import calibration_warning
 
+    def warn(text: str) -> None:
+        typer.echo(f"natjam: warning: {text}", err=True)
+
     began_real_s = time.monotonic()
     scales = _time_scales(time_scale, time_scales)
     cases = _cases(_experiments(files or [], random, seed, time_scale, set_ or []), scales, repeats)
     directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
     take_directory(directory)
     for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
-        typer.echo(f"natjam: warning: {warning}", err=True)
+        warn(warning)
     console = results_console()
     found = []
     with WorkDisplay(console) as display:
-        for file in run_cases(cases, directory, display.update):
+        for file in run_cases(cases, directory, display.update, warn):
             found.append(file)
             console.print(report.file_table(file))
     whole = Fidelity(tuple(found))
@@ -114,7 +115,7 @@ def _experiments(
     return found
 
 
-def _cases(named: Iterable[tuple[str, Experiment]], scales: list[float], repeats: int | None) -> list[Case]:
+def _cases(named: Iterable[tuple[str, Experiment]], scales: list[float], repeats: int) -> list[Case]:
     from analysis.fidelity.campaign import make_case
 
     cases = []

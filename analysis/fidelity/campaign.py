@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.fidelity.figures import FileFidelity, choices_of, compare
-from emulator.calibration import AUTO, chosen_path
+from analysis.fidelity.figures import FileFidelity, compare
+from emulator.calibration import AUTO, chosen_path, load_calibration
 from emulator.config import Experiment, dump_experiment
 from emulator.errors import ConfigError, RunError
 from emulator.history import HistoryBuilder
@@ -32,9 +32,8 @@ from workloads.expand import expand
 
 SIMULATED_RUNS = 10
 """Of each experiment: they are cheap, and their mean is to be that of the model."""
-REPEATS, REPEATS_RANDOM = 3, 5
-"""Live runs of an experiment; of one whose policies draw at random."""
-_DRAWING = {("job eviction", "pr"), ("task eviction", "random")}
+NOISY_LAG_FACTOR = 1.5
+"""A live run whose timers are this much later than when the machine was measured was not alone on it."""
 _AROUND_REAL_S = 8.0
 """What a live run takes besides its emulated time, until one has been timed."""
 _LIVE = "-live-"
@@ -55,7 +54,7 @@ class Case:
         return [directory / f"{self.label}{_LIVE}{number}" for number in range(1, self.repeats + 1)]
 
 
-def make_case(name: str, label: str, experiment: Experiment, repeats: int | None) -> Case:
+def make_case(name: str, label: str, experiment: Experiment, repeats: int) -> Case:
     """The case of an experiment: its simulations take this machine's costs where it names no others.
 
     Raises:
@@ -63,8 +62,6 @@ def make_case(name: str, label: str, experiment: Experiment, repeats: int | None
     """
     calibration = experiment.calibration or AUTO
     chosen_path(experiment.overheads, calibration)
-    if repeats is None:
-        repeats = REPEATS_RANDOM if _DRAWING & set(choices_of(experiment)) else REPEATS
     once = experiment.model_copy(update={"engine": "live", "calibration": calibration, "repeats": 1})
     return Case(name, label, once, repeats)
 
@@ -85,9 +82,14 @@ def take_directory(directory: Path) -> None:
 
 
 def run_cases(
-    cases: Sequence[Case], directory: Path, on_status: Callable[[WorkStatus], None]
+    cases: Sequence[Case],
+    directory: Path,
+    on_status: Callable[[WorkStatus], None],
+    on_noise: Callable[[str], None],
 ) -> Iterator[FileFidelity]:
     """Run all that has not been run, and say of one case after another how far the engines are apart.
+
+    ``on_noise`` is told of live runs that were not alone on the machine.
 
     Raises:
         ConfigError: the directory holds live runs of other experiments under these names.
@@ -107,6 +109,8 @@ def run_cases(
                 with clock.timing(run_dir):
                     summary = _live_summary(case.experiment, run_dir)
             live.append(summary)
+        if noise := _noise(case, live):
+            on_noise(noise)
         yield compare(case.name, case.experiment, live, summaries)
 
 
@@ -138,6 +142,21 @@ class _Clock:
         left_real_s = sum(self._left_real_s.values()) + around_real_s * len(self._left_real_s)
         spent_real_s = time.monotonic() - self._began_real_s
         return WorkStatus(part, spent_real_s / max(1e-9, spent_real_s + left_real_s), left_real_s)
+
+
+def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
+    """What to know of live runs that something else has disturbed."""
+    path = chosen_path(case.experiment.overheads, case.experiment.calibration)
+    assert path is not None
+    measured_ms = load_calibration(path).operations.timer_lag.p99_real_ns[0] / 1e6
+    lags_ms = [summary["lag"]["p99_real_ms"] for summary in summaries]
+    if max(lags_ms) <= NOISY_LAG_FACTOR * measured_ms:
+        return None
+    shown = ", ".join(f"{lag_ms:.1f}" for lag_ms in lags_ms)
+    return (
+        f"{case.label}: the timers of its live runs were late by {shown} ms (p99), against {measured_ms:.1f} ms when "
+        "the machine was measured: something else was running, or the machine was slower"
+    )
 
 
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:

@@ -102,14 +102,15 @@ def _jobs(containers: int, queues: list[str], random: Random) -> Iterator[dict[s
             submit_s = random.uniform(5, 60)
         queue = queues[-1] if number == 0 else queues[0] if number == 1 else random.choice(queues)
         kind = random.choices(("both", "maps only", "reduces only"), (0.7, 0.15, 0.15))[0] if number > 1 else "both"
+        lengths = {"uniform": (0.5, 1.0), "longest": round(longest_s, 1)}
         job: dict[str, Any] = {
             "name": f"{queue}-{number + 1}",
             "queue": queue,
             "submit_s": round(submit_s, 1),
             "maps": 0 if kind == "reduces only" else random.randint(1, 8),
-            "map_s": round(random.uniform(1, 8), 1),
+            "map_s": lengths if kind == "maps only" else round(random.uniform(1, 8), 1),
             "reduces": 0 if kind == "maps only" else reduces,
-            "reduce_s": {"uniform": (0.5, 1.0), "longest": round(longest_s, 1)},
+            "reduce_s": lengths,
             "key_s": random.choice((0.5, 1.0, 2.0)),
             "deadline_s": round(submit_s + longest_s * random.uniform(1.5, 5), 1),
             "priority": random.randint(0, 3),
