@@ -94,10 +94,8 @@ class Operations(_Model):
 
     timer_lag: Distribution
     """A host's timer due, to its machine told."""
-    message_forward: Distribution
-    """A machine sends, to a machine on another host told: a call."""
-    message_return: Distribution
-    """A machine answers a message, to the asker told: carried back by the call that brought it."""
+    message: Distribution
+    """A machine sends, to a machine on another host told."""
     application_start: Distribution
     """ApplicationMaster ordered at its node, to its machine started."""
     launch: Distribution

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from emulator.console import results_console
 
 _RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
 
@@ -43,13 +43,8 @@ def compare(
     comparison = compare_runs(a, b, quantity)
     directory = RunDirectory.create(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}").path
     write_comparison(comparison, directory)
-    console = _console()
+    console = results_console()
     console.print(comparison_table(comparison))
     for note in comparison_notes(comparison):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
-
-
-def _console() -> Console:
-    """The console on standard output; wide enough for the tables where it is no terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=140)

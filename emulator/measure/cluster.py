@@ -29,7 +29,6 @@ from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS
 from emulator.measure.samples import Samples
-from emulator.sim.calibrated_costs import ANSWERS
 from workloads.expand import expand
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
@@ -104,7 +103,7 @@ def _time_light_load(records: list[Record], samples: Samples) -> None:
         took_real_ns = record.t_ns - sent_ns
         if CLIENT in (sender, record.actor):
             continue  # on the ResourceManager's own host
-        samples.add("message_return" if type(record.message) in ANSWERS else "message_forward", took_real_ns)
+        samples.add("message", took_real_ns)
         if type(record.message) is NodeHeartbeatResponse:
             samples.add("heartbeat_round_trip", record.t_ns - record.message.id)
     ordered_ns: dict[str, int] = {}

@@ -26,10 +26,7 @@ from emulator.calibration import PPB, Calibration, Distribution
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
-    ApplicationHeartbeatResponse,
-    MapOutputsReceived,
     Message,
-    NodeHeartbeatResponse,
     job_address,
     node_address,
 )
@@ -89,10 +86,8 @@ class CalibratedCosts(CostModel):
         one, other = self._host_of[sender], self._host_of[to]
         if one == other:
             return 0
-        carried_back = type(message) in ANSWERS
-        distribution = self._operations.message_return if carried_back else self._operations.message_forward
-        # All that one host sends another at one instant goes in one call.
-        return self._draw(distribution, _MESSAGE + carried_back, one & 0xFFFF, other & 0xFFFF, now_ns)
+        # All that one host sends another at one instant goes together.
+        return self._draw(self._operations.message, _MESSAGE, one & 0xFFFF, other & 0xFFFF, now_ns)
 
     def application_start(self, container: str, now_ns: int) -> int:
         return self._of_container(self._operations.application_start, "application_start", container, now_ns)
@@ -194,8 +189,6 @@ def interpolate(places: list[tuple[int, int]], at: int) -> int:
     return low_value + (high_value - low_value) * (at - low) // (high - low)
 
 
-ANSWERS = frozenset({NodeHeartbeatResponse, ApplicationHeartbeatResponse, MapOutputsReceived})
-"""Given while the message they answer is handled: they need no call of their own."""
 _TIMER = 1
 _MESSAGE = 2
 _MASK = (1 << 64) - 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.messages import MapOutputsReceived, NodeHeartbeat, NodeHeartbeatResponse
+from emulator.core.messages import NodeHeartbeat
 from emulator.sim.calibrated_costs import HOST_CONTAINERS, CalibratedCosts, interpolate, keyed_number
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from tests.calibrations import REFERENCE_RECORDS, make_calibration
@@ -132,7 +132,7 @@ def test_reduces_that_wait_for_the_last_map_fetch_as_cores_come_free() -> None:
 
 
 def test_a_message_is_free_on_its_own_host_and_goes_with_what_goes_at_the_same_time() -> None:
-    costs = costs_of(1, 9, message_return=10**6)
+    costs = costs_of(1, 9)
     assert costs.message("client", "rm", HEARTBEAT, 5) == 0
     assert costs.message("nm:node-1", "nm:node-6", HEARTBEAT, 5) == 0
     assert costs.message("am:research", "am:third", HEARTBEAT, 5) == 0  # two application hosts, in turn
@@ -140,8 +140,6 @@ def test_a_message_is_free_on_its_own_host_and_goes_with_what_goes_at_the_same_t
     together = {costs.message("am:research", f"nm:node-{number}", HEARTBEAT, 5) for number in range(1, 7)}
     assert len(together) == 1
     assert together != {costs.message("am:research", "nm:node-1", HEARTBEAT, 6)}
-    for answer in (NodeHeartbeatResponse(5), MapOutputsReceived("node-1", 1)):
-        assert costs.message("rm", "nm:node-1", answer, 5) == 10**6
 
 
 def test_a_cluster_too_large_for_one_computer_is_spread() -> None:
