@@ -87,6 +87,7 @@ class Container:
     received_real_ns: int
     pid: int | None = None
     """None until it is forked; operations asked for before that wait."""
+    _new_outputs: list[Any] = field(default_factory=list)
     _stopped: bool = False
     _current: Operation | None = None
     _waiting: deque[Operation] = field(default_factory=deque)
@@ -105,15 +106,19 @@ class Container:
         """Make its scratch directory.  Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
-    def replace_input(self, outputs: list[Any]) -> bool:
-        """Take a newer list of map outputs.  True if a running process must be told to read it again."""
+    def take_input(self, outputs: list[Any]) -> bool:
+        """Take a newer list of map outputs.  True if a running process must be told of it, in its turn."""
         if self.pid is None:
             self.params["outputs"] = outputs
             return False
-        temporary = self.directory / (INPUT_FILE + ".new")
-        temporary.write_bytes(pack(outputs))
-        os.replace(temporary, self.directory / INPUT_FILE)
+        self._new_outputs = outputs
         return True
+
+    def write_input(self) -> None:
+        """Put the newest list of map outputs where the process reads it when told.  Raises OSError."""
+        temporary = self.directory / (INPUT_FILE + ".new")
+        temporary.write_bytes(pack(self._new_outputs))
+        os.replace(temporary, self.directory / INPUT_FILE)
 
     def request(self, operation: Operation) -> None:
         """Queue an operation; a kill does not wait for those before it."""

@@ -115,6 +115,7 @@ def run_map(params: dict[str, Any], services: Task) -> None:
 
     def wait() -> None:
         ready_real_ns = time.monotonic_ns()
+        services.report("settled")
         _sleep_until(first_key_real_ns)
         services.report(
             "first_key",

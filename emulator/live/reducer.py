@@ -122,6 +122,7 @@ class _Reduce:
         """Wait until the node host has sent another list of map outputs."""
         self._waited = True
         self._state(TaskState.WAITING_INPUT)
+        self._task.report("settled")
         while True:
             taken = take_signal(None)
             if taken == CHECKPOINT:
@@ -140,6 +141,7 @@ class _Reduce:
         ready_real_ns = able_real_ns = time.monotonic_ns()
         due_real_ns = self._task.clock.to_real_ns(self._task.params["first_key_at_ns"])
         self._state(TaskState.WAITING_FIRST_KEY)
+        self._task.report("settled")
         while taken := take_signal(due_real_ns):
             if taken == CHECKPOINT:
                 raise _CheckpointWanted

@@ -27,7 +27,6 @@ import select
 import signal
 import sys
 import time
-from collections import deque
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -36,6 +35,7 @@ import msgpack
 from emulator.live import mapper, reducer, shuffle
 from emulator.live.containers import Container, Operation, launch_problem, parse_command
 from emulator.live.progress_page import ProgressPage
+from emulator.live.starts import StartQueue
 from emulator.live.task import (
     CONTROL_SIGNALS,
     EXIT_CRASHED,
@@ -49,6 +49,7 @@ from emulator.live.task import (
 from emulator.live.wire import pack
 
 _PR_SET_PDEATHSIG = 1
+_STARTS_A_CORE = 2
 _READ_BYTES = 1 << 20
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
@@ -83,7 +84,7 @@ class Supervisor:
         self._outbox = bytearray()
         self._containers: dict[str, Container] = {}
         self._by_pid: dict[int, Container] = {}
-        self._to_launch: deque[Container] = deque()
+        self._starts = StartQueue(_STARTS_A_CORE * len(os.sched_getaffinity(0)))
         self._closing = False
         self._reaped_all_real_ns = 0
         self._terminated = False
@@ -116,8 +117,8 @@ class Supervisor:
             if self._closing:
                 with suppress(KeyError):
                     poll.unregister(self._commands_in)
-            if self._to_launch:
-                self._launch(self._to_launch.popleft())
+            if (container := self._starts.take(time.monotonic_ns())) is not None:
+                self._start(container)
             self._flush()
             if not self._outbox:
                 with suppress(KeyError):
@@ -125,8 +126,9 @@ class Supervisor:
         return self._status
 
     def _poll_timeout_ms(self) -> int | None:
-        if self._to_launch:
-            return 0
+        wait_real_ns = self._starts.wait_real_ns(time.monotonic_ns())
+        if wait_real_ns is not None:
+            return -(-wait_real_ns // 1_000_000)
         return 100 if self._closing else None
 
     def _finished(self) -> bool:
@@ -174,8 +176,8 @@ class Supervisor:
             self._accept_launch(command, container, received_real_ns)
         elif op == "input":
             # The task may have ended since the caller heard of it last; there is nobody left to tell.
-            if container is not None and container.replace_input(command["outputs"]):
-                os.kill(_pid_of(container), INPUT_CHANGED)
+            if container is not None and container.take_input(command["outputs"]):
+                self._starts.add(container)
         elif container is None:
             self._emit(f"{op}_failed", id=command["id"], reason="no such container here")
         else:
@@ -199,19 +201,29 @@ class Supervisor:
             return
         container = Container(identity, kind, slot, command["params"], received_real_ns)
         self._containers[identity] = container
-        self._to_launch.append(container)
+        self._starts.add(container)
 
     def _close(self) -> None:
         if self._closing:
             return
         self._closing = True
-        for container in self._to_launch:
+        for container in [container for container in self._containers.values() if container.pid is None]:
             self._fail_launch(container, "the supervisor is closing")
-        self._to_launch.clear()
         for pid in self._by_pid:
             os.kill(pid, signal.SIGKILL)
 
-    # Forking
+    # Starting
+
+    def _start(self, container: Container) -> None:
+        """It is this container's turn: fork its task, or give the task its input."""
+        if container.pid is None:
+            self._launch(container)
+            return
+        try:
+            container.write_input()
+        except OSError as error:
+            print(f"natjam supervisor: input of {container.id}: {error}", file=sys.stderr)
+        os.kill(container.pid, INPUT_CHANGED)
 
     def _launch(self, container: Container) -> None:
         self._page.clear(container.slot)
@@ -240,6 +252,7 @@ class Supervisor:
 
     def _fail_launch(self, container: Container, reason: str) -> None:
         del self._containers[container.id]
+        self._starts.forget(container)
         container.launch_failed(reason, self._emit)
 
     def _become_task(self, container: Container) -> NoReturn:
@@ -280,7 +293,11 @@ class Supervisor:
                 return
             self._reports.feed(data)
             for pid, event, fields in self._reports:
-                self._by_pid[pid].reported(event, fields, self._emit)
+                container = self._by_pid[pid]
+                if event == "settled":
+                    self._starts.settled(container)
+                else:
+                    container.reported(event, fields, self._emit)
 
     def _reap(self) -> None:
         while self._by_pid:
@@ -295,6 +312,7 @@ class Supervisor:
                 continue
             self._read_reports()  # its last words are in the pipe
             del self._by_pid[change.si_pid], self._containers[container.id]
+            self._starts.forget(container)
             exited_normally = change.si_code == os.CLD_EXITED
             container.exited(
                 code=change.si_status if exited_normally else None,
