@@ -87,7 +87,7 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
         except ConfigError as error:
             problems += [(("calibration",), line) for line in error.message.splitlines()]
     trace = document.get(("workload", "trace", "path"))
-    if isinstance(trace, str) and trace and not _is_file(trace):
+    if isinstance(trace, str) and trace and not _is_there(trace):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
 
@@ -189,8 +189,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
         given = "neither is" if workload.jobs is None else "both are"
         yield ("workload",), f"give exactly one of jobs and trace; {given} given"
     queues = scheduler.allocation.queues if scheduler is not None else None
-    if workload.trace is not None and queues is not None and not set(queues) >= TWO_QUEUES:
-        yield ("workload", "trace"), "a trace's jobs go to the queues production and research; add both"
+    yield from _trace(workload, queues)
     yield from _only(workload, queues)
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
@@ -221,6 +220,19 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             )
 
 
+def _trace(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:
+    trace = workload.trace
+    if trace is None or queues is None:
+        return
+    splits = trace.production_fraction is not None or trace.production_priority is not None
+    if splits and not set(queues) >= TWO_QUEUES:
+        yield (
+            ("workload", "trace"),
+            "production_fraction and production_priority send jobs to the queues production and research; add both, or"
+            " remove them",
+        )
+
+
 def _only(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:
     only, jobs = workload.only, {job.name: job.queue for job in workload.jobs or ()}
     if only is None:
@@ -236,9 +248,9 @@ def _only(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]
         yield where, "leaves no job to run; name others, or remove it"
 
 
-def _is_file(path: str) -> bool:
+def _is_there(path: str) -> bool:
     try:
-        return Path(path).is_file()
+        return Path(path).exists()
     except (OSError, ValueError):  # too long a name, a NUL in it
         return False
 

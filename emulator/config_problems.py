@@ -18,11 +18,7 @@ Problem = tuple[Location, str]
 """Where something is wrong, and what."""
 
 NOT_YET = {
-    "format": ("rumen", "sls", "swf", "google", "natjam"),
-    "keys": (
-        *("window_s", "load", "deadline_factor"),
-        *("weight", "sla", "min_containers", "max_containers", "dirty_fraction"),
-    ),
+    "keys": (*("weight", "sla", "min_containers", "max_containers", "dirty_fraction"),),
 }
 """Values and keys that have a settled name but that this release cannot do."""
 
@@ -136,8 +132,6 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
         words, name = _BOUNDS[kind]
         return f"must be {words} {context[name]:g}, not {kind_of(given)}"
     if kind == "literal_error":
-        if given in NOT_YET.get(str(location[-1]), ()):
-            return f"'{given}' is not available yet in this release; available: {context['expected']}"
         near = suggestion(str(given), _words(context["expected"]))
         return f"must be {context['expected']}, not {kind_of(given)}{near}"
     if kind == "finite_number":
@@ -152,7 +146,7 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
 
 
 def _unknown_key(key: str, known: list[str]) -> str:
-    if key in NOT_YET["keys"]:
+    if key in NOT_YET:
         return "is not available yet in this release; remove it"
     return f"unknown key{suggestion(key, known) or '; the keys here are ' + ', '.join(known)}"
 

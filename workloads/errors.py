@@ -1,4 +1,4 @@
-"""The error that every trace importer raises, and the only one."""
+"""The error that every trace importer raises, and the only one; and how broken rows are skipped and counted."""
 
 from __future__ import annotations
 
@@ -13,4 +13,38 @@ class TraceError(ConfigError):
     def __init__(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
         self.path, self.line, self.column, self.reason = path, line, column, reason
         where = str(path) if line is None else f"{path}:{line}"
-        super().__init__(f"{where}: {reason}" if column is None else f"{where}: {column}: {reason}")
+        super().__init__(_printable(f"{where}: {reason}" if column is None else f"{where}: {column}: {reason}"))
+
+
+class Problems:
+    """What becomes of the broken rows of a trace: the first one raises; if lenient, each is skipped and counted."""
+
+    KEPT = 100
+
+    def __init__(self, lenient: bool = False) -> None:
+        self.lenient = lenient
+        self.count = 0
+        self.kept: list[TraceError] = []
+        """The first ones."""
+
+    def add(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
+        """One broken row.  Raises TraceError unless lenient."""
+        error = TraceError(path, line, column, reason)
+        if not self.lenient:
+            raise error
+        self.count += 1
+        if len(self.kept) < self.KEPT:
+            self.kept.append(error)
+
+
+class BrokenRow(Exception):
+    """Raised inside an importer where a row's field is wrong; whoever knows file and line reports it."""
+
+    def __init__(self, column: str | None, reason: str) -> None:
+        super().__init__(reason)
+        self.column, self.reason = column, reason
+
+
+def _printable(text: str) -> str:
+    """A row may hold line ends and worse: a message stays one line, and a terminal unharmed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

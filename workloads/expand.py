@@ -7,9 +7,13 @@ from pathlib import Path
 from emulator.config import Experiment, seconds_to_ns
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
+from emulator.overheads import load_overheads
+from workloads.adapt import Adapted, Target, adapt
+from workloads.errors import Problems, TraceError
+from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
-from workloads.schema import JobEntry
-from workloads.swim import import_swim
+from workloads.record import WorkloadJob
+from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
 
 BYTES_PER_GB = 2**30
 BYTES_PER_MEMORY_MB = 2**20
@@ -39,20 +43,52 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
 
 
 def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
-    cluster, trace = experiment.cluster, experiment.workload.trace
-    memory_bytes = int(cluster.container_memory_gb * BYTES_PER_GB)
-    if trace is None:
+    entry = experiment.workload.trace
+    if entry is None:
+        memory_bytes = _container_memory_bytes(experiment)
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
-    containers = cluster.nodes * cluster.containers_per_node
-    return tuple(
-        import_swim(
-            Path(trace.path),
-            trace,
-            nodes=cluster.nodes,
-            containers=containers,
-            memory_bytes=memory_bytes,
-            seed=seed,
-        )
+    adapted = adapt_trace(experiment, entry, seed)
+    return tuple(_spec(job, entry, _container_memory_bytes(experiment)) for job in adapted.jobs)
+
+
+def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
+    """The trace of an experiment, fitted to its cluster.  Raises TraceError, ConfigError."""
+    cluster = experiment.cluster
+    target = Target(
+        nodes=cluster.nodes,
+        containers=cluster.nodes * cluster.containers_per_node,
+        queues=tuple(experiment.scheduler.allocation.queues),
+        schedule_ns=load_overheads(experiment.overheads, Path.cwd()).schedule_ns,
+    )
+    path, unfinished = Path(entry.path), entry.rates.unfinished
+    return adapt(
+        lambda: open_trace(path, entry.format, Problems(entry.lenient), unfinished=unfinished), entry, target, seed
+    )
+
+
+def _container_memory_bytes(experiment: Experiment) -> int:
+    return int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
+
+
+def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int) -> JobSpec:
+    """The job of a trace; a recorded memory above a container's is that of a container."""
+    reduce_ns, key_s = job.lengths_ns("reduce"), entry.rates.key_s
+    if max(reduce_ns, default=0) > MAX_KEYS * key_s * 1e9:
+        longest_s = max(reduce_ns) / 1e9
+        reason = f"job {job.job}: a reduce of {longest_s:g} s would walk over {MAX_KEYS} keys; raise rates.key_s"
+        raise TraceError(Path(entry.path), None, None, reason)
+    return JobSpec(
+        name=job.job,
+        queue=job.queue or "",
+        submit_ns=job.submit_ns,
+        map_ns=job.lengths_ns("map"),
+        reduce_ns=reduce_ns,
+        reduce_keys=tuple(key_count(length, key_s) for length in reduce_ns),
+        memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
+        deadline_ns=job.deadline_ns,
+        priority=job.priority or 0,
+        shuffle_bytes=job.shuffle_bytes,
+        output_bytes=job.output_bytes,
     )
 
 

@@ -21,6 +21,7 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Length = Annotated[float, Field(ge=1e-6, le=MAX_SECONDS, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 
@@ -85,8 +86,16 @@ class JobEntry(Strict):
         return self
 
 
-class SwimRates(Strict):
-    """How the bytes of a SWIM row become tasks and seconds; the rules are stated in ``workloads.swim``.
+Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "natjam"]
+"""The formats that a trace may have; ``natjam`` is our own (``workloads.record``)."""
+Unfinished = Literal["median", "observed", "drop"]
+"""Length of a task that did not finish in the trace: ``median`` of the job's finished tasks of the same kind, else of
+their observed runs; ``observed``: the longest run that was seen, which is less than it would have taken; ``drop``: the
+task is left out.  A task that the rule gives nothing for is left out too."""
+
+
+class Rates(Strict):
+    """Parameters of the models of what a trace does not record; see ``workloads.byte_rules`` for those of bytes.
 
     The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split
     of 64 MiB lasts 19 s, and a reduce that takes in 64 MiB and writes nothing lasts 231 s.
@@ -101,17 +110,51 @@ class SwimRates(Strict):
     write_mb_s: Rate = 20.0
     map_overhead_s: Seconds = 3.0
     reduce_overhead_s: Seconds = 30.0
+    byte_rules: Literal["whole-splits", "swim"] = "whole-splits"
     key_s: Length = 1.0
+    """Time from one key of a reduce to the next, of every format."""
+    unfinished: Unfinished | None = None
+    """Null: ``median`` of Rumen's, ``observed`` of Google's."""
+
+
+class UniformFactor(Strict):
+    """A factor drawn for each job, uniform on [a, b]."""
+
+    uniform: tuple[Factor, Factor]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformFactor:
+        if self.uniform[0] > self.uniform[1]:
+            raise ValueError(f"uniform: the first number must not be above the second, not {list(self.uniform)}")
+        return self
 
 
 class TraceEntry(Strict):
-    """Jobs imported from a trace file."""
+    """Jobs imported from a trace, and what is made of them; ``workloads.adapt`` states the rules."""
 
-    format: Literal["swim"]
+    format: Format
     path: str
     """The trace; a relative path is relative to the experiment file."""
+    lenient: bool = False
+    """Broken rows are skipped and counted; otherwise the first one is an error."""
+    window_s: Length | tuple[Seconds, Length] | None = None
+    """Submissions kept: the first so many seconds, or [from, to); null: all."""
+    load: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
+    """Work offered to the cluster, as a multiple of what it can do; null: tasks are as many as the trace has."""
     data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     """Share of the bytes really shuffled and written; task counts and lengths do not depend on it."""
-    production_fraction: Fraction = 0.5
+    production_fraction: Fraction | None = None
     """Chance of each job to go to queue ``production``; the others go to ``research``."""
-    rates: SwimRates = SwimRates()
+    production_priority: int | None = None
+    """Jobs of at least this priority go to queue ``production``; the others go to ``research``."""
+    deadline_factor: Factor | UniformFactor | None = None
+    """Epsilon: a job's deadline is its submission + its time alone on the cluster x (1 + epsilon)."""
+    rates: Rates = Rates()
+
+    @model_validator(mode="after")
+    def _one_split(self) -> TraceEntry:
+        if self.production_fraction is not None and self.production_priority is not None:
+            raise ValueError("give production_fraction or production_priority, not both")
+        if isinstance(self.window_s, tuple) and self.window_s[0] >= self.window_s[1]:
+            raise ValueError(f"window_s: its end {self.window_s[1]:g} must be after its beginning {self.window_s[0]:g}")
+        return self

@@ -261,7 +261,7 @@ def test_paths_start_from_the_file_and_in_overrides_from_the_working_directory(
     trace = load_experiment(path, ["workload.trace.path=trace.tsv"]).workload.trace
     assert trace is not None
     assert trace.path == str(elsewhere / "trace.tsv")
-    assert "'rumen' is not available yet" in refusal(path, "workload.trace.format=rumen")
+    assert "must be 'swim', 'rumen'" in refusal(path, "workload.trace.format=hive")
 
 
 def test_a_policy_of_the_user_beside_the_file(tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Importers fed damaged traces: they deliver sound jobs, or raise their documented error and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, content, read
+from workloads.errors import Problems, TraceError
+from workloads.importers import open_trace
+from workloads.importers.fields import MAX_LENGTH_NS, MAX_NS
+from workloads.record import WorkloadJob
+from workloads.schema import Format
+from workloads.store import write_workload
+
+PIECES = [
+    *(b"\t", b"\n", b"\r\n", b"\r", b",", b" ", b"-1", b"-", b"0", b"1", b"9" * 19, b"9" * 400, b"1e400", b"0.5"),
+    *(b"NaN", b"Infinity", b"null", b"true", b"[]", b"{}", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u0000", b":"),
+    *(b"\xff", b"\x00", b"\xed\xa0\x80", b".", b"_", b"/", b"job0", b";", b"#", b"'", b"", b"\xef\xbb\xbf"),
+    b"x" * 70_000,
+]
+
+
+def damaged(rng: random.Random, raw: bytes) -> bytes:
+    """``raw`` with a few pieces overwritten, inserted, cut out, doubled or cut off."""
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        at = rng.randrange(len(raw) + 1)
+        span = rng.choice((0, 1, 1, 3, 20, 300))
+        kind = rng.randrange(6)
+        if kind == 0:
+            raw = raw[:at] + rng.choice(PIECES) + raw[at + span :]
+        elif kind == 1:
+            raw = raw[:at] + rng.randbytes(rng.randrange(1, 5)) + raw[at + span :]
+        elif kind == 2:
+            raw = raw[:at] + raw[at + span :]
+        elif kind == 3:
+            raw = raw[:at] + raw[at : at + span] * 2 + raw[at + span :]
+        elif kind == 4 and raw:  # a number becomes another
+            digits = [place for place in range(at, min(len(raw), at + 200)) if 48 <= raw[place] <= 57]
+            if digits:
+                raw = raw[: digits[0]] + rng.choice(PIECES) + raw[digits[0] + 1 :]
+        elif rng.random() < 0.3:
+            raw = raw[:at]
+    return raw
+
+
+def originals(folder: Path) -> dict[str, tuple[Format, bytes]]:
+    """Small traces of every format, by the name of a case."""
+    out = {kind: folder / f"small.{kind}" for kind in ("jsonl", "parquet")}
+    for path in out.values():
+        write_workload(path, open_trace(SLS, "sls", Problems()))
+    rumen = content(FIVE_JOBS).split(b"\n")[1] + b"\n"
+    return {
+        "swim": ("swim", b"".join(FIRST_50.read_bytes().splitlines(keepends=True)[12:22])),
+        "swf": ("swf", content(SWF)),
+        "rumen": ("rumen", rumen),
+        "rumen-gz": ("rumen", gzip.compress(rumen, mtime=0)),
+        "sls": ("sls", content(SLS)),
+        "synth": ("synth", content(SYNTH)),
+        "google": ("google", b""),
+        "natjam-jsonl": ("natjam", out["jsonl"].read_bytes()),
+        "natjam-parquet": ("natjam", out["parquet"].read_bytes()),
+    }
+
+
+def google_slice(folder: Path, rng: random.Random) -> Path:
+    """A part of the shipped slice, one of its tables damaged."""
+    target = rng.choice(("task_events", "task_events", "job_events", "machine_events"))
+    for table in ("task_events", "job_events", "machine_events"):
+        (folder / table).mkdir(exist_ok=True)
+        raw = b"".join(content(next((GOOGLE / table).glob("part-*"))).splitlines(keepends=True)[:60])
+        (folder / table / "part-00000").write_bytes(damaged(rng, raw) if table == target else raw)
+    return folder
+
+
+def assert_sound(job: WorkloadJob) -> None:
+    assert job.job
+    assert not job.job.startswith((".", "_"))
+    assert 0 <= job.submit_ns <= MAX_NS
+    for later_ns in (job.finish_ns, job.deadline_ns):
+        assert later_ns is None or later_ns >= job.submit_ns
+    for byte_count in (job.input_bytes, job.shuffle_bytes, job.output_bytes, job.memory_bytes):
+        assert byte_count is None or byte_count >= 0
+    if job.tasks is not None:
+        assert job.tasks
+        for task in job.tasks:
+            assert task.kind in ("map", "reduce")
+            assert type(task.length_ns) is int
+            assert 1 <= task.length_ns <= MAX_LENGTH_NS
+
+
+def check(folder: Path, case: str, format: Format, raw: bytes, rng: random.Random) -> bool:
+    """One damaged trace; whether it was refused."""
+    if format == "google":
+        path = google_slice(folder, rng)
+    else:
+        path = folder / "damaged"
+        path.write_bytes(damaged(rng, raw))
+    refusal = None
+    try:
+        found = read(path, format, lenient=rng.random() < 0.5)
+    except TraceError as error:
+        refusal = error.message
+    if refusal is not None:
+        assert refusal.startswith(str(path)), refusal
+        assert len(refusal) < 1000
+        assert refusal.isprintable()
+        return True
+    for job in found.jobs:
+        assert_sound(job)
+    assert len({job.job for job in found.jobs}) == len(found.jobs)
+    return False
+
+
+CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "natjam-jsonl", "natjam-parquet")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_some_damaged_traces(tmp_path: Path, case: str):
+    _check_many(tmp_path, case, 200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", CASES)
+def test_twenty_thousand_damaged_traces(tmp_path: Path, case: str):
+    _check_many(tmp_path, case, 20_000)
+
+
+def _check_many(folder: Path, case: str, count: int) -> None:
+    format, raw = originals(folder)[case]
+    refused = 0
+    for seed in range(count):
+        try:
+            refused += check(folder, case, format, raw, random.Random(f"{case}-{seed}"))
+        except BaseException as error:
+            raise AssertionError(f"{case}, seed {seed}: {error!r}") from error
+    assert 0.05 * count < refused < count, f"{refused} of {count} refused"

@@ -1,0 +1,204 @@
+"""The Google trace: counts of the slice, lengths and evictions of made-up events, block sizes, broken rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.traces import GOOGLE, read
+from workloads.errors import TraceError
+from workloads.importers import google_events
+
+S = 10**6
+SUBMIT, SCHEDULE, EVICT, FAIL, FINISH, KILL, LOST, UPDATE_PENDING, UPDATE_RUNNING = range(9)
+
+
+def rows_of(table: str) -> list[list[str]]:
+    files = sorted((GOOGLE / table).glob("part-*"))
+    return [row for file in files for row in csv.reader(gzip.open(file, "rt"))]
+
+
+def task_row(
+    time_s: float, event: int, *, job: int = 1, index: int = 0, machine: int | str = 77, priority: int = 0
+) -> str:
+    return f"{int(time_s * S)},,{job},{index},{machine},{event},user,0,{priority},0.1,0.1,0.1,0\n"
+
+
+def job_row(time_s: float, event: int, job: int = 1) -> str:
+    return f"{int(time_s * S)},,{job},{event},user,2,name,logical\n"
+
+
+def slice_of(folder: Path, tasks: str | bytes, jobs: str | bytes) -> Path:
+    for table, rows in (("task_events", tasks), ("job_events", jobs)):
+        (folder / table).mkdir(exist_ok=True)
+        (folder / table / "part-00000-of-00001.csv").write_bytes(rows if isinstance(rows, bytes) else rows.encode())
+    return folder
+
+
+class TestTheShippedSlice:
+    def test_events_are_counted_as_they_are_in_the_files(self):
+        facts = read(GOOGLE, "google").facts
+        events, jobs = rows_of("task_events"), rows_of("job_events")
+        assert (facts["task events"], facts["job events"]) == (len(events), len(jobs)) == (2704, 175)
+        by_type = Counter(int(row[5]) for row in events)
+        for number, name in enumerate(("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")):
+            assert facts[f"task events {name}"] == by_type[number]
+        evicted = Counter(row[8] for row in events if row[5] == "2")
+        assert {name: facts[f"evictions of priority {name}"] for name in evicted} == evicted
+        submitted = {(row[2], row[3]) for row in events if row[5] == "0"}
+        assert facts["tasks with a SUBMIT event"] == len(submitted) == 827
+        assert facts["jobs with a SUBMIT event of a task"] == len({job for job, _ in submitted}) == 62
+        assert facts["machines at time 0"] == 40
+
+    def test_jobs_and_tasks_are_those_submitted_in_the_slice(self):
+        found = read(GOOGLE, "google")
+        events = rows_of("task_events")
+        submitted = {row[2] for row in rows_of("job_events") if row[3] == "0"}
+        assert {job.job for job in found.jobs} <= submitted
+        left_out = found.facts["jobs without any length, left out"]
+        assert len(found.jobs) == len(submitted) - left_out == 56
+        tasks = {(row[2], row[3]) for row in events if row[2] in submitted}
+        assert found.tasks("reduce") + found.facts["tasks without a length, left out"] == len(tasks)
+        assert found.tasks("map") == 0
+        evictions = sum(row[5] == "2" and row[2] in submitted for row in events)
+        assert sum(task.evictions or 0 for job in found.jobs for task in job.tasks or ()) == evictions
+
+    def test_lengths_are_those_of_a_plain_reading(self):
+        """One event after the other, by hand."""
+        started: dict[tuple[str, str], int] = {}
+        lengths: dict[tuple[str, str], int] = {}
+        for row in rows_of("task_events"):
+            task, time, event = (row[2], row[3]), int(row[0]), int(row[5])
+            if event == FINISH and task in started:
+                lengths[task] = (time - started[task]) * 1000
+            if event == SCHEDULE:
+                started[task] = time
+            elif event <= LOST:
+                started.pop(task, None)
+        found = read(GOOGLE, "google", unfinished="drop")
+        expected = Counter((job, length) for (job, _), length in lengths.items())
+        names = {job.job for job in found.jobs}
+        ours = Counter((job.job, length) for job in found.jobs for length in job.lengths_ns("reduce"))
+        assert ours == Counter({key: count for key, count in expected.items() if key[0] in names})
+        assert sum(ours.values()) > 300
+
+    @pytest.mark.parametrize("block_bytes", [1000, 30_000])
+    def test_the_size_of_blocks_does_not_matter(self, monkeypatch: pytest.MonkeyPatch, block_bytes: int):
+        whole = read(GOOGLE, "google")
+        monkeypatch.setattr(google_events, "BLOCK_BYTES", block_bytes)
+        pieces = read(GOOGLE, "google")
+        assert pieces.jobs == whole.jobs
+        assert pieces.facts == whole.facts
+
+    def test_one_file_of_task_events(self):
+        path = GOOGLE / "task_events" / "part-00003-of-00500.csv.gz"
+        found = read(path, "google")
+        assert 0 < len(found.jobs) < 56
+        assert {job.outcome for job in found.jobs} == {None}
+
+
+class TestEvents:
+    def test_evictions_lost_work_and_the_last_finish(self, tmp_path: Path):
+        tasks = (
+            task_row(10, SUBMIT)
+            + task_row(11, SCHEDULE)
+            + task_row(15, EVICT)
+            + task_row(15, SUBMIT, machine="")
+            + task_row(20, SCHEDULE)
+            + task_row(21, UPDATE_RUNNING)
+            + task_row(23, FAIL)
+            + task_row(24, SUBMIT)
+            + task_row(25, SCHEDULE, machine=78)
+            + task_row(125, FINISH, machine=78, priority=4)
+        )
+        found = read(slice_of(tmp_path, tasks, job_row(9, SUBMIT) + job_row(126, FINISH)), "google")
+        (job,) = found.jobs
+        (task,) = job.tasks or ()
+        assert (job.submit_ns, job.finish_ns, job.outcome, job.user) == (9 * 10**9, 126 * 10**9, "succeeded", "user")
+        assert (task.length_ns, task.start_ns, task.host) == (100 * 10**9, 25 * 10**9, "78")
+        assert (task.attempts, task.evictions, task.lost_ns, task.priority) == (3, 1, 7 * 10**9, 4)
+
+    @pytest.mark.parametrize(("rule", "length_s"), [("observed", 6), ("median", 30), ("drop", None)])
+    def test_a_task_that_was_killed(self, tmp_path: Path, rule, length_s):
+        tasks = (
+            task_row(10, SUBMIT)
+            + task_row(10, SUBMIT, index=1)
+            + task_row(11, SCHEDULE)
+            + task_row(12, SCHEDULE, index=1)
+            + task_row(18, KILL, index=1)
+            + task_row(41, FINISH)
+        )
+        path = slice_of(tmp_path, tasks, job_row(9, SUBMIT) + job_row(41, KILL))
+        (job,) = read(path, "google", unfinished=rule).jobs
+        assert [length // 10**9 for length in job.lengths_ns("reduce")] == [
+            30,
+            *([] if length_s is None else [length_s]),
+        ]
+        assert job.outcome == "killed"
+
+    def test_what_began_before_the_slice_is_left_out_and_counted(self, tmp_path: Path):
+        tasks = task_row(10, FINISH) + task_row(11, SUBMIT, job=2) + task_row(12, SCHEDULE, job=2)
+        found = read(slice_of(tmp_path, tasks, job_row(9, FINISH) + job_row(11, SUBMIT, job=2)), "google")
+        assert found.jobs == []
+        assert found.facts["jobs without a SUBMIT event of their own, left out"] == 1
+        assert found.facts["jobs without any length, left out"] == 1
+
+    def test_after_the_end_of_the_trace(self, tmp_path: Path):
+        end = task_row(0, KILL).replace("0", str(2**63 - 1), 1)
+        tasks = task_row(10, SUBMIT) + task_row(11, SCHEDULE) + task_row(12, FINISH) + end
+        (job,) = read(slice_of(tmp_path, tasks, job_row(9, SUBMIT)), "google").jobs
+        assert job.lengths_ns("reduce") == (10**9,)
+
+
+GOOD = task_row(10, SUBMIT) + task_row(11, SCHEDULE) + task_row(12, FINISH)
+JOBS = job_row(9, SUBMIT) + job_row(12, FINISH)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "line", "column", "reason"),
+    [
+        (GOOD + task_row(11, SUBMIT), 4, "time", "before the row above"),
+        (GOOD + "NaN" + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
+        (GOOD + "-" + task_row(13, SUBMIT), 4, "time", "negative"),
+        (GOOD + "9" * 30 + task_row(13, SUBMIT)[8:], 4, "time", "not a whole number"),
+        (GOOD + task_row(13, 9), 4, "event", "above 8"),
+        (GOOD + task_row(13, SUBMIT, priority=12), 4, "priority", "above 11"),
+        (GOOD + task_row(13, SUBMIT, job=2**40), 4, "job", "above"),
+        (GOOD + task_row(13, SUBMIT, index=-3), 4, "index", "negative"),
+        (GOOD + task_row(13, SUBMIT).replace(",1,0,77", ",,0,77"), 4, "job", "missing"),
+        (GOOD + task_row(13, SUBMIT).replace(",", ";"), 4, None, "1 fields"),
+        (GOOD + "1,2,3\n", 4, None, "3 fields"),
+        (GOOD + '"' + task_row(13, SUBMIT), 4, "time", "not a whole number"),
+        (GOOD.replace("\n", "\r\n"), 1, None, "CR LF"),
+        (GOOD.encode() + b"1\xff" + task_row(13, SUBMIT).encode(), 4, None, "not UTF-8"),
+        (GOOD + "x" * 100_000, 4, None, "too long"),
+    ],
+)
+def test_broken_rows(tmp_path: Path, tasks, line, column, reason):
+    path = slice_of(tmp_path, tasks, JOBS)
+    with pytest.raises(TraceError) as caught:
+        read(path, "google")
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert caught.value.path.parent.name == "task_events"
+    assert reason in caught.value.reason
+    if line > 1:
+        (job,) = read(path, "google", lenient=True).jobs
+        assert job.lengths_ns("reduce") == (10**9,)
+
+
+def test_text_that_is_not_utf_8(tmp_path: Path):
+    jobs = JOBS.encode().replace(b"user", b"us\xe9r", 1)
+    with pytest.raises(TraceError, match=r"job_events/part-00000-of-00001\.csv:1: byte 16 .* not UTF-8"):
+        read(slice_of(tmp_path, GOOD, jobs), "google")
+
+
+def test_no_tables_and_truncated_files(tmp_path: Path):
+    with pytest.raises(TraceError, match="has no files task_events/part-"):
+        read(tmp_path, "google")
+    slice_of(tmp_path, gzip.compress(GOOD.encode() * 1000)[:60], JOBS)
+    with pytest.raises(TraceError, match="truncated"):
+        read(tmp_path, "google")

@@ -1,0 +1,261 @@
+"""A trace fitted to a cluster: what ``workload.trace`` of an experiment and ``natjam workload scale`` say, in this
+order.
+
+1. *Window.* Jobs submitted in ``window_s``, counted from the trace's origin (its clock's zero; for epoch times and
+   slices the first submission); time 0 of the result is the window's beginning.
+2. *Queue.* With ``production_priority`` jobs of at least that priority go to ``production`` and the others to
+   ``research``.  With ``production_fraction`` each goes to ``production`` with that chance, by a draw that depends on
+   the seed and the job's name only.  Otherwise jobs keep the queue that the trace records, or, where the experiment
+   has only one queue, go to that.
+3. *Tasks.*  Those that the trace records; of a job with bytes only, what ``workloads.byte_rules`` makes of them.
+4. *Load.*  With ``load`` the number of tasks is scaled, separately for production and research: ``workloads.load``.
+   Fewer or more recorded tasks of a job are quantiles of those it has.
+5. *Real bytes.* What is really shuffled and written is the bytes x the share of tasks kept x ``data_scale``,
+   truncated, and at least 1,024 where there are any.  It changes nothing above.
+6. *Deadline.* With ``deadline_factor`` epsilon, submission + time alone on the cluster x (1 + epsilon), epsilon drawn
+   by seed and job name (natjam, section 7); the time alone is an estimate: ``workloads.load.alone_ns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from emulator.config import seconds_to_ns
+from emulator.errors import ConfigError
+from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
+from workloads.load import Demand, Factors, Group, alone_ns, find_factors
+from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled
+from workloads.schema import MAX_SECONDS, MAX_TASKS, TraceEntry, UniformFactor
+
+PRODUCTION, RESEARCH = "production", "research"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster that a trace is fitted to."""
+
+    nodes: int
+    containers: int
+    """Of the whole cluster."""
+    queues: tuple[str, ...] = (PRODUCTION, RESEARCH)
+    schedule_ns: int = 0
+    """What a launch takes, for the estimate of a job's time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """A fitted trace: its jobs, sorted by submission, each with queue, tasks and what else was asked for."""
+
+    header: Header
+    jobs: tuple[WorkloadJob, ...]
+    factors: Factors | None
+    """What ``load`` came to; None without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A job before its tasks are counted."""
+
+    job: WorkloadJob
+    model: BytesModel | None
+    maps: Group
+    reduces: Group
+
+    @property
+    def demand(self) -> Demand:
+        return Demand(self.job.submit_ns, self.maps, self.reduces)
+
+
+def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, seed: int) -> Adapted:
+    """Fit a trace to a cluster; ``open_trace`` opens it, and may be called twice.
+
+    Raises:
+        TraceError: the trace cannot be used.
+        ConfigError: nothing is left in the window, a queue or the load cannot be had, a task would be too long.
+    """
+    header, jobs = _window(open_trace, entry)
+    if not jobs:
+        raise ConfigError(f"{entry.path}: no job is left of the trace; see window_s")
+    drafts = [_draft(_queued(job, entry, target, seed), entry, target) for job in jobs]
+    factors = None
+    if entry.load is not None:
+        by_queue = {queue: [one.demand for one in drafts if one.job.queue == queue] for queue in (PRODUCTION, RESEARCH)}
+        others = [one.demand for one in drafts if one.job.queue not in by_queue]
+        production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if not others else ([], _all(drafts))
+        factors = find_factors(production, research, entry.load, target.containers, _span_ns(jobs, entry))
+    made = tuple(_made(draft, entry, target, factors, seed) for draft in drafts)
+    return Adapted(_told(header, entry, target, seed, factors), made, factors)
+
+
+def _all(drafts: Sequence[_Draft]) -> list[Demand]:
+    return [one.demand for one in drafts]
+
+
+# ---- window ----
+
+
+def _window(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Header, list[WorkloadJob]]:
+    """The jobs of the window, times counted from its beginning, sorted by submission."""
+    trace = open_trace()
+    origin_ns = 0
+    from_s, to_s = _bounds_s(entry)
+    kept: list[WorkloadJob] = []
+    if trace.header.origin == "zero":
+        kept = [job for job in trace.jobs if _inside(job, seconds_to_ns(from_s), to_s - from_s)]
+    elif entry.window_s is None:
+        kept = list(trace.jobs)
+        origin_ns = min((job.submit_ns for job in kept), default=0)
+    else:  # two passes, so that no more is held than the window
+        origin_ns = min((job.submit_ns for job in trace.jobs), default=0)
+        trace = open_trace()
+        kept = [job for job in trace.jobs if _inside(job, origin_ns + seconds_to_ns(from_s), to_s - from_s)]
+    begin_ns = origin_ns + seconds_to_ns(from_s)
+    shifted = [_shifted(job, begin_ns) for job in kept]
+    for job in shifted:
+        if job.submit_ns > MAX_SECONDS * 1e9:
+            raise ConfigError(
+                f"{entry.path}: job {job.job} is submitted {job.submit_ns / 1e9:.0f} s after time 0; see window_s"
+            )
+    return replace(trace.header, origin="zero"), sorted(shifted, key=lambda job: job.submit_ns)
+
+
+def _bounds_s(entry: TraceEntry) -> tuple[float, float]:
+    if entry.window_s is None:
+        return 0.0, float("inf")
+    return entry.window_s if isinstance(entry.window_s, tuple) else (0.0, entry.window_s)
+
+
+def _inside(job: WorkloadJob, from_ns: int, length_s: float) -> bool:
+    return from_ns <= job.submit_ns < from_ns + length_s * 1e9
+
+
+def _span_ns(jobs: Sequence[WorkloadJob], entry: TraceEntry) -> int:
+    """Length of the window; of a whole trace, the time from its beginning to its last submission."""
+    if entry.window_s is None:
+        return max(1, jobs[-1].submit_ns)
+    from_s, to_s = _bounds_s(entry)
+    return seconds_to_ns(to_s - from_s)
+
+
+def _shifted(job: WorkloadJob, by_ns: int) -> WorkloadJob:
+    """The job on a clock whose zero is ``by_ns`` later; its tasks keep theirs, which nothing below reads."""
+    if not by_ns:
+        return job
+    times = {name: getattr(job, name) for name in ("submit_ns", "start_ns", "finish_ns", "deadline_ns")}
+    return replace(job, **{name: None if time is None else time - by_ns for name, time in times.items()})
+
+
+# ---- queue ----
+
+
+def _queued(job: WorkloadJob, entry: TraceEntry, target: Target, seed: int) -> WorkloadJob:
+    queue: str | None = job.queue
+    if entry.production_priority is not None:
+        if job.priority is None:
+            raise ConfigError(
+                f"production_priority: job {job.job} of the trace has no priority; use production_fraction"
+            )
+        queue = PRODUCTION if job.priority >= entry.production_priority else RESEARCH
+    elif entry.production_fraction is not None:
+        draw = Random(f"{seed}:{job.job}:queue").random()
+        queue = PRODUCTION if draw < entry.production_fraction else RESEARCH
+    elif len(target.queues) == 1:
+        queue = target.queues[0]
+    if queue in target.queues:
+        return job if queue == job.queue else replace(job, queue=queue)
+    has = f"queue {queue!r}" if queue else "no queue"
+    raise ConfigError(
+        f"{entry.path}: job {job.job} has {has}, and the queues here are {', '.join(target.queues)};"
+        " give production_fraction or production_priority"
+    )
+
+
+# ---- tasks ----
+
+
+def _draft(job: WorkloadJob, entry: TraceEntry, target: Target) -> _Draft:
+    if job.tasks is not None:
+        maps, reduces = (_group(tuple(task for task in job.tasks if task.kind == kind)) for kind in ("map", "reduce"))
+        return _Draft(job, None, maps, reduces)
+    if not has_bytes(job):
+        raise ConfigError(f"{entry.path}: job {job.job} has neither tasks nor bytes to make them of")
+    scaled = entry.load is None
+    nodes, most = (target.nodes, target.containers - 1) if scaled else (None, None)
+    model = model_tasks(job, entry.rates, nodes, most)
+    return _Draft(job, model, _same("map", model.map_ns, model.maps), _same("reduce", model.reduce_ns, model.reduces))
+
+
+def _group(tasks: tuple[WorkloadTask, ...]) -> Group:
+    return Group(tasks, len(tasks))
+
+
+def _same(kind: Kind, length_ns: int, count: int) -> Group:
+    return Group((WorkloadTask(kind, length_ns, "modelled"),) if count else (), count)
+
+
+def _made(draft: _Draft, entry: TraceEntry, target: Target, factors: Factors | None, seed: int) -> WorkloadJob:
+    job, maps, reduces = draft.job, draft.maps.count, draft.reduces.count
+    if factors is not None:
+        factor = factors.production if job.queue == PRODUCTION else factors.research
+        most = max(1, target.containers - 1)
+        maps, reduces = draft.maps.scaled(factor, most), draft.reduces.scaled(factor, most)
+    if maps > MAX_TASKS or reduces > MAX_TASKS:
+        raise ConfigError(
+            f"{entry.path}: job {job.job} has {maps} maps and {reduces} reduces, above {MAX_TASKS};"
+            " give a load, or raise rates.bytes_per_map and rates.bytes_per_reduce"
+        )
+    tasks = (*draft.maps.tasks(maps), *draft.reduces.tasks(reduces))
+    kept = (maps + reduces) / max(1, draft.maps.count + draft.reduces.count)
+    shuffle_bytes = job.shuffle_bytes if draft.model is None else draft.model.shuffle_bytes
+    output_bytes = job.output_bytes if draft.model is None else draft.model.output_bytes
+    made = replace(
+        job,
+        tasks=tasks,
+        shuffle_bytes=_real(shuffle_bytes, kept * entry.data_scale) if reduces else 0,
+        output_bytes=_real(output_bytes, kept * entry.data_scale),
+    )
+    return made if entry.deadline_factor is None else _with_deadline(made, entry.deadline_factor, target, seed)
+
+
+def _real(whole_bytes: int | None, share: float) -> int | None:
+    return max(FLOOR_BYTES, int(whole_bytes * share)) if whole_bytes else whole_bytes
+
+
+def _with_deadline(job: WorkloadJob, factor: float | UniformFactor, target: Target, seed: int) -> WorkloadJob:
+    if isinstance(factor, UniformFactor):
+        low, high = factor.uniform
+        factor = low + (high - low) * Random(f"{seed}:{job.job}:deadline").random()
+    alone = alone_ns(job.lengths_ns("map"), job.lengths_ns("reduce"), target.containers, target.schedule_ns)
+    return replace(job, deadline_ns=job.submit_ns + max(1, round(alone * (1 + factor))))
+
+
+# ---- what was done ----
+
+
+def _told(header: Header, entry: TraceEntry, target: Target, seed: int, factors: Factors | None) -> Header:
+    """The header with this step: its parameters, and the columns that it made or changed."""
+    said = {
+        name: value for name, value in entry.model_dump(exclude_defaults=True).items() if name not in ("format", "path")
+    }
+    step = f"fitted to {target.nodes} nodes with {target.containers} containers, seed {seed}: {said}"
+    columns = {}
+    if entry.production_priority is not None or entry.production_fraction is not None:
+        columns["queue"] = modelled("split into production and research")
+    if "tasks" not in header.columns:
+        rule = modelled(f"made of the bytes, rules {entry.rates.byte_rules!r}")
+        columns |= dict.fromkeys(("tasks", "tasks_kind", "tasks_length_ns"), rule)
+    elif factors is not None:
+        columns["tasks"] = modelled("the trace's, their number scaled")
+    if factors is not None:
+        step += (
+            f"; factors {factors.production:.6g} (production) and {factors.research:.6g} (research),"
+            f" offered {factors.offered:.4g}, production's peak {factors.production_peak} containers"
+        )
+    if entry.deadline_factor is not None:
+        columns["deadline_ns"] = modelled("submission + estimated time alone x (1 + epsilon)")
+    for name in ("shuffle_bytes", "output_bytes"):
+        if name in header.columns:
+            columns[name] = modelled("scaled")
+    return header.with_step(step, **columns)

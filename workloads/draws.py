@@ -1,0 +1,34 @@
+"""Draws from distributions, made of ``Random.random()`` alone: the one method whose sequence Python promises to
+keep."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from statistics import NormalDist
+
+_STANDARD = NormalDist()
+_LEAST = 2.0**-54
+_MOST_LOG = 700.0
+"""exp() of more overflows."""
+
+
+def normal(rng: Random, mean: float = 0.0, std: float = 1.0) -> float:
+    """A draw from the Normal distribution."""
+    return mean + std * _STANDARD.inv_cdf(max(rng.random(), _LEAST))
+
+
+def lognormal(rng: Random, median: float, sigma: float) -> float:
+    """A draw from the LogNormal distribution whose logarithm has standard deviation ``sigma``."""
+    return math.exp(min(_MOST_LOG, normal(rng, math.log(median), sigma)))
+
+
+def lognormal_of_mean(rng: Random, mean: float, std: float) -> float:
+    """A draw from the LogNormal distribution with that mean and standard deviation; both above 0."""
+    variance = math.log1p((std / mean) ** 2)
+    return lognormal(rng, mean / math.exp(variance / 2), math.sqrt(variance))
+
+
+def exponential(rng: Random, mean: float) -> float:
+    """A draw from the exponential distribution."""
+    return -mean * math.log1p(-rng.random())

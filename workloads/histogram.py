@@ -1,0 +1,58 @@
+"""A histogram of bounded size over any range of positive values, for quantiles of what does not fit in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+_PER_DECADE = 200
+"""Bins: a quantile is right to 0.6%."""
+_LOW_DECADE, _HIGH_DECADE = -9, 21
+
+
+class LogHistogram:
+    """Counts of values in bins of equal width in their logarithm; 0 and less has a bin of its own."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros((_HIGH_DECADE - _LOW_DECADE) * _PER_DECADE + 1, np.int64)
+        self.count = 0
+        self.least = math.inf
+        self.most = -math.inf
+        self.total = 0.0
+
+    def add(self, values: Any) -> None:
+        """Add an array, or sequence, of values."""
+        array = np.asarray(values, float)
+        if not array.size:
+            return
+        with np.errstate(divide="ignore"):
+            bins = np.floor((np.log10(np.maximum(array, 0)) - _LOW_DECADE) * _PER_DECADE) + 1
+        np.add.at(self._counts, np.clip(bins, 0, len(self._counts) - 1).astype(int), 1)
+        self.count += array.size
+        self.total += float(array.sum())
+        self.least, self.most = min(self.least, float(array.min())), max(self.most, float(array.max()))
+
+    def quantile(self, share: float) -> float:
+        """The value that this share of all is at or below; of no values 0."""
+        if not self.count:
+            return 0.0
+        place = int(np.searchsorted(np.cumsum(self._counts), max(1, math.ceil(share * self.count))))
+        if place == 0:
+            return max(0.0, self.least)
+        middle = 10 ** ((place - 0.5) / _PER_DECADE + _LOW_DECADE)
+        return min(max(middle, self.least), self.most)
+
+    def per_decade(self, parts: int = 1) -> list[tuple[float, float, int]]:
+        """Lower bound, upper bound and count of the bins of a plot, ``parts`` (a divisor of 200) to the decade; empty
+        ones at both ends are left out, and what is 0 is the first, from 0 to 0."""
+        width = _PER_DECADE // parts
+        sums = self._counts[1:].reshape(-1, width).sum(axis=1)
+        edges = [10 ** (number / parts + _LOW_DECADE) for number in range(len(sums) + 1)]
+        filled = np.flatnonzero(sums)
+        zero = [(0.0, 0.0, int(self._counts[0]))] if self._counts[0] else []
+        if not len(filled):
+            return zero
+        inner = range(int(filled[0]), int(filled[-1]) + 1)
+        return zero + [(edges[at], edges[at + 1], int(sums[at])) for at in inner]

@@ -1,0 +1,71 @@
+"""Importers: one module a trace format, each a generator of ``WorkloadJob`` that holds no more than it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import Problems
+from workloads.importers.google import HEADER as GOOGLE
+from workloads.importers.google import read_google
+from workloads.importers.rumen import HEADER as RUMEN
+from workloads.importers.rumen import read_rumen
+from workloads.importers.sls import HEADER as SLS
+from workloads.importers.sls import read_sls
+from workloads.importers.source import OnBytes, ignore
+from workloads.importers.swf import HEADER as SWF
+from workloads.importers.swf import read_swf
+from workloads.importers.swim import HEADER as SWIM
+from workloads.importers.swim import read_swim
+from workloads.importers.synth import HEADER as SYNTH
+from workloads.importers.synth import read_synth
+from workloads.record import Header, Trace, WorkloadJob
+from workloads.schema import Format, Unfinished
+from workloads.store import read_workload
+
+_Read = Callable[..., Iterator[WorkloadJob]]
+"""Of path, problems, facts and on_bytes; some take ``unfinished`` too."""
+_READERS: dict[Format, tuple[Header, _Read]] = {
+    "swim": (SWIM, read_swim),
+    "rumen": (RUMEN, read_rumen),
+    "sls": (SLS, read_sls),
+    "synth": (SYNTH, read_synth),
+    "swf": (SWF, read_swf),
+    "google": (GOOGLE, read_google),
+}
+_UNFINISHED: dict[Format, Unfinished] = {"rumen": "median", "google": "observed"}
+"""The default of formats that record tasks which did not finish."""
+
+
+def open_trace(
+    path: Path,
+    format: Format,
+    problems: Problems,
+    *,
+    unfinished: Unfinished | None = None,
+    on_bytes: OnBytes = ignore,
+) -> Trace:
+    """Open a trace; its jobs are read as they are asked for, and raise TraceError then.
+
+    Args:
+        path: a file; of a Google trace the directory that holds the folders of its tables.
+        format: what is in it.
+        problems: what becomes of broken rows.
+        unfinished: the length of tasks that did not finish in the trace; None: the format's default.
+        on_bytes: told of progress.
+
+    Raises:
+        TraceError: it cannot be read.
+    """
+    if format == "natjam":
+        return read_workload(path, problems, on_bytes)
+    header, read = _READERS[format]
+    step = f"read from {path.name} as {format}"
+    if format in _UNFINISHED:
+        rule = unfinished or _UNFINISHED[format]
+        read, step = partial(read, unfinished=rule), f"{step}, unfinished: {rule}"
+    facts: dict[str, Any] = {}
+    jobs = read(path, problems, facts, on_bytes)
+    return Trace(header.with_step(step + (", lenient" if problems.lenient else "")), jobs, facts)

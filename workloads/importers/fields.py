@@ -1,0 +1,94 @@
+"""Checks of single fields that importers share; each raises BrokenRow."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from typing import Any
+from urllib.parse import quote
+
+from emulator.config_checks import LONGEST_FILE_NAME
+from workloads.errors import BrokenRow
+
+MAX_ID_CHARACTERS = 80
+MAX_NS = 2**62
+"""Latest instant of any clock: over a hundred years after 1970, and inside 64 bits with room to add."""
+MAX_LENGTH_NS = 10**17
+"""Longest length: about three years."""
+MAX_BYTES = 10**18
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})", re.DOTALL)
+
+
+def job_id(value: Any, column: str) -> str:
+    """An id that can name a job and, quoted, its files: the rules for the jobs of an experiment file."""
+    if not isinstance(value, str):
+        raise BrokenRow(column, f"{_shown(value)} is not text")
+    if not value or len(value) > MAX_ID_CHARACTERS or not value.isprintable():
+        raise BrokenRow(column, f"{_shown(value)} is not 1 to {MAX_ID_CHARACTERS} printable characters")
+    if value.startswith((".", "_")):
+        raise BrokenRow(column, f"{_shown(value)} must not start with '.' or '_'")
+    if len(quote(value, safe="")) > LONGEST_FILE_NAME:
+        raise BrokenRow(column, f"{_shown(value)} is too long for a file name; shorten it")
+    return value
+
+
+def whole(value: Any, column: str, most: int, least: int = 0) -> int:
+    """A whole number on [least, most]."""
+    if type(value) is not int:
+        raise BrokenRow(column, "is missing" if value is None else f"{_shown(value)} is not a whole number")
+    if not least <= value <= most:
+        raise BrokenRow(column, f"{value} is negative" if value < 0 <= least else f"{value} is not {least} to {most}")
+    return value
+
+
+def text(value: Any, column: str) -> str | None:
+    """Printable text, or None where there is none."""
+    if value is None or (isinstance(value, str) and len(value) <= 1000 and value.isprintable()):
+        return value or None
+    raise BrokenRow(column, f"{_shown(value)} is not printable text of at most 1000 characters")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+class SeenIds:
+    """The ids met so far.  Those that end in a number are held as runs of numbers after a common beginning, so that
+    the ``job0``, ``job1``, ... of a trace of any length take a few words."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, tuple[list[int], list[int]]] = {}
+        """First and last numbers of the runs after each beginning, sorted."""
+        self._others: set[str] = set()
+
+    def add(self, name: str) -> bool:
+        """Note an id; False if it was there already."""
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is None:
+            known = name in self._others
+            self._others.add(name)
+            return not known
+        firsts, lasts = self._runs.setdefault(numbered[1], ([], []))
+        return _add_to_runs(firsts, lasts, int(numbered[2]))
+
+
+def _add_to_runs(firsts: list[int], lasts: list[int], number: int) -> bool:
+    place = bisect.bisect_right(firsts, number)
+    if place and number <= lasts[place - 1]:
+        return False
+    joins_left = bool(place) and lasts[place - 1] == number - 1
+    joins_right = place < len(firsts) and firsts[place] == number + 1
+    if joins_left and joins_right:
+        lasts[place - 1] = lasts.pop(place)
+        firsts.pop(place)
+    elif joins_left:
+        lasts[place - 1] = number
+    elif joins_right:
+        firsts[place] = number
+    else:
+        firsts.insert(place, number)
+        lasts.insert(place, number)
+    return True

@@ -1,0 +1,205 @@
+"""The event tables of the Google cluster trace of 2011 (clusterdata-2011-2), CSV files read block by block into arrays.
+
+A block whose fields all fit their types is taken whole, by the Arrow library; one in which something does not is gone
+through line by line, so that each broken row is reported with its line, column and reason.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.csv
+
+from workloads.errors import BrokenRow, Problems
+from workloads.importers.source import ByteSource, OnBytes
+
+BLOCK_BYTES = 8 << 20
+AFTER_END_US = 2**63 - 1
+"""Time of what happened after the end of the trace."""
+_MOST_LINE_BYTES = 64 * 1024
+
+Arrays = dict[str, Any]
+"""Column name to numpy array, all of one length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that is read: an integer on [0, most], where empty -1 unless it must be there; or text."""
+
+    name: str
+    field: int
+    """Its place in the row, from 0."""
+    most: int | None
+    """None: text."""
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One of the trace's tables: how many fields a row has, and the columns that are read."""
+
+    folder: str
+    fields: int
+    columns: tuple[Column, ...]
+
+
+MOST_JOB = 2**38
+MOST_INDEX = 2**24 - 1
+TASK_EVENTS = Table(
+    "task_events",
+    13,
+    (
+        Column("time", 0, AFTER_END_US),
+        Column("job", 2, MOST_JOB),
+        Column("index", 3, MOST_INDEX),
+        Column("machine", 4, 2**62, required=False),
+        Column("event", 5, 8),
+        Column("priority", 8, 11),
+    ),
+)
+JOB_EVENTS = Table(
+    "job_events",
+    8,
+    (
+        Column("time", 0, AFTER_END_US),
+        Column("job", 2, MOST_JOB),
+        Column("event", 3, 8),
+        Column("user", 4, None, required=False),
+        Column("class", 5, 3, required=False),
+    ),
+)
+MACHINE_EVENTS = Table(
+    "machine_events",
+    6,
+    (Column("time", 0, AFTER_END_US), Column("machine", 1, 2**62), Column("event", 2, 2)),
+)
+
+
+def read_table(table: Table, paths: Sequence[Path], problems: Problems, on_bytes: OnBytes) -> Iterator[Arrays]:
+    """The rows of a table's files, one after the other, as arrays of some thousands; sorted by time.
+
+    Times are microseconds.  Rows of after the end of the trace are left out.  Raises TraceError; a row that breaks the
+    format or is earlier than one before it is a problem.
+    """
+    last_us = 0
+    for path in paths:
+        for first_line, block in _blocks(path, problems, on_bytes):
+            arrays = _fast(table, block)
+            if arrays is None or _disorder(arrays, last_us):
+                arrays = _slow(table, path, first_line, block, problems, last_us)
+            arrays = {name: column[arrays["time"] != AFTER_END_US] for name, column in arrays.items()}
+            if len(arrays["time"]):
+                last_us = int(arrays["time"][-1])
+                yield arrays
+
+
+def _blocks(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, bytes]]:
+    """Number of the first line, and bytes, of runs of whole lines."""
+    line, rest = 1, b""
+    with ByteSource(path, on_bytes) as source:
+        while data := source.read(BLOCK_BYTES):
+            data = rest + data
+            end = data.rfind(b"\n") + 1
+            block, rest = data[:end], data[end:]
+            if block:
+                yield line, block
+                line += block.count(b"\n")
+            if len(rest) > _MOST_LINE_BYTES:
+                problems.add(path, line, None, "too long for a row of this table")
+                rest = b""
+    if rest:
+        yield line, rest
+
+
+def _fast(table: Table, block: bytes) -> Arrays | None:
+    """The columns of a block, None if anything is wrong with it."""
+    if b"\r" in block:
+        return None
+    names = [f"unused-{number}" for number in range(table.fields)]
+    for column in table.columns:
+        names[column.field] = column.name
+    types = {column.name: pyarrow.int64() if column.most is not None else pyarrow.string() for column in table.columns}
+    try:
+        read = pyarrow.csv.read_csv(
+            io.BytesIO(block),
+            pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=max(1 << 20, len(block))),
+            pyarrow.csv.ParseOptions(quote_char=False, double_quote=False),
+            pyarrow.csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[""], strings_can_be_null=False
+            ),
+        )
+    except (pyarrow.ArrowException, ValueError):
+        return None
+    arrays: Arrays = {}
+    for column in table.columns:
+        values = read.column(column.name)
+        if column.most is None:
+            arrays[column.name] = values.to_numpy(zero_copy_only=False)
+            continue
+        if values.null_count:
+            if column.required:
+                return None
+            values = values.fill_null(-1)
+        array = values.to_numpy()
+        if len(array) and (int(array.max()) > column.most or int(array.min()) < (0 if column.required else -1)):
+            return None
+        arrays[column.name] = array
+    return arrays
+
+
+def _disorder(arrays: Arrays, last_us: int) -> bool:
+    times = arrays["time"]
+    return bool(len(times)) and (int(times[0]) < last_us or bool((times[1:] < times[:-1]).any()))
+
+
+def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Problems, last_us: int) -> Arrays:
+    """The good rows of a block, the broken ones reported."""
+    good: dict[str, list[Any]] = {column.name: [] for column in table.columns}
+    for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), first_line):
+        if not raw:
+            continue
+        try:
+            row = _row(table, raw)
+            if row["time"] < last_us:
+                raise BrokenRow("time", f"{row['time']} is before the row above, {last_us}; sort the rows by it")
+        except BrokenRow as broken:
+            problems.add(path, number, broken.column, broken.reason)
+            continue
+        last_us = row["time"]
+        for name, value in row.items():
+            good[name].append(value)
+    kinds = {column.name: np.int64 if column.most is not None else object for column in table.columns}
+    return {name: np.array(values, dtype=kinds[name]) for name, values in good.items()}
+
+
+def _row(table: Table, raw: bytes) -> dict[str, Any]:
+    if raw.endswith(b"\r"):
+        raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
+    try:
+        fields = raw.decode("utf-8").split(",")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+        raise BrokenRow(None, reason) from None
+    if len(fields) != table.fields:
+        raise BrokenRow(None, f"{len(fields)} fields separated by commas, not {table.fields}")
+    return {column.name: _field(column, fields[column.field].strip(" \t")) for column in table.columns}
+
+
+def _field(column: Column, field: str) -> Any:
+    if column.most is None:
+        return field
+    if not field and not column.required:
+        return -1
+    digits = field.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        raise BrokenRow(column.name, "is missing" if not field else f"{field[:40]!r} is not a whole number")
+    value = int(field)
+    if not 0 <= value <= column.most:
+        raise BrokenRow(column.name, f"{value} is negative" if value < 0 else f"{value} is above {column.most}")
+    return value

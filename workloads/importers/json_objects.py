@@ -1,0 +1,125 @@
+"""Concatenated JSON objects, read one by one whatever the size of the file (Hadoop's Rumen and SLS files).
+
+The bytes are searched for the ends of objects, strings skipped; each object is then parsed by itself.  What is held is
+the largest object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from workloads.errors import Problems, TraceError
+from workloads.importers.source import CHUNK_BYTES, ByteSource, OnBytes
+
+MAX_OBJECT_BYTES = 512 * 2**20
+MAX_STRING_BYTES = 1 << 20
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]|"', re.DOTALL)
+
+
+def read_objects(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line of its beginning, and the object, for each object of the file.
+
+    Raises TraceError for a file that cannot be read or holds no object; what is no object, or no JSON, is a problem.
+    """
+    found = False
+    with ByteSource(path, on_bytes) as source:
+        for line, raw in _framed(source, problems):
+            found = True
+            try:
+                value = orjson.loads(raw)
+            except orjson.JSONDecodeError as error:
+                where = line + error.lineno - 1
+                problems.add(path, where, None, f"is not JSON: {error.msg}: byte {error.colno} of the line")
+                continue
+            yield line, value
+    if not found and not problems.count:
+        raise TraceError(path, None, None, "there is no JSON object in the file")
+
+
+def _framed(source: ByteSource, problems: Problems) -> Iterator[tuple[int, bytes]]:
+    """Line and bytes of each outermost ``{...}``."""
+    framer = _Framer(source.path, problems)
+    while data := source.read(max(CHUNK_BYTES, framer.held_bytes)):  # doubling: an object is not copied time and again
+        yield from framer.feed(data)
+    framer.end()
+
+
+class _Framer:
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self._path, self._problems = path, problems
+        self._held = b""
+        self._scanned = 0
+        """Up to here the held bytes have been searched."""
+        self._start = 0
+        """Of the object that is open, or of what lies after the last one."""
+        self._depth = 0
+        self._open_line = 1
+        """Of the beginning of the object that is open."""
+        self._line, self._counted = 1, 0
+        """The line of a place in the held bytes."""
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._held)
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """The objects that end in ``data``."""
+        self._held += data
+        for token in _TOKEN.finditer(self._held, self._scanned):
+            if token[0] == b"{":
+                if self._depth == 0:
+                    self._between(token.start())
+                    self._start, self._open_line = token.start(), self._line_of(token.start())
+                self._depth += 1
+            elif token[0] == b"}" and self._depth:
+                self._depth -= 1
+                if self._depth == 0:
+                    yield self._open_line, self._held[self._start : token.end()]
+                    self._start = token.end()
+            elif token[0] == b'"' and self._depth:  # the end of the string is still to come
+                if len(self._held) - token.start() > MAX_STRING_BYTES:
+                    reason = f"a text of over {MAX_STRING_BYTES} bytes: a closing quote is missing"
+                    raise TraceError(self._path, self._line_of(token.start()), None, reason)
+                self._forget(token.start())
+                return
+        self._forget(len(self._held))
+
+    def end(self) -> None:
+        """No more comes."""
+        if self._depth:
+            reason = "the object that begins here has no end: the file is truncated"
+            self._problems.add(self._path, self._open_line, None, reason)
+
+    def _between(self, end: int) -> None:
+        """What lies between objects must be white space."""
+        rest = self._held[self._start : end].lstrip()
+        if rest:
+            line = self._line_of(end - len(rest))
+            shown = rest[:40].decode("utf-8", "replace")
+            reason = f"{shown!r} is no JSON object; the file must hold one object after another"
+            self._problems.add(self._path, line, None, reason)
+
+    def _forget(self, scanned: int) -> None:
+        """Drop what is done with; the open object and what has not been searched stay."""
+        if self._depth == 0:
+            self._between(len(self._held))
+        keep_from = self._start if self._depth else len(self._held)
+        self._line, self._counted = self._line_of(keep_from), 0
+        self._held = self._held[keep_from:]
+        self._scanned = max(0, scanned - keep_from)
+        self._start = 0
+        if len(self._held) > MAX_OBJECT_BYTES:
+            reason = f"an object of over {MAX_OBJECT_BYTES // 2**20} MiB; is a brace missing?"
+            raise TraceError(self._path, self._open_line, None, reason)
+
+    def _line_of(self, position: int) -> int:
+        """The line of a place at or after the last one asked for, or of an earlier one, roughly."""
+        if position > self._counted:
+            self._line += self._held.count(b"\n", self._counted, position)
+            self._counted = position
+        return self._line

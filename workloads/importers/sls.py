@@ -1,0 +1,188 @@
+"""Importer of SLS files, the own format of YARN's Scheduler Load Simulator: concatenated JSON objects, one a job.
+
+A container's length is ``container.end.ms - container.start.ms``, or ``duration.ms`` where those are not given.  Its
+type is ``map`` (the default) or ``reduce``.  An object with ``num.nodes`` describes the cluster; its numbers become
+facts.  ``job.count`` and ``count`` repeat a job and a task; jobs without an id, or repeated, are named by their
+number from 0, as the simulator does.
+
+What the schema has no column for is kept in ``other``; ``workloads.sls_export`` writes it back.  What SLS in turn has
+no key for, the exporter writes under ``natjam``, a key that SLS ignores and this importer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from workloads.codec import job_from_fields, task_from_fields
+from workloads.errors import BrokenRow, Problems
+from workloads.importers.fields import MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text, whole
+from workloads.importers.json_objects import read_objects
+from workloads.importers.source import OnBytes, ignore
+from workloads.record import Header, Kind, WorkloadJob, WorkloadTask, measured
+from workloads.schema import MAX_TASKS
+
+_MS = 10**6
+EXTENSION = "natjam"
+"""Key of an exported job or task under which lies what SLS has no key for."""
+JOB_KEYS = ("job.id", "job.start.ms", "job.end.ms", "job.queue.name", "job.user", "job.tasks", EXTENSION)
+TASK_KEYS = (
+    *("container.type", "container.start.ms", "container.end.ms", "container.host", "container.priority"),
+    *("duration.ms", EXTENSION),
+)
+"""Keys that have a column; what else an object holds goes to ``other``."""
+DEFAULT_AM_TYPE = "mapreduce"
+_CLUSTER_KEYS = ("num.nodes", "num.racks")
+
+HEADER = Header(
+    format="sls",
+    origin="zero",
+    columns={
+        "job": measured("job.id"),
+        "submit_ns": measured("job.start.ms"),
+        "queue": measured("job.queue.name"),
+        "user": measured("job.user"),
+        "finish_ns": measured("job.end.ms"),
+        "tasks": measured("job.tasks"),
+        "tasks.kind": measured("container.type"),
+        "tasks.length_ns": measured("container.end.ms - container.start.ms, else duration.ms"),
+        "tasks.start_ns": measured("container.start.ms"),
+        "tasks.host": measured("container.host"),
+        "tasks.priority": measured("container.priority"),
+        "other": measured("all other keys"),
+        "tasks.other": measured("all other keys"),
+    },
+)
+
+
+def read_sls(
+    path: Path, problems: Problems, facts: dict[str, Any], on_bytes: OnBytes = ignore
+) -> Iterator[WorkloadJob]:
+    """Yield the jobs of an SLS file one by one, in file order.
+
+    Raises TraceError.  A job with a broken field of its own is a problem and is left out; of broken containers each is
+    one, and the rest of the job stays.
+    """
+    seen, number = SeenIds(), 0
+    for line, value in read_objects(path, problems, on_bytes):
+        if any(key in value for key in _CLUSTER_KEYS) and "job.tasks" not in value:
+            facts |= {key: value[key] for key in _CLUSTER_KEYS if type(value.get(key)) is int}
+            continue
+        try:
+            for job in _jobs(value, number, path, line, problems):
+                if not seen.add(job.job):
+                    raise BrokenRow("job.id", f"{job.job!r} is the id of an earlier job too; make ids unique")
+                number += 1
+                yield job
+        except BrokenRow as broken:
+            problems.add(path, line, broken.column, broken.reason)
+
+
+def _jobs(value: dict[str, Any], number: int, path: Path, line: int, problems: Problems) -> Iterator[WorkloadJob]:
+    count = whole(value.get("job.count", 1), "job.count", 1_000_000, least=1)
+    named = value.get("job.id")
+    if isinstance(named, int):
+        named = str(named)
+    submit_ns = whole(_number(value.get("job.start.ms")), "job.start.ms", MAX_NS // _MS) * _MS
+    finish_ms = _number(value.get("job.end.ms"))
+    finish_ns = None if finish_ms in (None, 0) else whole(finish_ms, "job.end.ms", MAX_NS // _MS) * _MS
+    if finish_ns is not None and finish_ns < submit_ns:
+        raise BrokenRow("job.end.ms", "is before job.start.ms")
+    listed = value.get("job.tasks")
+    if not isinstance(listed, list) or not listed:
+        raise BrokenRow("job.tasks", "must be a list of at least one container")
+    tasks = tuple(_tasks(listed, path, line, problems))
+    if not tasks:
+        raise BrokenRow("job.tasks", "no container of the job can be used")
+    other = {key: told for key, told in value.items() if key not in (*JOB_KEYS, "job.count")}
+    if other.get("am.type") == DEFAULT_AM_TYPE:
+        del other["am.type"]
+    for index in range(count):
+        name = job_id(named, "job.id") if named is not None and count == 1 else str(number + index)
+        job = WorkloadJob(
+            name,
+            submit_ns,
+            queue=text(value.get("job.queue.name"), "job.queue.name"),
+            user=text(value.get("job.user"), "job.user"),
+            finish_ns=finish_ns,
+            tasks=tasks,
+            other=other or None,
+        )
+        yield _extended(job, value.get(EXTENSION))
+
+
+def _tasks(listed: list[Any], path: Path, line: int, problems: Problems) -> Iterator[WorkloadTask]:
+    total = 0
+    for number, value in enumerate(listed):
+        where = f"job.tasks[{number}]"
+        try:
+            task, count = _task(value, where)
+        except BrokenRow as broken:
+            problems.add(path, line, broken.column, broken.reason)
+            continue
+        total += count
+        if total > MAX_TASKS:
+            raise BrokenRow(where, f"the job has more than {MAX_TASKS} tasks")
+        yield from (task,) * count
+
+
+def _task(value: Any, where: str) -> tuple[WorkloadTask, int]:
+    if not isinstance(value, dict):
+        raise BrokenRow(where, "is not an object")
+    kind = value.get("container.type", "map")
+    if kind not in ("map", "reduce"):
+        raise BrokenRow(f"{where}.container.type", f"{str(kind)[:40]!r} is neither map nor reduce")
+    start_ms = _number(value.get("container.start.ms"))
+    start_ns = None if start_ms is None else whole(start_ms, f"{where}.container.start.ms", MAX_NS // _MS) * _MS
+    priority = _number(value.get("container.priority"))
+    task = WorkloadTask(
+        _KINDS[kind],
+        max(1, _length_ns(value, start_ns, where)),
+        start_ns=start_ns,
+        host=text(value.get("container.host"), f"{where}.container.host"),
+        priority=None if priority is None else whole(priority, f"{where}.container.priority", 10**6, least=-(10**6)),
+        other={key: told for key, told in value.items() if key not in (*TASK_KEYS, "count")} or None,
+    )
+    count = whole(_number(value.get("count", 1)), f"{where}.count", MAX_TASKS, least=1)
+    return _extended_task(task, value.get(EXTENSION), where), count
+
+
+_KINDS: dict[str, Kind] = {"map": "map", "reduce": "reduce"}
+
+
+def _length_ns(value: dict[str, Any], start_ns: int | None, where: str) -> int:
+    end_ms, duration_ms = _number(value.get("container.end.ms")), _number(value.get("duration.ms"))
+    if start_ns is not None and end_ms is not None:
+        length_ns = whole(end_ms, f"{where}.container.end.ms", MAX_NS // _MS) * _MS - start_ns
+        if not 0 <= length_ns <= MAX_LENGTH_NS:
+            late = "before container.start.ms" if length_ns < 0 else f"over {MAX_LENGTH_NS // 10**9} s after the start"
+            raise BrokenRow(f"{where}.container.end.ms", f"is {late}")
+        return length_ns
+    if duration_ms is None:
+        raise BrokenRow(where, "has neither container.start.ms and container.end.ms nor duration.ms")
+    return whole(duration_ms, f"{where}.duration.ms", MAX_LENGTH_NS // _MS) * _MS
+
+
+def _number(value: Any) -> Any:
+    """SLS takes numbers in quotes too."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18 else value
+
+
+def _extended(job: WorkloadJob, extension: Any) -> WorkloadJob:
+    """The job with what an export wrote beside what SLS knows."""
+    if extension is None:
+        return job
+    if not isinstance(extension, dict):
+        raise BrokenRow(EXTENSION, "is not an object")
+    extended = job_from_fields(job, extension, EXTENSION)
+    return replace(extended, queue=None) if "queue" in extension and extension["queue"] is None else extended
+
+
+def _extended_task(task: WorkloadTask, extension: Any, where: str) -> WorkloadTask:
+    if extension is None:
+        return task
+    if not isinstance(extension, dict):
+        raise BrokenRow(f"{where}.{EXTENSION}", "is not an object")
+    return task_from_fields(task, extension, f"{where}.{EXTENSION}")

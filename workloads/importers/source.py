@@ -1,0 +1,102 @@
+"""The bytes of a trace file, plain or gzip, read piece by piece."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from workloads.errors import TraceError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+MAX_LINE_BYTES = 64 * 1024
+CHUNK_BYTES = 1 << 20
+
+OnBytes = Callable[[int], None]
+"""Told how many bytes of the files, as they lie on the disk, have been read since the last call."""
+
+
+def ignore(count: int) -> None:
+    """An OnBytes for whoever shows no progress."""
+
+
+class ByteSource:
+    """One file, decompressed; a context manager.  Everything raises TraceError where the file cannot be read."""
+
+    def __init__(self, path: Path, on_bytes: OnBytes = ignore) -> None:
+        self.path = path
+        self._on_bytes = on_bytes
+        self._told = 0
+        self._read_bytes = 0
+        """Decompressed, since it was last told."""
+
+    def __enter__(self) -> ByteSource:
+        with self._as_trace_errors():
+            self._raw = self.path.open("rb")
+            try:
+                head = self._raw.peek(2)[:2]  # a directory opens only to fail here on some systems
+            except BaseException:
+                self._raw.close()
+                raise
+            packed = head == _GZIP_MAGIC
+            self._stream = io.BufferedReader(gzip.GzipFile(fileobj=self._raw), CHUNK_BYTES) if packed else self._raw
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    @property
+    def stream(self) -> BinaryIO:
+        """The decompressed bytes, for a reader that turns its own failures into TraceError."""
+        return cast(BinaryIO, self._stream)
+
+    def read(self, count: int) -> bytes:
+        """The next bytes: ``count``, fewer at the end of the file only."""
+        with self._as_trace_errors():
+            data = self._stream.read(count)
+        self._tell()
+        return data
+
+    def lines(self, most_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, bytes]]:
+        """Number, from 1, and bytes of each line, its end included; of a longer one than allowed only the beginning,
+        which is longer than allowed too."""
+        number = 0
+        while raw := self._line(most_bytes):
+            number += 1
+            yield number, raw
+            while len(raw) > most_bytes and not raw.endswith(b"\n"):
+                raw = self._line(most_bytes)
+        self._tell()
+
+    def _line(self, most_bytes: int) -> bytes:
+        with self._as_trace_errors():
+            raw = self._stream.readline(most_bytes + 1)
+        self._read_bytes += len(raw)
+        if self._read_bytes >= CHUNK_BYTES:
+            self._read_bytes = 0
+            self._tell()
+        return raw
+
+    def _tell(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            now = self._raw.tell()
+            self._on_bytes(now - self._told)
+            self._told = now
+
+    @contextlib.contextmanager
+    def _as_trace_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except EOFError:
+            reason = "the gzip data ends in the middle: the file is truncated; fetch it again"
+            raise TraceError(self.path, None, None, reason) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise TraceError(self.path, None, None, f"is not whole gzip data ({error}); fetch it again") from None
+        except OSError as error:
+            raise TraceError(self.path, None, None, f"cannot be read: {error.strerror or error}") from None
+        except ValueError as error:  # a NUL in the path
+            raise TraceError(self.path, None, None, f"cannot be read: {error}") from None

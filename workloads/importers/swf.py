@@ -1,0 +1,153 @@
+"""Importer of the Standard Workload Format, version 2.2 (Parallel Workloads Archive): one line is one job.
+
+A line has 18 numbers separated by white space, -1 for what is unknown; lines that begin with ``;`` are comments.  A job
+ran ``run time`` seconds on so many processors at once; here it becomes as many tasks of that length, one for each
+allocated processor (requested ones where those are unknown), all of them reduces so that they can be preempted.  That
+they started together, as a rigid parallel job's do, is not kept.
+
+Jobs that never ran (cancelled while they waited: run time unknown or 0, or no processors) have no tasks and are left
+out and counted; so are the lines of partial executions (status 2 to 4), whose whole has a line of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import BrokenRow, Problems, TraceError
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds
+from workloads.importers.source import OnBytes, ignore
+from workloads.importers.text_rows import read_rows
+from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
+from workloads.schema import MAX_TASKS
+
+COLUMNS = (
+    *("job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory"),
+    *("requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue"),
+    *("partition", "preceding job", "think time"),
+)
+_WHOLE_COLUMNS = {"job number", "allocated processors", "requested processors", "status", "user", "queue"}
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
+_OUTCOMES: dict[int, Outcome] = {0: "failed", 1: "succeeded", 5: "killed"}
+_PARTIAL = (2, 3, 4)
+_KNOWN_STATUS = (-1, *_OUTCOMES, *_PARTIAL)
+
+HEADER = Header(
+    format="swf",
+    origin="zero",
+    columns={
+        "job": measured("field 1"),
+        "submit_ns": measured("field 2"),
+        "queue": measured("field 15, as queue-N"),
+        "user": measured("field 12, as user-N"),
+        "memory_bytes": measured("field 7, per processor, else field 10"),
+        "start_ns": measured("fields 2 and 3"),
+        "finish_ns": measured("fields 2 to 4"),
+        "outcome": measured("field 11"),
+        "tasks": measured("one for each processor, field 5, else field 8"),
+        "tasks.kind": modelled("all are reduces, so that they can be preempted"),
+        "tasks.length_ns": measured("field 4, the same for all tasks of a job"),
+        "tasks.start_ns": measured("fields 2 and 3"),
+    },
+)
+
+
+def read_swf(
+    path: Path, problems: Problems, facts: dict[str, Any], on_bytes: OnBytes = ignore
+) -> Iterator[WorkloadJob]:
+    """Yield the jobs of an SWF file one by one, in file order.
+
+    Raises TraceError for a file that cannot be read or holds no job; a line that breaks the format, is not sorted by
+    submit time, or repeats a job number is a problem.
+    """
+    facts |= {"rows": 0, "jobs that never ran, left out": 0, "partial executions, left out": 0}
+    reader = _Reader(facts)
+    yield from read_rows(path, problems, on_bytes, reader.parse)
+    if not facts["rows"] and not problems.count:
+        raise TraceError(path, None, None, "there is no job in the file: an SWF trace has one a line, of 18 fields")
+
+
+class _Reader:
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+        self._seen = SeenIds()
+        self._last_submit_ns = 0
+
+    def parse(self, number: int, text: str) -> WorkloadJob | None:
+        if text.startswith(";") or not text.strip():
+            return None
+        fields = text.split()
+        if len(fields) != len(COLUMNS):
+            raise BrokenRow(None, f"{len(fields)} fields separated by white space, not {len(COLUMNS)}")
+        row = {column: _number(column, field) for column, field in zip(COLUMNS, fields, strict=True)}
+        job = int(row["job number"])
+        if job < 0:
+            raise BrokenRow("job number", f"{job} is negative")
+        status = int(row["status"])
+        if status not in _KNOWN_STATUS:
+            raise BrokenRow("status", f"{status} is none of {', '.join(map(str, _KNOWN_STATUS))}")
+        submit_ns = _ns("submit time", row["submit time"])
+        if submit_ns < self._last_submit_ns:
+            reason = f"{fields[1]} s is before the job above, {self._last_submit_ns / 1e9:g} s; sort the file by it"
+            raise BrokenRow("submit time", reason)
+        if status in _PARTIAL:
+            self._facts["partial executions, left out"] += 1
+            return None
+        if not self._seen.add(str(job)):
+            raise BrokenRow("job number", f"{job} is the number of an earlier job too; make numbers unique")
+        self._facts["rows"] += 1
+        self._last_submit_ns = submit_ns
+        found = _job(row, submit_ns, _OUTCOMES.get(status))
+        if found is None:
+            self._facts["jobs that never ran, left out"] += 1
+        return found
+
+
+def _job(row: dict[str, float], submit_ns: int, outcome: Outcome | None) -> WorkloadJob | None:
+    """The job, or None if it never ran."""
+    length_ns = None if row["run time"] == -1 else _ns("run time", row["run time"])
+    wait_ns = None if row["wait time"] == -1 else _ns("wait time", row["wait time"])
+    processors = int(row["allocated processors"])
+    if processors <= 0:
+        processors = int(row["requested processors"])
+    if not length_ns or processors <= 0:
+        return None
+    if processors > MAX_TASKS:
+        raise BrokenRow("allocated processors", f"{processors} are above {MAX_TASKS}")
+    start_ns = None if wait_ns is None else submit_ns + wait_ns
+    memory_kb = row["used memory"] if row["used memory"] > 0 else row["requested memory"]
+    if memory_kb * 1024 > MAX_BYTES:
+        raise BrokenRow("used memory", f"{memory_kb:g} kB are above {MAX_BYTES // 1024}")
+    return WorkloadJob(
+        f"job-{int(row['job number'])}",
+        submit_ns,
+        queue=None if row["queue"] == -1 else f"queue-{int(row['queue'])}",
+        user=None if row["user"] == -1 else f"user-{int(row['user'])}",
+        memory_bytes=int(memory_kb * 1024) if memory_kb > 0 else None,
+        start_ns=start_ns,
+        finish_ns=None if start_ns is None else start_ns + length_ns,
+        outcome=outcome,
+        tasks=(WorkloadTask("reduce", length_ns, start_ns=start_ns),) * processors,
+    )
+
+
+def _number(column: str, field: str) -> float:
+    if not _NUMBER.fullmatch(field):
+        raise BrokenRow(column, f"{field[:40]!r} is not a number of at most 18 digits")
+    value = float(field)
+    if column in _WHOLE_COLUMNS and value != math.floor(value):
+        raise BrokenRow(column, f"{field[:40]!r} is not a whole number")
+    if value < 0 and value != -1:
+        raise BrokenRow(column, f"{field[:40]!r} is negative")
+    return value
+
+
+def _ns(column: str, seconds: float) -> int:
+    if seconds < 0:
+        raise BrokenRow(column, f"{seconds:g} is negative")
+    if seconds * 1e9 > MAX_LENGTH_NS:
+        raise BrokenRow(column, f"{seconds:g} s is above {MAX_LENGTH_NS // 10**9} s")
+    return round(seconds * 1e9)

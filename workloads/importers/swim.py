@@ -1,0 +1,98 @@
+"""Importer of SWIM workloads (github.com/SWIMProjectUCB/SWIM): one row of a ``.tsv`` file is one job.
+
+A row holds, tab separated and without a header: job id, submit time (s), gap since the last submission (s),
+map input bytes, shuffle bytes, reduce output bytes, and in some files an input path that is not used here.
+The gap repeats what the submit times say and is only checked to be a number.
+
+SWIM records no tasks and no lengths: ``workloads.byte_rules`` makes them of the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import BrokenRow, Problems, TraceError
+from workloads.importers.fields import MAX_LENGTH_NS, SeenIds, job_id
+from workloads.importers.source import OnBytes, ignore
+from workloads.importers.text_rows import read_rows
+from workloads.record import Header, WorkloadJob, measured
+
+COLUMNS = ("job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes")
+MAX_FIELDS = 9
+"""Six columns, an input path, and two fields that the published files with paths leave empty."""
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_NS = 10**9
+
+HEADER = Header(
+    format="swim",
+    origin="zero",
+    columns={
+        "job": measured("column 1"),
+        "submit_ns": measured("column 2, whole seconds"),
+        "input_bytes": measured("column 4"),
+        "shuffle_bytes": measured("column 5"),
+        "output_bytes": measured("column 6"),
+    },
+)
+
+
+def read_swim(
+    path: Path, problems: Problems, facts: dict[str, Any], on_bytes: OnBytes = ignore
+) -> Iterator[WorkloadJob]:
+    """Yield the jobs of a SWIM file one by one, in file order, without tasks.
+
+    Raises TraceError for a file that cannot be read or is empty; a line that breaks the format, is not sorted by
+    submit time, or repeats a job id is a problem.
+    """
+    reader = _Reader()
+    for job in read_rows(path, problems, on_bytes, reader.parse):
+        facts["rows"] = facts.get("rows", 0) + 1
+        yield job
+    if not reader.lines:
+        raise TraceError(path, None, None, "the file is empty: a SWIM trace has one job a line")
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.lines = 0
+        self._seen = SeenIds()
+        self._last_submit_s = 0
+
+    def parse(self, number: int, text: str) -> WorkloadJob:
+        self.lines = number
+        fields = text.split("\t")
+        if not text.strip():
+            raise BrokenRow(None, "the line is blank; delete it")
+        if not len(COLUMNS) <= len(fields) <= MAX_FIELDS or any(fields[len(COLUMNS) + 1 :]):
+            reason = f"{len(fields)} tab-separated fields, not {len(COLUMNS)} (or {len(COLUMNS) + 1}, with a path)"
+            raise BrokenRow(None, f"{reason}; the columns are {', '.join(COLUMNS)}")
+        name = job_id(fields[0], COLUMNS[0])
+        submit_s, _gap_s, input_bytes, shuffle_bytes, output_bytes = (
+            _whole(column, field) for column, field in zip(COLUMNS[1:], fields[1:], strict=False)
+        )
+        if submit_s * _NS > MAX_LENGTH_NS:
+            raise BrokenRow("submit time", f"{submit_s} s is above {MAX_LENGTH_NS // _NS} s")
+        if submit_s < self._last_submit_s:
+            reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by it"
+            raise BrokenRow("submit time", reason)
+        if not self._seen.add(name):
+            raise BrokenRow("job id", f"{name!r} is the id of an earlier line too; make ids unique")
+        self._last_submit_s = submit_s
+        return WorkloadJob(
+            name,
+            submit_s * _NS,
+            input_bytes=input_bytes,
+            shuffle_bytes=shuffle_bytes,
+            output_bytes=output_bytes,
+        )
+
+
+def _whole(column: str, field: str) -> int:
+    if _WHOLE.fullmatch(field):
+        return int(field)
+    is_negative = re.fullmatch(r"-[0-9]+", field)
+    problem = "is negative" if is_negative else "is not a whole number of at most 18 digits"
+    raise BrokenRow(column, f"{field[:40]!r} {problem}")

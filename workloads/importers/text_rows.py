@@ -1,0 +1,42 @@
+"""Rows of line-by-line formats: decoded lines, and broken ones reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from workloads.errors import BrokenRow, Problems
+from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes
+
+Row = TypeVar("Row")
+
+
+def read_rows(
+    path: Path, problems: Problems, on_bytes: OnBytes, parse: Callable[[int, str], Row | None]
+) -> Iterator[Row]:
+    """What ``parse`` (line number, text without its end) makes of each line; None: nothing, no row.
+
+    A BrokenRow that it raises is a problem of that line.  Raises TraceError.
+    """
+    with ByteSource(path, on_bytes) as source:
+        for number, raw in source.lines():
+            try:
+                row = parse(number, _decoded(raw))
+            except BrokenRow as broken:
+                problems.add(path, number, broken.column, broken.reason)
+                continue
+            if row is not None:
+                yield row
+
+
+def _decoded(raw: bytes) -> str:
+    if len(raw) > MAX_LINE_BYTES:
+        raise BrokenRow(None, "too long for a line of this format")
+    if raw.endswith(b"\r\n"):
+        raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
+    try:
+        return raw.removesuffix(b"\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8; save the file as UTF-8"
+        raise BrokenRow(None, reason) from None

@@ -1,0 +1,149 @@
+"""The workload schema, version 1: jobs with their tasks, as every importer makes them and every tool reads them.
+
+A workload is a header and jobs, in any order.  In files (``workloads.store``) it is either JSON lines, the header
+first and then one job a line, or Parquet, one job a row and the header under ``natjam_workload`` in the metadata of the
+schema.  Columns keep their names and meanings; new ones may be added within a version.
+
+Times are nanoseconds on the trace's own clock, whose zero the header's ``origin`` explains.  What a trace does not
+record is None.  ``Provenance`` says of each column whether it was measured or comes from a model, and which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+VERSION = 1
+
+Kind = Literal["map", "reduce"]
+Source = Literal["measured", "modelled"]
+Origin = Literal["zero", "first-submission"]
+"""Where an experiment's time 0 lies: at the clock's own zero, or (epoch times, slices) at the first submission."""
+Outcome = Literal["succeeded", "failed", "killed"]
+
+JOB_COLUMNS: dict[str, str] = {
+    "job": "unique name",
+    "submit_ns": "submission",
+    "queue": "queue of the scheduler",
+    "user": "who submitted it",
+    "priority": "larger is more urgent",
+    "deadline_ns": "when it must have ended",
+    "memory_bytes": "memory of one container",
+    "input_bytes": "what its maps read",
+    "shuffle_bytes": "what its maps write for its reduces; 0: map-only",
+    "output_bytes": "what it writes in the end",
+    "start_ns": "when the trace's own scheduler started it",
+    "finish_ns": "when it ended in the trace",
+    "outcome": "how it ended in the trace: succeeded, failed or killed",
+    "tasks": "its maps and reduces; None: the trace records none, and a model makes them of the bytes",
+    "other": "more of the trace's own, kept for export",
+}
+TASK_COLUMNS: dict[str, str] = {
+    "kind": "map or reduce",
+    "length_ns": "time of work, once launched and with its input at hand",
+    "source": "whether its length was measured or modelled",
+    "start_ns": "when the trace's own scheduler started the run that the length is of",
+    "host": "where that was",
+    "priority": "larger is more urgent",
+    "memory_bytes": "memory of its container",
+    "attempts": "runs that the trace records of it",
+    "evictions": "runs that the trace's own scheduler ended to make room",
+    "lost_ns": "work of all runs but the one that the length is of",
+    "other": "more of the trace's own, kept for export",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadTask:
+    """One map or reduce; fields as in ``TASK_COLUMNS``."""
+
+    kind: Kind
+    length_ns: int
+    source: Source = "measured"
+    start_ns: int | None = None
+    host: str | None = None
+    priority: int | None = None
+    memory_bytes: int | None = None
+    attempts: int | None = None
+    evictions: int | None = None
+    lost_ns: int | None = None
+    other: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadJob:
+    """One job; fields as in ``JOB_COLUMNS``."""
+
+    job: str
+    submit_ns: int
+    queue: str | None = None
+    user: str | None = None
+    priority: int | None = None
+    deadline_ns: int | None = None
+    memory_bytes: int | None = None
+    input_bytes: int | None = None
+    shuffle_bytes: int | None = None
+    output_bytes: int | None = None
+    start_ns: int | None = None
+    finish_ns: int | None = None
+    outcome: Outcome | None = None
+    tasks: tuple[WorkloadTask, ...] | None = None
+    other: Mapping[str, Any] | None = None
+
+    def lengths_ns(self, kind: Kind) -> tuple[int, ...]:
+        """Lengths of its tasks of one kind, in their order."""
+        return tuple(task.length_ns for task in self.tasks or () if task.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a column comes from: measured, modelled, or partly each; the rule or recorded field behind it."""
+
+    source: Literal["measured", "modelled", "mixed"]
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is known of a workload as a whole."""
+
+    format: str
+    """The trace's format, or ``generated``."""
+    origin: Origin
+    columns: Mapping[str, Provenance]
+    """Columns that hold anything; those of tasks as ``tasks.<name>``."""
+    history: tuple[str, ...] = ()
+    """What was done to it, the oldest first, each with its parameters."""
+
+    def with_step(self, step: str, **columns: Provenance) -> Header:
+        """The header after one more step, which gave or changed the columns named (``tasks_length_ns`` for
+        ``tasks.length_ns``)."""
+        named = {name.replace("tasks_", "tasks.", 1): told for name, told in columns.items()}
+        return replace(self, history=(*self.history, step), columns={**self.columns, **named})
+
+
+@dataclass(slots=True)
+class Trace:
+    """A workload being read: the header at once, the jobs one by one.
+
+    ``facts`` counts what the format holds beside jobs and tasks (events by type, attempts by result...); whole only
+    when the jobs have been read to the end.
+    """
+
+    header: Header
+    jobs: Iterator[WorkloadJob]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def measured(rule: str) -> Provenance:
+    """Provenance of a column that a trace records."""
+    return Provenance("measured", rule)
+
+
+def modelled(rule: str) -> Provenance:
+    """Provenance of a column that a model gives."""
+    return Provenance("modelled", rule)
+
+
+KINDS, SOURCES, ORIGINS, OUTCOMES = (get_args(of) for of in (Kind, Source, Origin, Outcome))

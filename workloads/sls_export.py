@@ -1,0 +1,88 @@
+"""Exporter to SLS files, the format of YARN's Scheduler Load Simulator; reading one back loses nothing.
+
+SLS has milliseconds, and keys for some columns only.  What it has no key for, and times that are no whole milliseconds,
+go under the key ``natjam`` of the job or task, which SLS ignores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from emulator.errors import ConfigError, RunError
+from workloads.codec import job_to_fields, task_to_fields
+from workloads.importers.sls import DEFAULT_AM_TYPE, EXTENSION
+from workloads.record import Trace, WorkloadJob, WorkloadTask
+
+_MS = 10**6
+_DEFAULT_QUEUE = "default"
+
+
+def export_sls(path: Path, trace: Trace) -> int:
+    """Write a workload as an SLS file, whole or not at all; returns the number of jobs.
+
+    Raises ConfigError for a job whose tasks are not known, RunError where the file cannot be written, and what reading
+    ``trace`` raises.
+    """
+    unfinished = path.with_name(path.name + ".unfinished")
+    count = 0
+    try:
+        with unfinished.open("wb") as stream:
+            for job in trace.jobs:
+                stream.write(orjson.dumps(sls_job(job), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+                count += 1
+        unfinished.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+    return count
+
+
+def sls_job(job: WorkloadJob) -> dict[str, Any]:
+    """The SLS object of a job."""
+    if job.tasks is None:
+        raise ConfigError(f"job {job.job}: has no tasks to export; convert or scale the trace to a workload first")
+    has_end = bool(job.finish_ns) and job.finish_ns % _MS == 0
+    told: dict[str, Any] = {
+        "am.type": DEFAULT_AM_TYPE,
+        **(job.other or {}),
+        "job.start.ms": job.submit_ns // _MS,
+        "job.end.ms": job.finish_ns // _MS if job.finish_ns and has_end else None,
+        "job.queue.name": job.queue or _DEFAULT_QUEUE,
+        "job.id": job.job,
+        "job.user": job.user,
+        "job.tasks": [_sls_task(task) for task in job.tasks],
+    }
+    rest = job_to_fields(replace(job, tasks=None))
+    for key in ("job", "user", "other", "finish_ns" if has_end else "", "" if job.submit_ns % _MS else "submit_ns"):
+        rest.pop(key, None)
+    if rest.pop("queue", None) is None:
+        rest["queue"] = None  # SLS must have one, and the trace has none
+    told = {key: value for key, value in told.items() if value is not None}
+    return {**told, EXTENSION: rest} if rest else told
+
+
+def _sls_task(task: WorkloadTask) -> dict[str, Any]:
+    in_ms = task.length_ns % _MS == 0 and (task.start_ns or 0) % _MS == 0
+    told: dict[str, Any] = {**(task.other or {}), "container.type": task.kind}
+    if task.start_ns is not None:
+        told["container.start.ms"] = task.start_ns // _MS
+        told["container.end.ms"] = (task.start_ns + task.length_ns) // _MS
+    else:
+        told["duration.ms"] = -(-task.length_ns // _MS)
+    if task.host is not None:
+        told["container.host"] = task.host
+    if task.priority is not None:
+        told["container.priority"] = task.priority
+    rest = task_to_fields(task)
+    for key in ("kind", "host", "priority", "other", *(("length_ns", "start_ns") if in_ms else ())):
+        rest.pop(key, None)
+    if rest.get("source") == "measured":
+        del rest["source"]
+    return {**told, EXTENSION: rest} if rest else told

@@ -1,0 +1,229 @@
+"""Workload files: JSON lines (``.jsonl``, ``.jsonl.gz``) and Parquet (``.parquet``), written and read as streams.
+
+Both hold the same; see ``workloads.record`` for the columns.  In Parquet ``tasks`` is a list of structs and ``other``
+is JSON text, since its keys are the trace's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+import pyarrow
+import pyarrow.parquet
+
+from emulator.errors import RunError
+from workloads.codec import header_from_fields, header_to_fields, job_from_data, job_to_fields
+from workloads.errors import BrokenRow, Problems, TraceError
+from workloads.importers.fields import SeenIds
+from workloads.importers.source import ByteSource, OnBytes, ignore
+from workloads.record import Trace, WorkloadJob
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+MAX_LINE_BYTES = 512 * 2**20
+_PARQUET_MAGIC = b"PAR1"
+_METADATA_KEY = b"natjam_workload"
+_GROUP_TASKS = 50_000
+"""A row group is written once it holds this many tasks and jobs."""
+_READ_JOBS = 256
+
+_TEXT, _INT = pyarrow.string(), pyarrow.int64()
+_TASK = pyarrow.struct(
+    [
+        pyarrow.field("kind", _TEXT, nullable=False),
+        pyarrow.field("length_ns", _INT, nullable=False),
+        ("source", _TEXT),
+        ("start_ns", _INT),
+        ("host", _TEXT),
+        ("priority", _INT),
+        ("memory_bytes", _INT),
+        ("attempts", _INT),
+        ("evictions", _INT),
+        ("lost_ns", _INT),
+        ("other", _TEXT),
+    ]
+)
+_SCHEMA = pyarrow.schema(
+    [
+        pyarrow.field("job", _TEXT, nullable=False),
+        pyarrow.field("submit_ns", _INT, nullable=False),
+        ("queue", _TEXT),
+        ("user", _TEXT),
+        ("priority", _INT),
+        ("deadline_ns", _INT),
+        ("memory_bytes", _INT),
+        ("input_bytes", _INT),
+        ("shuffle_bytes", _INT),
+        ("output_bytes", _INT),
+        ("start_ns", _INT),
+        ("finish_ns", _INT),
+        ("outcome", _TEXT),
+        ("tasks", pyarrow.list_(_TASK)),
+        ("other", _TEXT),
+    ]
+)
+
+
+def write_workload(path: Path, trace: Trace) -> int:
+    """Write a workload, whole or not at all; its kind is that of the suffix.  Returns the number of jobs.
+
+    Raises RunError where the file cannot be written, and what reading ``trace`` raises.
+    """
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        try:
+            count = (
+                _write_parquet(unfinished, trace)
+                if path.suffix == ".parquet"
+                else _write_lines(path, unfinished, trace)
+            )
+            unfinished.replace(path)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+    return count
+
+
+def read_workload(path: Path, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:
+    """Open a workload file of either kind, whatever its suffix.  Raises TraceError."""
+    with ByteSource(path) as source:
+        is_parquet = source.read(4) == _PARQUET_MAGIC
+    return _read_parquet(path, problems, on_bytes) if is_parquet else _read_lines(path, problems, on_bytes)
+
+
+# ---- JSON lines ----
+
+
+def _write_lines(path: Path, unfinished: Path, trace: Trace) -> int:
+    count = 0
+    packed = path.suffix == ".gz"
+    with gzip.open(unfinished, "wb", compresslevel=6) if packed else unfinished.open("wb") as opened:
+        stream = cast(BinaryIO, opened)
+        stream.write(orjson.dumps(header_to_fields(trace.header), option=orjson.OPT_APPEND_NEWLINE))
+        for job in trace.jobs:
+            stream.write(orjson.dumps(job_to_fields(job), option=orjson.OPT_APPEND_NEWLINE))
+            count += 1
+    return count
+
+
+def _read_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
+    lines = _json_lines(path, problems, on_bytes)
+    number, value = next(lines, (1, None))
+    try:
+        header = header_from_fields(value)
+    except BrokenRow as broken:
+        raise TraceError(path, number, broken.column, broken.reason) from None
+    return Trace(header, _jobs(path, lines, problems))
+
+
+def _json_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, Any]]:
+    with ByteSource(path, on_bytes) as source:
+        for number, raw in source.lines(MAX_LINE_BYTES):
+            if len(raw) > MAX_LINE_BYTES:
+                raise TraceError(path, number, None, "too long for a line of a workload")
+            try:
+                value = orjson.loads(raw)
+            except orjson.JSONDecodeError as error:
+                if number == 1:
+                    raise TraceError(
+                        path, 1, None, "is no workload of natjam: neither JSON lines nor Parquet"
+                    ) from None
+                problems.add(path, number, None, f"is not JSON: {error.msg}: byte {error.colno} of the line")
+                continue
+            yield number, value
+
+
+def _jobs(path: Path, values: Iterable[tuple[int, Any]], problems: Problems) -> Iterator[WorkloadJob]:
+    seen = SeenIds()
+    for number, value in values:
+        try:
+            job = job_from_data(value)
+            if not seen.add(job.job):
+                raise BrokenRow("job", f"{job.job!r} is the name of an earlier job too; make names unique")
+        except BrokenRow as broken:
+            problems.add(path, number, broken.column, broken.reason)
+            continue
+        yield job
+
+
+# ---- Parquet ----
+
+
+def _write_parquet(path: Path, trace: Trace) -> int:
+    schema = _SCHEMA.with_metadata({_METADATA_KEY: orjson.dumps(header_to_fields(trace.header))})
+    count = held = 0
+    rows: list[dict[str, Any]] = []
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for job in trace.jobs:
+            rows.append(_parquet_row(job))
+            count, held = count + 1, held + 1 + len(job.tasks or ())
+            if held >= _GROUP_TASKS:
+                writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+                rows, held = [], 0
+        writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+    return count
+
+
+def _parquet_row(job: WorkloadJob) -> dict[str, Any]:
+    row = job_to_fields(job)
+    for holder in (row, *row.get("tasks", ())):
+        if "other" in holder:
+            holder["other"] = orjson.dumps(holder["other"]).decode()
+    return row
+
+
+def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
+    with _parquet_errors(path):
+        file = pyarrow.parquet.ParquetFile(path)
+        metadata = file.schema_arrow.metadata or {}
+    try:
+        header = header_from_fields(orjson.loads(metadata.get(_METADATA_KEY, b"null")))
+    except orjson.JSONDecodeError:
+        raise TraceError(path, None, None, "the header of the workload is not JSON") from None
+    except BrokenRow as broken:
+        raise TraceError(path, None, broken.column, broken.reason) from None
+    return Trace(header, _jobs(path, _parquet_rows(path, file, on_bytes), problems))
+
+
+def _parquet_rows(path: Path, file: pyarrow.parquet.ParquetFile, on_bytes: OnBytes) -> Iterator[tuple[int, Any]]:
+    number, row_bytes = 0, path.stat().st_size / max(1, file.metadata.num_rows)
+    batches = file.iter_batches(_READ_JOBS)
+    while True:
+        with _parquet_errors(path):
+            batch = next(batches, None)
+            rows = None if batch is None else batch.to_pylist()
+        if rows is None:
+            return
+        on_bytes(int(row_bytes * len(rows)))
+        for row in rows:
+            number += 1
+            yield number, _plain(row)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its JSON text parsed; text that is none stays, and is refused as no object."""
+    for holder in (row, *(task for task in _listed(row.get("tasks")) if isinstance(task, dict))):
+        told = holder.get("other")
+        if isinstance(told, str):
+            with contextlib.suppress(orjson.JSONDecodeError):
+                holder["other"] = orjson.loads(told)
+    return row
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@contextlib.contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise TraceError(path, None, None, f"is not whole Parquet data: {reason}") from None
