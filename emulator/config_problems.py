@@ -17,10 +17,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Problem = tuple[Location, str]
 """Where something is wrong, and what."""
 
-NOT_YET = {
-    "keys": (*("weight", "sla", "min_containers", "max_containers", "dirty_fraction"),),
-}
-"""Values and keys that have a settled name but that this release cannot do."""
+NOT_YET = ("weight", "sla", "min_containers", "max_containers", "dirty_fraction")
+"""Keys that have a settled name but that this release cannot do."""
 
 _MISSING = "is missing; add it"
 _BOUNDS = {

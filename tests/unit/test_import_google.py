@@ -117,7 +117,8 @@ class TestEvents:
         )
         found = read(slice_of(tmp_path, tasks, job_row(9, SUBMIT) + job_row(126, FINISH)), "google")
         (job,) = found.jobs
-        (task,) = job.tasks or ()
+        assert job.tasks is not None
+        (task,) = job.tasks
         assert (job.submit_ns, job.finish_ns, job.outcome, job.user) == (9 * 10**9, 126 * 10**9, "succeeded", "user")
         assert (task.length_ns, task.start_ns, task.host) == (100 * 10**9, 25 * 10**9, "78")
         assert (task.attempts, task.evictions, task.lost_ns, task.priority) == (3, 1, 7 * 10**9, 4)

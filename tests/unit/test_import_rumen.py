@@ -14,7 +14,7 @@ from workloads.errors import TraceError
 MS = 10**6
 
 
-def attempt(start: int, finish: int, result: str = "SUCCESS", **more: Any) -> dict[str, Any]:
+def attempt(start: int, finish: float, result: str = "SUCCESS", **more: Any) -> dict[str, Any]:
     return {"startTime": start, "finishTime": finish, "result": result, "hostName": "/r/n", **more}
 
 
@@ -67,7 +67,8 @@ class TestLengths:
     def test_the_successful_attempt_counts_and_the_others_are_lost(self, tmp_path: Path):
         runs = [attempt(1000, 1400, "FAILED"), attempt(1500, 2500), attempt(1600, 1700, "KILLED")]
         (found,) = read(write(tmp_path, dumped(job(maps=[runs]))), "rumen").jobs
-        (task,) = found.tasks or ()
+        assert found.tasks is not None
+        (task,) = found.tasks
         assert (task.length_ns, task.attempts, task.lost_ns, task.start_ns) == (1000 * MS, 3, 500 * MS, 1500 * MS)
 
     @pytest.mark.parametrize(
