@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 if TYPE_CHECKING:
     from emulator.campaign.plan import Variant
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    app.command()(campaign)
+    for command in (campaign, reproduce):
+        app.command()(command)
 
 
 def campaign(
@@ -69,6 +71,69 @@ def campaign(
         console.print(line, soft_wrap=True, highlight=False)
     if result.failures:
         raise RunError(f"{len(result.failures)} of {len(result.runs)} runs failed")
+
+
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures, as in natjam/fig4; papers; or all.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="sim or live.")] = "sim",
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, of live runs.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="5 seeds of each simulation, a single live run.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim does not hold.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+) -> None:
+    """Run the figures of papers again: published beside measured, as tables, plots, claims.json and a page.
+
+    One that was stopped goes on where it was; runs that are there already, also of other figures, are not made again.
+
+    \b
+    Examples:
+      natjam reproduce --list
+      natjam reproduce natjam/fig4
+      natjam reproduce natjam --engine live --time-scale 20
+      natjam reproduce all --quick --strict
+    """
+    from analysis.reproduce.definitions import ALL, chosen_figures
+    from analysis.reproduce.run import planned, run_counts
+    from analysis.reproduce.run import reproduce as run_figures
+    from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
+    from emulator.errors import ConfigError, RunError
+
+    console = _console()
+    if list_:
+        figures = chosen_figures([ALL])
+        console.print(list_table(figures, {name: run_counts(figures, name, quick) for name in ("sim", "live")}))
+        console.print(Text(f"claims that nothing measures yet: {', '.join(claims_without_figure(figures))}"))
+        return
+    if not ids:
+        raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")
+    if engine not in ("sim", "live"):
+        raise ConfigError(f"--engine {engine}: must be sim or live")
+    figures = [figure for figure in chosen_figures(ids) if engine in figure.engines]
+    if not figures:
+        raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
+    variants = planned(figures, engine, time_scale, quick)
+    out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
+    from analysis.reproduce.results import PAGE_NAME, write_results
+    from emulator.campaign.display import CampaignDisplay, failure_lines
+
+    with CampaignDisplay(console) as display:
+        result = run_figures(figures, variants, engine, out, display.update)
+    for figure in result.figures:
+        console.print(figure_table(figure))
+    write_results(result, out)
+    for line in [*failure_lines(result.campaign), *closing_lines(result)]:
+        console.print(line, soft_wrap=True, highlight=False)
+    console.print(f"results in {out}; the page: {out / PAGE_NAME}", soft_wrap=True, highlight=False)
+    if result.campaign.failures:
+        raise RunError(f"{len(result.campaign.failures)} of {len(result.campaign.runs)} runs failed")
+    missed = sum(not verdict.ok for verdict in result.verdicts)
+    if strict and missed:
+        raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
 
 
 def _warn_of_calibrations(variants: tuple[Variant, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ UNFINISHED_SUFFIX = ".unfinished"
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     with written_whole(path) as unfinished:

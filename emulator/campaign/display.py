@@ -62,11 +62,16 @@ def closing_lines(result: CampaignResult) -> Iterator[Text]:
     """What a campaign that came to its end has to say."""
     found = f"; {result.found_done} of them were there already" if result.found_done else ""
     yield Text(f"{len(result.runs)} runs{found}")
+    yield from failure_lines(result)
+    yield Text(f"results in {result.directory.path}, all in one table: {result.directory.path / TABLE_NAME}")
+
+
+def failure_lines(result: CampaignResult) -> Iterator[Text]:
+    """The runs that failed, as far as there is room, and why."""
     for name in list(result.failures)[:_FAILURES_SHOWN]:
         yield Text(f"failed: {name}: {result.failures[name]}", "red")
     if len(result.failures) > _FAILURES_SHOWN:
         yield Text(f"... and {len(result.failures) - _FAILURES_SHOWN} more failed; see the column 'failure'", "red")
-    yield Text(f"results in {result.directory.path}, all in one table: {result.directory.path / TABLE_NAME}")
 
 
 def _duration(real_s: float) -> str:

@@ -1,0 +1,228 @@
+"""Claims and figures of papers, which are data: ``analysis/claims/<paper>.yaml`` and ``<paper>/<figure>.yaml`` there.
+
+A claim is what a paper publishes and what is accepted of a run.  A figure names an experiment of ``workloads/catalog``,
+variants of it (settings by dotted key), and cells: which figure of which variant's summaries stands for which published
+one.  A new paper is a new file of claims and a directory of figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from emulator.config_problems import suggestion, validated
+from emulator.config_yaml import read_document
+from emulator.errors import ConfigError
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Published = Number | dict[str, Any] | str
+ALL = "all"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Claim(_Model):
+    """One result of a paper."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
+    engine: Literal["sim", "live", "both"]
+    profile: str = "hadoop-0.23"
+    published: Published | None = None
+    """One figure, parts of it by name, or what the paper says in words."""
+    accept: Annotated[dict[str, Any], Field(min_length=1)]
+    note: str = ""
+
+    def published_of(self, part: str | None) -> float | None:
+        """The published figure, or that of a part; None where the paper prints none."""
+        found = self.published.get(part or "") if isinstance(self.published, dict) else self.published
+        return float(found) if isinstance(found, int | float) else None
+
+
+class ClaimFile(_Model):
+    """The claims of one paper."""
+
+    paper: str
+    claims: tuple[Claim, ...]
+
+
+class Linear(_Model):
+    """A setting that moves with a sweep: ``offset + slope x value``."""
+
+    offset: Number
+    slope: Number
+
+
+class Sweep(_Model):
+    """One variant for each value of something, called ``<name>-<value>``."""
+
+    name: str
+    values: Annotated[tuple[Number, ...], Field(min_length=2)]
+    set: dict[str, Linear]
+
+
+class Cell(_Model):
+    """One measured figure: of a variant's runs, one value each.
+
+    The value is one of a run's summary (``value``), or the least, the most or the number not below 0 of several
+    (``values``, ``take``).  ``cell`` and ``over`` instead: the ratio of two other cells.  ``first_met`` instead: the
+    lowest value of the sweep from which on all of the named figures are 0 or more.
+    """
+
+    variant: str | None = None
+    value: str | None = None
+    """A dotted path into ``summary.json``, jobs by their names: ``jobs.research-XL.completion_s``."""
+    values: tuple[str, ...] = ()
+    take: Literal["least", "most", "met"] | None = None
+    scale: Number = 1.0
+    cell: str | None = None
+    over: str | None = None
+    first_met: tuple[str, ...] = ()
+    claim: str | None = None
+    part: str | None = None
+    published: Number | None = None
+    """Where the paper prints a figure that is no claim."""
+    bar: tuple[str, str] | None = None
+    """Where it is drawn: group and series."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Cell:
+        kinds = [self.value is not None, bool(self.values), self.cell is not None, bool(self.first_met)]
+        if sum(kinds) != 1:
+            raise ValueError("give exactly one of value, values, cell and first_met")
+        if (self.value is not None or bool(self.values)) != (self.variant is not None):
+            raise ValueError("value and values need a variant; cell and first_met have none")
+        if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
+            raise ValueError("values go with take, cell with over")
+        return self
+
+
+class Plot(_Model):
+    """The form the paper gives the figure; axis labels carry units."""
+
+    form: Literal["bars", "progress", "sweep"]
+    x: str
+    y: str
+    lines: dict[str, str] = Field(default_factory=dict)
+    """Of a sweep: a dotted path for each line, by its label."""
+    log: bool = False
+
+
+class FigureDefinition(_Model):
+    """One figure or table of a paper."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
+    title: str
+    source: str
+    about: str = ""
+    engines: tuple[Literal["sim", "live"], ...] = ("sim", "live")
+    calibration: bool = False
+    """Its figures were fitted: they are left out of the mean error."""
+    live_repeats: Annotated[int, Field(ge=1)] | None = None
+    experiment: str
+    """A file of ``workloads/catalog``."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    sweep: Sweep | None = None
+    cells: Annotated[dict[str, Cell], Field(min_length=1)]
+    orders: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """By claim: the cell of each of its variants."""
+    plot: Plot
+
+    @property
+    def paper(self) -> str:
+        """The paper it is of."""
+        return self.id.partition("/")[0]
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The settings of every variant, those of the sweep too."""
+        found = {name: {**self.set, **variant} for name, variant in self.variants.items()}
+        if self.sweep is not None:
+            for value in self.sweep.values:
+                moved = {key: round(line.offset + line.slope * value, 6) for key, line in self.sweep.set.items()}
+                found[self.swept(value)] = {**self.set, **moved}
+        return found
+
+    def swept(self, value: float) -> str:
+        """The name of the sweep's variant at ``value``."""
+        assert self.sweep is not None
+        return f"{self.sweep.name}-{value:g}"
+
+    @property
+    def claims(self) -> list[str]:
+        """The claims that it measures."""
+        return list(dict.fromkeys([*(cell.claim for cell in self.cells.values() if cell.claim), *self.orders]))
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> FigureDefinition:
+        known = set(self.variants) | {self.swept(value) for value in (self.sweep.values if self.sweep else ())}
+        for name, cell in self.cells.items():
+            if cell.variant is not None and cell.variant not in known:
+                raise ValueError(f"cell '{name}': there is no variant '{cell.variant}'")
+            if cell.first_met and self.sweep is None:
+                raise ValueError(f"cell '{name}': first_met needs a sweep")
+            self._check_cells(name, [cell.cell, cell.over])
+        for claim, cells in self.orders.items():
+            self._check_cells(claim, list(cells.values()))
+        return self
+
+    def _check_cells(self, where: str, names: Sequence[str | None]) -> None:
+        for name in names:
+            if name is not None and (name not in self.cells or self.cells[name].cell is not None):
+                raise ValueError(f"'{where}': '{name}' is no cell with figures of its own")
+
+
+@cache
+def all_claims() -> dict[str, Claim]:
+    """The claims of all papers, by id.  Raises ConfigError."""
+    files = [validated(read_document(path), ClaimFile) for path in sorted(_folder().glob("*.yaml"))]
+    return {claim.id: claim for file in files for claim in file.claims}
+
+
+@cache
+def all_figures() -> dict[str, FigureDefinition]:
+    """The figures of all papers, by id.  Raises ConfigError."""
+    found = {}
+    for path in sorted(_folder().glob("*/*.yaml"), key=_in_order):
+        figure = validated(read_document(path), FigureDefinition)
+        for claim in figure.claims:
+            if claim not in all_claims():
+                raise ConfigError(f"{path}: there is no claim '{claim}'{suggestion(claim, all_claims())}")
+        found[figure.id] = figure
+    return found
+
+
+def catalog_path(figure: FigureDefinition) -> Path:
+    """The experiment file of a figure."""
+    return Path(str(resources.files("workloads") / "catalog" / figure.experiment))
+
+
+def chosen_figures(ids: Sequence[str]) -> list[FigureDefinition]:
+    """The figures that ids name: ``natjam/fig4``, a whole paper (``natjam``), or ``all``.  Raises ConfigError."""
+    figures = all_figures()
+    found: dict[str, FigureDefinition] = {}
+    for wanted in ids:
+        named = {id: figure for id, figure in figures.items() if wanted in (ALL, id, figure.paper)}
+        if not named:
+            papers = {figure.paper for figure in figures.values()}
+            near = suggestion(wanted, [*figures, *papers])
+            raise ConfigError(f"there is no figure or paper '{wanted}'{near}; see 'natjam reproduce --list'")
+        found |= named
+    return list(found.values())
+
+
+def _folder() -> Path:
+    return Path(str(resources.files("analysis") / "claims"))
+
+
+def _in_order(path: Path) -> tuple[str, bool, int, str]:
+    """fig9 before fig10."""
+    digits = "".join(character for character in path.stem if character.isdigit())
+    return path.parent.name, not digits, int(digits or 0), path.stem

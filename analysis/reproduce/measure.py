@@ -1,0 +1,143 @@
+"""The cells of a figure, from the summaries of its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.reproduce.definitions import Cell, Claim, FigureDefinition
+
+Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""Of every variant, by seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One cell as it came out."""
+
+    name: str
+    cell: Cell
+    by_seed: Mapping[int, float]
+    """The value of every run that has one."""
+    mean: float | None
+    """None where no run has a value.  Of a ratio: that of the means."""
+    published: float | None
+
+    @property
+    def n(self) -> int:
+        return len(self.by_seed)
+
+    @property
+    def sd(self) -> float | None:
+        """Sample standard deviation; None for fewer than two."""
+        return _sd(list(self.by_seed.values()))
+
+    @property
+    def error(self) -> float | None:
+        """Relative distance from the published figure; None where there is none, or it is 0."""
+        if self.mean is None or not self.published:
+            return None
+        return self.mean / self.published - 1
+
+
+def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str, Claim]) -> dict[str, Measured]:
+    """Every cell of a figure, in the order of its definition; those of variants that were not run have no value."""
+    simple = {name: cell for name, cell in figure.cells.items() if cell.value is not None or cell.values}
+    found = {name: _of_runs(summaries.get(cell.variant or "", {}), _reader(cell)) for name, cell in simple.items()}
+    measured = {}
+    for name, cell in figure.cells.items():
+        if cell.cell is not None and cell.over is not None:
+            above, below = found[cell.cell], found[cell.over]
+            by_seed = {seed: above[seed] / below[seed] for seed in above if below.get(seed)}
+            mean = _ratio(_mean(above), _mean(below))
+        elif cell.first_met:
+            met = first_met(figure, cell.first_met, summaries)
+            by_seed, mean = {}, met
+        else:
+            by_seed, mean = found[name], _mean(found[name])
+        claim = claims.get(cell.claim or "")
+        published = cell.published if claim is None else claim.published_of(cell.part)
+        measured[name] = Measured(name, cell, by_seed, mean, published)
+    return measured
+
+
+def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summaries) -> float | None:
+    """The lowest value of the sweep from which on the mean of every path is 0 or more; None if that is never so."""
+    assert figure.sweep is not None
+    lowest = None
+    for value in sorted(figure.sweep.values, reverse=True):
+        means = [_mean(_of_runs(summaries.get(figure.swept(value), {}), _path(path))) for path in paths]
+        if any(mean is None or mean < 0 for mean in means):
+            break
+        lowest = value
+    return lowest
+
+
+def swept_means(figure: FigureDefinition, path: str, summaries: Summaries) -> list[tuple[float, float, float | None]]:
+    """Value of the sweep, mean and deviation of a path there, for a line of a plot."""
+    assert figure.sweep is not None
+    points = []
+    for value in figure.sweep.values:
+        found = _of_runs(summaries.get(figure.swept(value), {}), _path(path))
+        mean = _mean(found)
+        if mean is not None:
+            points.append((value, mean, _sd(list(found.values()))))
+    return points
+
+
+_Read = Callable[[Mapping[str, Any]], float | None]
+
+
+def _reader(cell: Cell) -> _Read:
+    if cell.value is not None:
+        read = _path(cell.value)
+        return lambda summary: None if (value := read(summary)) is None else value * cell.scale
+    reads = [_path(path) for path in cell.values]
+
+    def several(summary: Mapping[str, Any]) -> float | None:
+        values = [read(summary) for read in reads]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        if cell.take == "met":
+            return float(sum(value >= 0 for value in known))
+        return (min(known) if cell.take == "least" else max(known)) * cell.scale
+
+    return several
+
+
+def _path(path: str) -> _Read:
+    """Reads a dotted path of a summary; None where there is nothing."""
+
+    def read(summary: Mapping[str, Any]) -> float | None:
+        found: Any = summary
+        for key in path.split("."):
+            if isinstance(found, list):  # the jobs
+                found = next((entry for entry in found if entry.get("name") == key), None)
+            else:
+                found = found.get(key) if isinstance(found, Mapping) else None
+        return float(found) if isinstance(found, int | float) else None
+
+    return read
+
+
+def _of_runs(runs: Mapping[int, Mapping[str, Any]], read: _Read) -> dict[int, float]:
+    values = {seed: read(summary) for seed, summary in runs.items()}
+    return {seed: value for seed, value in values.items() if value is not None}
+
+
+def _mean(by_seed: Mapping[int, float]) -> float | None:
+    return math.fsum(by_seed.values()) / len(by_seed) if by_seed else None
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+def _sd(values: list[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -1,0 +1,124 @@
+"""Figures in the form the paper gives them, the published values beside the measured ones."""
+
+from __future__ import annotations
+
+import numpy
+import pyarrow.parquet
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+from analysis.frames import DataFrame
+from analysis.reproduce.measure import Measured, swept_means
+from analysis.reproduce.run import Reproduced, Reproduction
+
+_BARS_WIDTH = 0.8
+_GROUP_INCHES = 1.25
+_SERIES_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.VERMILLION)
+_PROGRESS_POINTS = 400
+
+
+def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
+    """The figure that a definition's ``plot`` asks for."""
+    form = figure.definition.plot.form
+    if form == "bars":
+        return _bars(figure)
+    if form == "sweep":
+        return _sweep(figure)
+    return _progress(figure, reproduction)
+
+
+def _bars(figure: Reproduced) -> Figure:
+    """A group of bars a case, whiskers of one standard deviation, diamonds where the paper's values are."""
+    look = figure.definition.plot
+    drawn = [(cell, *cell.cell.bar) for cell in figure.cells.values() if cell.cell.bar is not None]
+    groups = list(dict.fromkeys(group for _, group, _ in drawn))
+    series = list(dict.fromkeys(name for _, _, name in drawn))
+    drawing, (panel,) = style.new_figure(width=max(4.5, _GROUP_INCHES * len(groups) + 1), height=3.8)
+    width = _BARS_WIDTH / len(series)
+    for index, name in enumerate(series):
+        cells = [(groups.index(group), cell) for cell, group, mine in drawn if mine == name]
+        x = [place + (index - (len(series) - 1) / 2) * width for place, _ in cells]
+        panel.bar(
+            x,
+            [cell.mean or 0 for _, cell in cells],
+            width * 0.94,
+            yerr=[cell.sd or 0 for _, cell in cells],
+            label=f"{name}, measured",
+            color=_SERIES_COLOURS[index % len(_SERIES_COLOURS)],
+            hatch=style.HATCHES[index % len(style.HATCHES)],
+            edgecolor="white",
+            error_kw={"linewidth": 1, "capsize": 2},
+        )
+        _diamonds(panel, x, [cell for _, cell in cells], label="published" if not index else "")
+    if look.log:
+        panel.set_yscale("log")
+    panel.set_xticks(range(len(groups)), [_broken(group) for group in groups])
+    panel.grid(axis="x", visible=False)
+    style.finish(panel, look.x, look.y, figure.definition.title)
+    return drawing
+
+
+def _diamonds(panel: Axes, x: list[float], cells: list[Measured], label: str) -> None:
+    known = [(place, cell.published) for place, cell in zip(x, cells, strict=True) if cell.published is not None]
+    if known:
+        places, values = zip(*known, strict=True)
+        panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label or None)
+
+
+def _broken(words: str) -> str:
+    return words.replace(", ", "\n")
+
+
+def _sweep(figure: Reproduced) -> Figure:
+    """A line a figure, a band of one standard deviation around it."""
+    look, sweep = figure.definition.plot, figure.definition.sweep
+    assert sweep is not None
+    drawing, (panel,) = style.new_figure(width=6)
+    for index, (label, path) in enumerate(look.lines.items()):
+        points = swept_means(figure.definition, path, figure.summaries)
+        if not points:
+            continue
+        x, y, sd = (numpy.array([point[part] or 0.0 for point in points]) for part in range(3))
+        panel.plot(x, y, label=label, **style.line(index))
+        panel.fill_between(x, y - sd, y + sd, color=style.LINES[index]["color"], alpha=0.15, linewidth=0)
+    panel.axhline(0, color=style.GREY, linewidth=0.8)
+    for cell in figure.cells.values():
+        if cell.cell.first_met and cell.published is not None:
+            panel.axvline(cell.published, color=style.GREY, linestyle=":", label=f"published: {cell.name}")
+    style.finish(panel, look.x, look.y, figure.definition.title)
+    return drawing
+
+
+def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:
+    """A panel a variant: how far each job's reduces are, against time, in the first of its runs."""
+    look = figure.definition.plot
+    variants = [name for name in figure.definition.variants if name in figure.runs]
+    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
+    for variant, panel in zip(variants, panels, strict=False):
+        seed, run = next(iter(figure.runs[variant].items()))
+        attempts = pyarrow.parquet.read_table(reproduction.run_path(run) / "attempts.parquet").to_pandas()
+        summary = figure.summaries[variant][seed]
+        times_s = numpy.linspace(0, summary["makespan_s"] or 1, _PROGRESS_POINTS)
+        for index, job in enumerate(summary["jobs"]):
+            mine = attempts[(attempts["job"] == job["name"]) & (attempts["kind"] == "reduce")]
+            panel.plot(times_s, progress(mine, times_s), label=job["name"], **style.line(index))
+            if job["deadline_s"]:
+                panel.axvline(job["deadline_s"], linewidth=0.8, **style.LINES[index])
+        panel.set_ylim(0, 102)
+        style.finish(panel, look.x, look.y, f"{variant.upper()} (upright lines: deadlines)")
+    return drawing
+
+
+def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
+    """How far the reduces of a job are at each time, in percent of all their keys.
+
+    ``attempts``: rows of ``attempts.parquet``; the keys of an attempt are taken to pass evenly.
+    """
+    total = attempts.drop_duplicates("task")["keys_total"].sum()
+    done = numpy.zeros_like(times_s)
+    for row in attempts.dropna(subset=["first_key_s", "ended_s"]).itertuples():
+        keys = max(0, (row.keys_done or 0) - (row.keys_start or 0))
+        ends_s = max(row.ended_s, row.first_key_s + 1e-9)
+        done += keys * numpy.clip((times_s - row.first_key_s) / (ends_s - row.first_key_s), 0, 1)
+    return 100 * done / total if total else done

@@ -1,0 +1,147 @@
+"""Runs what figures need, as one campaign, and holds the results against the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
+from analysis.reproduce.measure import Measured, measure
+from analysis.reproduce.verdict import Verdict, judge
+from emulator.campaign.definition import as_overrides
+from emulator.campaign.plan import PlannedRun, Variant, planned_runs
+from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
+from emulator.config import load_experiment
+
+SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
+QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
+WITHIN = "within"
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """One figure."""
+
+    definition: FigureDefinition
+    cells: Mapping[str, Measured]
+    verdicts: Sequence[Verdict]
+    runs: Mapping[str, Mapping[int, PlannedRun]]
+    """Of every variant, by seed."""
+    summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+    @property
+    def errors(self) -> list[float]:
+        """Distances from the published figures of the claims that must be within some distance; absolute."""
+        if self.definition.calibration:
+            return []
+        claims = all_claims()
+        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
+        return [abs(cell.error) for cell in held if cell.error is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """Some figures by one engine."""
+
+    engine: str
+    figures: tuple[Reproduced, ...]
+    campaign: CampaignResult
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """Of all claims."""
+        return [verdict for figure in self.figures for verdict in figure.verdicts]
+
+    @property
+    def mean_abs_error(self) -> float | None:
+        """Of all cells, those that were fitted apart."""
+        errors = [error for figure in self.figures for error in figure.errors]
+        return sum(errors) / len(errors) if errors else None
+
+    def run_path(self, run: PlannedRun) -> Path:
+        """The directory of one run."""
+        return self.campaign.directory.run_path(run)
+
+
+def planned(
+    figures: Sequence[FigureDefinition], engine: str, time_scale: float | None, quick: bool
+) -> dict[str, list[Variant]]:
+    """The variants of every figure, with their experiments.  Raises ConfigError."""
+    found = {}
+    for figure in figures:
+        options = [f"engine={engine}", *([] if time_scale is None else [f"time_scale={time_scale}"])]
+        seeds = tuple(range(1, _repeats(figure, engine, quick) + 1))
+        found[figure.id] = [
+            Variant(
+                f"{figure.id.replace('/', '-')}-{name}",
+                load_experiment(path, [*options, *as_overrides(settings)]),
+                seeds,
+            )
+            for path in [catalog_path(figure)]
+            for name, settings in figure.settings.items()
+        ]
+    return found
+
+
+def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) -> dict[str, int]:
+    """How many runs each figure takes."""
+    return {figure.id: len(figure.settings) * _repeats(figure, engine, quick) for figure in figures}
+
+
+def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
+    if engine == "sim":
+        return QUICK_SIMULATED_REPEATS if quick else SIMULATED_REPEATS
+    return QUICK_LIVE_REPEATS if quick else figure.live_repeats or LIVE_REPEATS
+
+
+def reproduce(
+    figures: Sequence[FigureDefinition],
+    variants: Mapping[str, Sequence[Variant]],
+    engine: str,
+    path: Path,
+    on_status: Callable[[CampaignStatus], None],
+) -> Reproduction:
+    """Make the runs that are not there yet and measure every cell.
+
+    Args:
+        figures: those that ``engine`` can run.
+        variants: of ``planned``.
+        engine: sim or live.
+        path: the campaign's directory, see ``run_campaign``.
+        on_status: as for ``run_campaign``.
+
+    Raises:
+        ConfigError, RunError: as ``run_campaign`` does.
+    """
+    runs = {figure.id: planned_runs(variants[figure.id]) for figure in figures}
+    first: dict[str, PlannedRun] = {}
+    """The same run may serve several figures: it is made once, by the name it has in the first."""
+    for run in (run for found in runs.values() for run in found):
+        first.setdefault(run.sha256, run)
+    campaign = run_campaign("reproduce", list(first.values()), path, on_status)
+    summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
+    return Reproduction(
+        engine, tuple(_reproduced(figure, runs[figure.id], first, summaries, engine) for figure in figures), campaign
+    )
+
+
+def _reproduced(
+    figure: FigureDefinition,
+    runs: Sequence[PlannedRun],
+    first: Mapping[str, PlannedRun],
+    summaries: Mapping[str, Mapping[str, Any] | None],
+    engine: str,
+) -> Reproduced:
+    prefix = len(figure.id) + 1
+    mine: dict[str, dict[int, PlannedRun]] = {}
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for run in runs:
+        variant, seed = run.variant[prefix:], run.experiment.seed
+        summary = summaries[run.sha256]
+        if summary is not None:
+            mine.setdefault(variant, {})[seed] = first[run.sha256]
+            found.setdefault(variant, {})[seed] = summary
+    cells = measure(figure, found, all_claims())
+    return Reproduced(figure, cells, judge(figure, cells, all_claims(), engine), mine, found)

@@ -1,0 +1,123 @@
+"""A reproduction as tables: rows that the terminal and the page both show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from analysis.reproduce.definitions import FigureDefinition, all_claims
+from analysis.reproduce.measure import Measured
+from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.verdict import Verdict, misses
+
+COLUMNS = ("cell", "published", "measured", "s.d.", "n", "error", "accepted", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a figure's table."""
+
+    texts: tuple[str, ...]
+    """As ``COLUMNS``."""
+    ok: bool | None
+    """None where nothing is claimed."""
+
+
+def rows(figure: Reproduced) -> list[Row]:
+    """A row for every cell, then one for every order."""
+    held = {verdict.claim.id: verdict for verdict in figure.verdicts}
+    found = [_cell_row(name, cell, held.get(cell.cell.claim or "")) for name, cell in figure.cells.items()]
+    return [*found, *(_order_row(held[claim]) for claim in figure.definition.orders if claim in held)]
+
+
+def _cell_row(name: str, cell: Measured, verdict: Verdict | None) -> Row:
+    ok = None if verdict is None else not misses(verdict.claim, cell.cell.part, cell.mean)
+    error = "" if cell.error is None else f"{cell.error:+.1%}"
+    accepted = "" if verdict is None else _accepted(verdict.claim.accept, cell.cell.part)
+    texts = (
+        name,
+        number(cell.published),
+        number(cell.mean),
+        number(cell.sd),
+        str(cell.n or ""),
+        error,
+        accepted,
+        _word(ok),
+    )
+    return Row(texts, ok)
+
+
+def _order_row(verdict: Verdict) -> Row:
+    order = verdict.claim.accept["order"]
+    values = verdict.measured if isinstance(verdict.measured, dict) else {}
+    measured = ", ".join(number(values.get(name)) or "-" for name in order)
+    name = verdict.claim.id.rpartition(".")[2].replace("_", " ")
+    return Row((name, "", measured, "", "", "", " < ".join(order), _word(verdict.ok)), verdict.ok)
+
+
+def _accepted(accept: dict[str, Any], part: str | None) -> str:
+    words = []
+    for kind, limit in accept.items():
+        name, _, side = kind.rpartition("_")
+        if not name or name == part:
+            words.append(
+                f"within {limit:.0%}" if side == "within" else f"{'at least' if side == 'min' else 'at most'} {limit:g}"
+            )
+    return ", ".join(words)
+
+
+def _word(ok: bool | None) -> str:
+    return "" if ok is None else "yes" if ok else "NO"
+
+
+def number(value: float | None) -> str:
+    """A figure for people."""
+    if value is None:
+        return ""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.4f}"
+
+
+def figure_table(figure: Reproduced) -> Table:
+    """A figure's table for the terminal."""
+    definition = figure.definition
+    table = Table(title=f"{definition.id}: {definition.title} ({definition.source})", title_justify="left")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in ("cell", "accepted", "ok") else "right")
+    for row in rows(figure):
+        style = {None: None, True: "green", False: "red"}[row.ok]
+        table.add_row(*map(Text, row.texts[:-1]), Text(row.texts[-1], style or ""))
+    return table
+
+
+def closing_lines(reproduction: Reproduction) -> Iterator[str]:
+    """How many claims hold, the mean error, and what was missed."""
+    verdicts = reproduction.verdicts
+    yield f"{sum(verdict.ok for verdict in verdicts)} of {len(verdicts)} claims hold"
+    if reproduction.mean_abs_error is not None:
+        cells = sum(len(figure.errors) for figure in reproduction.figures)
+        yield f"mean distance from the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
+    for verdict in verdicts:
+        if not verdict.ok:
+            yield f"missed: {verdict.claim.id}: {verdict.why}"
+
+
+def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]]) -> Table:
+    """What can be reproduced; ``runs`` by engine and figure."""
+    table = Table(title="natjam reproduce ID", title_justify="left")
+    for column in ("id", "what it shows", "source", "engines", "claims", "runs sim", "live"):
+        table.add_column(column, justify="right" if column in ("claims", "runs sim", "live") else "left")
+    for figure in figures:
+        counts = [str(count[figure.id]) if engine in figure.engines else "" for engine, count in runs.items()]
+        row = (figure.id, figure.title, figure.source, ", ".join(figure.engines), str(len(figure.claims)), *counts)
+        table.add_row(*map(Text, row))
+    return table
+
+
+def claims_without_figure(figures: list[FigureDefinition]) -> list[str]:
+    """Claims that nothing measures yet."""
+    measured = {claim for figure in figures for claim in figure.claims}
+    return [claim for claim in all_claims() if claim not in measured]

@@ -1,0 +1,106 @@
+"""Whether a claim holds of what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from analysis.reproduce.definitions import Claim, FigureDefinition
+from analysis.reproduce.measure import Measured
+
+NOISE_STANDARD_ERRORS = 2.0
+"""Two means are tied when their difference is within this many of its standard errors."""
+TIE_OF_SINGLE_RUNS = 0.01
+"""The same where there is one run of each: as a share of the larger one."""
+_ROUNDING = 1e-9
+
+Value = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One claim and what came out."""
+
+    claim: Claim
+    figure: str
+    measured: Value | dict[str, Value]
+    ok: bool
+    why: str
+    """Which part misses what; empty where all is well."""
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of ``claims.json``."""
+        return {
+            "id": self.claim.id,
+            "published": self.claim.published,
+            "measured": self.measured,
+            "accept": self.claim.accept,
+            "ok": self.ok,
+            "why": self.why,
+        }
+
+
+def judge(
+    figure: FigureDefinition, measured: Mapping[str, Measured], claims: Mapping[str, Claim], engine: str
+) -> list[Verdict]:
+    """Every claim that the figure measures and ``engine`` is to be held to."""
+    verdicts = []
+    for name in figure.claims:
+        claim = claims[name]
+        if claim.engine not in ("both", engine):
+            continue
+        if name in figure.orders:
+            cells = {variant: measured[cell] for variant, cell in figure.orders[name].items()}
+            values: Value | dict[str, Value] = {variant: cell.mean for variant, cell in cells.items()}
+            why = _order(claim.accept["order"], cells)
+        else:
+            parts = {cell.cell.part: cell.mean for cell in measured.values() if cell.cell.claim == name}
+            values = parts[None] if set(parts) == {None} else {str(part): mean for part, mean in parts.items()}
+            why = "; ".join(text for part, mean in parts.items() if (text := misses(claim, part, mean)))
+        verdicts.append(Verdict(claim, figure.id, values, not why, why))
+    return verdicts
+
+
+def misses(claim: Claim, part: str | None, mean: Value) -> str:
+    """What a part of a claim misses, empty if nothing."""
+    of_part = f"{part}: " if part else ""
+    if mean is None:
+        return f"{of_part}was not measured"
+    for kind, limit in claim.accept.items():
+        name, _, side = kind.rpartition("_")
+        if name and name != part:
+            continue
+        if side == "within":
+            published = claim.published_of(part)
+            if not published:
+                return f"{of_part}there is no published figure to be within {limit:.0%} of"
+            if abs(mean / published - 1) > limit + _ROUNDING:
+                return f"{of_part}{mean / published - 1:+.1%} from the published figure, more than {limit:.0%}"
+        elif side == "min" and mean < limit - _ROUNDING:
+            return f"{of_part}{mean:.4g} is below {limit:g}"
+        elif side == "max" and mean > limit + _ROUNDING:
+            return f"{of_part}{mean:.4g} is above {limit:g}"
+    return ""
+
+
+def _order(order: Sequence[str], cells: Mapping[str, Measured]) -> str:
+    for first, second in pairwise(order):
+        a, b = cells[first], cells[second]
+        if a.mean is None or b.mean is None:
+            return f"{first if a.mean is None else second} was not measured"
+        if a.mean - b.mean > _noise(a, b):
+            return f"{first} ({a.mean:.4g}) is above {second} ({b.mean:.4g}) by more than noise"
+    return ""
+
+
+def _noise(a: Measured, b: Measured) -> float:
+    """What the difference of two means may be by chance; runs of a seed have the same workload, and are paired."""
+    differences = [a.by_seed[seed] - b.by_seed[seed] for seed in a.by_seed if seed in b.by_seed]
+    if len(differences) < 2:
+        return TIE_OF_SINGLE_RUNS * max(abs(a.mean or 0.0), abs(b.mean or 0.0))
+    mean = math.fsum(differences) / len(differences)
+    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (len(differences) - 1)
+    return NOISE_STANDARD_ERRORS * math.sqrt(variance / len(differences))

@@ -1,0 +1,278 @@
+"""Claims and figures of papers: the data hold together, claims are judged as they say, a figure comes out whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
+from analysis.reproduce.measure import Measured, first_met, measure
+from analysis.reproduce.run import planned
+from analysis.reproduce.verdict import judge, misses
+from emulator.cli import app
+from emulator.config import load_experiment
+from emulator.config_problems import validated
+from emulator.config_yaml import dump_yaml, read_document
+from emulator.errors import ConfigError
+
+CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
+
+
+def claim(**accept: object) -> Claim:
+    return Claim(id="p.c", engine="both", published={"a": 100.0, "b": 50.0}, accept=accept)
+
+
+# ---- the data ----
+
+
+@pytest.mark.parametrize("figure", all_figures().values(), ids=lambda figure: figure.id)
+def test_every_figure_can_be_planned_and_says_where_its_figures_are(figure: FigureDefinition) -> None:
+    for engine in figure.engines:
+        variants = planned([figure], engine, 7.0, quick=True)[figure.id]
+        assert {variant.experiment.engine for variant in variants} == {engine}
+        by_name = {
+            variant.name.removeprefix(figure.id.replace("/", "-") + "-"): variant.experiment for variant in variants
+        }
+        assert set(by_name) == set(figure.settings)
+        for cell in figure.cells.values():
+            jobs = {job.name for job in by_name[cell.variant].workload.jobs or ()} if cell.variant else set()
+            for path in filter(None, (cell.value, *cell.values)):
+                assert not path.startswith("jobs.") or path.split(".")[1] in jobs, path
+
+
+def test_claims_are_measured_in_all_their_parts_and_published_figures_stand_in_one_place() -> None:
+    claims = all_claims()
+    assert len(claims) > 60
+    for figure in all_figures().values():
+        assert set(figure.claims) <= set(claims)
+        for name in figure.claims:
+            if name in figure.orders:
+                assert set(claims[name].accept["order"]) == set(figure.orders[name])
+                continue
+            parts = [cell.part for cell in figure.cells.values() if cell.claim == name]
+            published = claims[name].published
+            assert sorted(map(str, parts)) == (sorted(published) if isinstance(published, dict) else ["None"]), name
+        assert not [cell for cell in figure.cells.values() if cell.claim and cell.published is not None]
+
+
+def test_one_set_of_parameters_serves_figures_3_to_6() -> None:
+    figures = chosen_figures(["natjam/fig3", "natjam/fig4", "natjam/fig5", "natjam/fig6"])
+    assert {figure.experiment for figure in figures} == {"natjam-microbenchmark.yaml"}
+    settings = {key for figure in figures for variant in figure.settings.values() for key in variant}
+    assert {key.partition(".")[0] for key in settings} == {"scheduler", "workload"}
+    assert {key for key in settings if key.startswith("workload")} == {"workload.only.jobs"}
+
+
+def test_the_experiment_of_figure_4_has_the_jobs_of_the_microbenchmark() -> None:
+    whole = {job.name: job for job in load_experiment(CATALOG / "natjam-microbenchmark.yaml").workload.jobs or ()}
+    for job in load_experiment(CATALOG / "natjam-fig4.yaml").workload.jobs or ():
+        assert job == whole[job.name]
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    for arguments, message in (
+        (["natjam/fgi4"], "there is no figure or paper 'natjam/fgi4'; did you mean 'natjam/fig4'?"),
+        (["natjam/fig4", "--engine", "warp"], "--engine warp: must be sim or live"),
+        ([], "name what to reproduce"),
+    ):
+        result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
+        assert (result.exit_code, message in result.stderr) == (2, True), result.output
+    assert not list(tmp_path.iterdir())
+    listed = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert listed.exit_code == 0
+    assert all(figure.id in listed.stdout for figure in all_figures().values())
+
+
+_FIGURE = {
+    "id": "p/f",
+    "title": "t",
+    "source": "s",
+    "experiment": "e.yaml",
+    "variants": {"v": {}},
+    "cells": {"c": {"variant": "v", "value": "makespan_s"}},
+    "plot": {"form": "bars", "x": "", "y": "s"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
+        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, cell and first_met"),
+        ({"cells": {"c": {"value": "x"}}}, "need a variant"),
+        ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
+        ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is no cell"),
+        ({"plot": {"form": "pie", "x": "", "y": ""}}, "plot.form: must be 'bars', 'progress' or 'sweep'"),
+    ],
+)
+def test_a_wrong_figure_is_refused_with_its_place(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
+    with pytest.raises(ConfigError) as caught:
+        validated(read_document(tmp_path / "f.yaml"), FigureDefinition)
+    assert caught.value.message.startswith(f"{tmp_path}/f.yaml:")
+    assert words in caught.value.message
+
+
+_ANYTHING = st.recursive(
+    st.none() | st.integers(-2, 2) | st.sampled_from(["v", "w", "c", "makespan_s", "most"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["c", "variant", "value", "values", "take", "form", "name", "set"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(changed=st.dictionaries(st.sampled_from([*_FIGURE, "sweep", "orders", "x"]), _ANYTHING, max_size=3))
+def test_any_figure_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
+    (tmp_path / "f.yaml").write_text(dump_yaml({**_FIGURE, **changed}))
+    try:
+        assert validated(read_document(tmp_path / "f.yaml"), FigureDefinition).cells
+    except ConfigError as error:
+        refused = error.message
+        if str(tmp_path) not in refused:
+            pytest.fail(refused)
+
+
+# ---- verdicts ----
+
+
+@pytest.mark.parametrize(
+    ("accept", "part", "mean", "ok"),
+    [
+        ({"within": 0.05}, "a", 105.0, True),
+        ({"within": 0.05}, "a", 94.9, False),
+        ({"within": 0.05}, "b", 52.4, True),
+        ({"within": 0.05}, "none", 52.4, False),
+        ({"min": 3}, None, 3.0, True),
+        ({"min": 3}, None, 2.98, False),
+        ({"max": 0}, None, 0.0, True),
+        ({"max": 0}, None, 0.02, False),
+        ({"min": 20, "max": 45}, None, 46.0, False),
+        ({"a_min": 3, "b_max": 1}, "a", 2.0, False),
+        ({"a_min": 3, "b_max": 1}, "b", 1.0, True),
+        ({"max": 0}, None, None, False),
+    ],
+)
+def test_a_part_is_judged_by_what_is_accepted_of_it(
+    accept: dict[str, float], part: str | None, mean: float | None, ok: bool
+) -> None:
+    assert (misses(claim(**accept), part, mean) == "") is ok
+
+
+def cell(name: str, values: list[float]) -> Measured:
+    by_seed = dict(enumerate(values))
+    mean = sum(values) / len(values) if values else None
+    return Measured(name, Cell(variant="v", value=name), by_seed, mean, None)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "ok"),
+    [
+        ([10, 11], [20, 21], True),
+        ([20, 21], [10, 11], False),
+        ([10.4, 9.4, 10.5], [10.3, 9.6, 10.2], True),  # tied: the pairs differ by more than the means
+        ([10.2, 9.2, 11.2], [10.0, 9.0, 11.0], False),  # a little, but in every pair
+        ([10.05], [10.0], True),
+        ([10.5], [10.0], False),
+        ([], [10.0], False),
+    ],
+)
+def test_orders_allow_ties_within_noise(small: list[float], large: list[float], ok: bool) -> None:
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "cells": {"small": {"variant": "v", "value": "s"}, "large": {"variant": "v", "value": "l"}},
+            "orders": {"p.c": {"small": "small", "large": "large"}},
+        }
+    )
+    claims = {"p.c": Claim(id="p.c", engine="sim", accept={"order": ("small", "large")})}
+    measured = {"small": cell("small", small), "large": cell("large", large)}
+    (verdict,) = judge(figure, measured, claims, "sim")
+    assert verdict.ok is ok, verdict.why
+    assert bool(verdict.why) is not ok
+    assert judge(figure, measured, claims, "live") == [], "not to be held against a live run"
+
+
+# ---- measuring ----
+
+
+def summary(**completions: float) -> dict[str, object]:
+    jobs = [{"name": name, "completion_s": value, "margin_s": 100 - value} for name, value in completions.items()]
+    return {"jobs": jobs, "makespan_s": max(completions.values())}
+
+
+def test_cells_are_means_over_the_runs() -> None:
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"v": {}, "alone": {}},
+            "cells": {
+                "x": {"variant": "v", "value": "jobs.x.completion_s", "published": 100.0},
+                "sooner": {"variant": "v", "values": ("jobs.x.completion_s", "jobs.y.completion_s"), "take": "least"},
+                "later": {"variant": "v", "values": ("jobs.x.completion_s", "jobs.y.completion_s"), "take": "most"},
+                "met": {"variant": "v", "values": ("jobs.x.margin_s", "jobs.y.margin_s"), "take": "met"},
+                "alone": {"variant": "alone", "value": "jobs.x.completion_s", "scale": 0.5},
+                "over": {"cell": "x", "over": "alone"},
+                "none": {"variant": "v", "value": "jobs.z.completion_s"},
+            },
+        }
+    )
+    summaries = {"v": {1: summary(x=90, y=110), 2: summary(x=120, y=80)}, "alone": {1: summary(x=70)}}
+    found = measure(figure, summaries, {})
+    assert (found["x"].mean, found["x"].n, found["x"].error) == (105, 2, pytest.approx(0.05))
+    assert found["x"].sd == pytest.approx(450**0.5)
+    assert (found["sooner"].mean, found["later"].mean, found["met"].mean) == (85, 115, 1)
+    assert (found["alone"].mean, found["alone"].sd) == (35, None)
+    assert (found["over"].mean, found["over"].by_seed) == (3, {1: pytest.approx(90 / 35)})
+    assert (found["none"].mean, found["none"].n) == (None, 0)
+
+
+def test_a_sweep_is_met_from_where_it_stays_met() -> None:
+    sweep = {"name": "e", "values": (0.0, 0.5, 1.0, 1.5), "set": {"deadline": {"offset": 87.0, "slope": 87.0}}}
+    figure = FigureDefinition.model_validate({**_FIGURE, "sweep": sweep})
+    assert figure.settings["e-0.5"] == {"deadline": 130.5}
+    summaries = {
+        "e-0": {1: summary(x=90)},  # met, but lost again after it
+        "e-0.5": {1: summary(x=110), 2: summary(x=95)},
+        "e-1": {1: summary(x=110), 2: summary(x=85)},
+        "e-1.5": {1: summary(x=60)},
+    }
+    assert first_met(figure, ("jobs.x.margin_s",), summaries) == 1.0
+    assert first_met(figure, ("jobs.y.margin_s",), summaries) is None
+
+
+# ---- the whole ----
+
+
+def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
+    arguments = ["reproduce", "natjam/fig4", "--quick", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "natjam.research" in result.output
+    claims = json.loads((tmp_path / "claims.json").read_text())
+    assert {entry["id"] for entry in claims} == set(all_figures()["natjam/fig4"].claims)
+    assert all({"id", "published", "measured", "accept", "ok"} <= set(entry) for entry in claims)
+    orders = {entry["id"]: entry for entry in claims if "order" in entry["accept"]}
+    assert all(entry["ok"] for entry in orders.values())
+    research = orders["natjam.fig4.research_order"]["measured"]
+    assert research["natjam"] < research["kill"] < research["hardcap"]
+    assert f"{sum(entry['ok'] for entry in claims)} of {len(claims)} claims hold" in result.output
+    assert (tmp_path / "natjam-fig4.png").read_bytes().startswith(b"\x89PNG")
+    assert xml.etree.ElementTree.parse(tmp_path / "natjam-fig4.svg").getroot().tag.endswith("svg")
+    page = (tmp_path / "reproduction.html").read_text()
+    assert "<svg" in page
+    assert "<script" not in page
+    assert not re.findall(r'(?:src|href)="(?!#)', page), "it needs nothing from elsewhere"
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/**/summary.json")}
+    again = CliRunner().invoke(app, [*arguments, "--strict"])
+    assert again.exit_code == (0 if all(entry["ok"] for entry in claims) else 1)
+    assert json.loads((tmp_path / "claims.json").read_text()) == claims
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing is made twice"
