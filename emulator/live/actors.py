@@ -136,7 +136,7 @@ class NodeHostReady(HostReady):
 class NodeHostClosed:
     """What a node host leaves behind."""
 
-    served: dict[str, dict[str, int]]
+    served: dict[str, int]
     checkpoint_bytes: int
     lag: LagRecord
 

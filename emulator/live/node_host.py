@@ -128,8 +128,8 @@ class NodeHost(MachineHost):
     def _boot_node(self, node: str) -> None:
         self.boot(node_address(node), Start())
 
-    async def close(self) -> dict[str, dict[str, int]]:
-        """End all processes and remove the directory; what the shuffle service has served, by node."""
+    async def close(self) -> dict[str, int]:
+        """End all processes and remove the directory; what the shuffle service has served."""
         self._closing = True
         if self._supervisor is not None:
             await self._supervisor.close()

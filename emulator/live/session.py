@@ -119,7 +119,7 @@ class LiveSession:
             machines=machines,
             lag=self._reports.lag,
             checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
-            shuffle_bytes=sum(node["bytes"] for end in closed for node in end.served.values()),
+            shuffle_bytes=sum(end.served.get("bytes", 0) for end in closed),
             startup_real_s=self._startup_real_s,
         )
 

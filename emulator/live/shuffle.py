@@ -1,10 +1,11 @@
 """Shuffle: a reduce fetches its partition of every map from the nodes, over HTTP, and merges them.
 
 The wire form, also used by :mod:`emulator.live.shuffle_service`: one ``GET
-/shuffle?job=<quoted>&reduce=<r>&maps=<m,m,...>`` a node, signed with the run's secret (HMAC-SHA-256 of the
-target in the ``Natjam-Signature`` header, so the secret itself never travels).  The body is, for each map in
-the order asked, ``map u32, length u64, records u32, crc32 u32`` (big-endian) and the bytes of the partition
-as they lie in the file.
+/shuffle?job=<quoted>&reduce=<r>&maps=<node>:<m>,<m>;<node>:<m>...`` a service, however many nodes it serves,
+signed with the run's secret (HMAC-SHA-256 of the target in the ``Natjam-Signature`` header, so the secret
+itself never travels).  The body is, for each map in the order asked, ``map u32, length u64, records u32,
+crc32 u32`` (big-endian) and the bytes of the partition as they lie in the file.  The URL of a map output names
+service and node: ``http://<address>:<port>/<node>``.
 
 ``python -m emulator.live.shuffle`` starts the service.  This module itself stays small: every reduce carries
 it.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 import io
+import itertools
 import os
 import re
 import socket
@@ -22,6 +24,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
@@ -33,7 +36,7 @@ MAP_HEADER = "Natjam-Map"
 """In a refusal: the map whose output is missing or damaged."""
 FRAME = struct.Struct(">IQII")
 
-MAPS_PER_REQUEST = 500
+MAPS_PER_REQUEST = 250
 """A request for more is refused."""
 _MEMORY_BYTES = 4 << 20
 _COPY_BYTES = 1 << 18
@@ -63,9 +66,12 @@ class BadResponse(Exception):
         self.map_index = map_index
 
 
-def request_target(job: str, reduce_index: int, maps: Iterable[int]) -> str:
-    """The request target for one reduce's partition of some maps."""
-    return f"/shuffle?job={quote(job, safe='')}&reduce={reduce_index}&maps={','.join(map(str, maps))}"
+def request_target(job: str, reduce_index: int, outputs: Iterable[tuple[str, int]]) -> str:
+    """The request target for one reduce's partition of some map ``outputs``: node and map of each."""
+    parts = []
+    for node, of_node in itertools.groupby(outputs, key=itemgetter(0)):
+        parts.append(f"{node}:{','.join(str(map_index) for _, map_index in of_node)}")
+    return f"/shuffle?job={quote(job, safe='')}&reduce={reduce_index}&maps={';'.join(parts)}"
 
 
 def signature(secret: str, target: str) -> str:
@@ -78,8 +84,8 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
 
     ``params`` are the launch parameters of kind "reduce" (job, task, maps, keys, node, work_dir, secret,
     checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input already on this disk,
-    from an attempt before, is used as it is.  A partition on this disk is read there; other nodes are asked
-    once each, three times if they fail.  Raises :class:`FetchFailed` when an output cannot be had,
+    from an attempt before, is used as it is.  A partition on this disk is read there; other nodes' services
+    are asked once each, three times if they fail.  Raises :class:`FetchFailed` when an output cannot be had,
     :class:`records.RecordError` when the merged input does not have ``keys`` keys, OSError when the disk
     refuses.
     """
@@ -112,7 +118,7 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
 def warm_up() -> None:
     """Do once what a first fetch pays for (late imports, compiled patterns), so that forked tasks inherit it."""
     "127.0.0.1".encode("idna")  # what socket does to a host's name
-    urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [0])}")
+    urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [('node', 0)])}")
     signature("secret", "target")
     read_response_head(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
@@ -152,13 +158,15 @@ class _Fetch:
 
     def collect(self, urls: dict[int, str]) -> None:
         """Fill ``sources`` with every map of ``urls``."""
-        remote: dict[str, list[int]] = {}
+        remote: dict[str, list[tuple[str, int]]] = {}
         for map_index, url in sorted(urls.items()):
             if not self._collect_local(map_index):
-                remote.setdefault(url, []).append(map_index)
-        for url, maps in remote.items():
-            for first in range(0, len(maps), MAPS_PER_REQUEST):
-                self._collect_remote(url, maps[first : first + MAPS_PER_REQUEST])
+                service, _, node = url.rpartition("/")
+                remote.setdefault(service, []).append((node, map_index))
+        for service, wanted in remote.items():
+            wanted.sort()
+            for first in range(0, len(wanted), MAPS_PER_REQUEST):
+                self._collect_remote(service, wanted[first : first + MAPS_PER_REQUEST])
 
     def _collect_local(self, map_index: int) -> bool:
         """Use the partition on this node's own disk, if it is there and its index is sound."""
@@ -176,26 +184,28 @@ class _Fetch:
             return False
         return True
 
-    def _collect_remote(self, url: str, maps: list[int]) -> None:
-        """Fetch from one node, a bounded number of times; each time only what is still missing."""
+    def _collect_remote(self, service: str, outputs: list[tuple[str, int]]) -> None:
+        """Fetch from one service, a bounded number of times; each time only what is still missing."""
         for attempt in range(_ATTEMPTS):
-            wanted = [map_index for map_index in maps if map_index not in self.sources]
+            wanted = [(node, map_index) for node, map_index in outputs if map_index not in self.sources]
             try:
-                self._request(url, wanted)
+                self._request(service, wanted)
                 return
             except (OSError, ValueError, BadResponse) as error:
                 if attempt == _ATTEMPTS - 1:
-                    missing = next(map_index for map_index in wanted if map_index not in self.sources)
+                    nodes = {map_index: node for node, map_index in wanted}
+                    missing = next(map_index for _, map_index in wanted if map_index not in self.sources)
                     named = error.map_index if isinstance(error, BadResponse) else None
-                    to_blame = named if named in wanted else missing
+                    to_blame = named if named in nodes else missing
+                    url = f"{service}/{nodes[to_blame]}"
                     raise FetchFailed(to_blame, url, str(error) or type(error).__name__) from error
             time.sleep(_RETRY_REAL_S * 2**attempt)
 
-    def _request(self, url: str, maps: list[int]) -> None:
-        parts = urlsplit(url)
+    def _request(self, service: str, outputs: list[tuple[str, int]]) -> None:
+        parts = urlsplit(service)
         if parts.scheme != "http" or parts.hostname is None or parts.port is None:
-            raise BadResponse("not an http://host:port URL")
-        target = request_target(self._params["job"], self._params["task"], maps)
+            raise BadResponse("not an http://host:port/node URL")
+        target = request_target(self._params["job"], self._params["task"], outputs)
         head = (
             f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
             f"{SIGNATURE_HEADER}: {signature(self._params['secret'], target)}\r\n\r\n"
@@ -205,15 +215,15 @@ class _Fetch:
             connection.sendall(head.encode())
             with connection.makefile("rb") as response:
                 length = read_response_head(response)
-                self._receive(response, maps, length, url)
+                self._receive(response, [map_index for _, map_index in outputs], length, service)
 
-    def _receive(self, response: BinaryIO, maps: list[int], length: int, url: str) -> None:
+    def _receive(self, response: BinaryIO, maps: list[int], length: int, service: str) -> None:
         for map_index in maps:
             found, size, count, crc = FRAME.unpack(_read_exactly(response, FRAME.size))
             length -= FRAME.size + size
             if found != map_index or length < 0:
                 raise BadResponse(f"a frame of map {found}, {size} bytes, where map {map_index} should be")
-            name = f"{url} (map {map_index})"
+            name = f"{service} (map {map_index})"
             if size <= self._memory_left:
                 data = _read_exactly(response, size)
                 if zlib.crc32(data) != crc:

@@ -23,6 +23,7 @@ class ShuffleProcess:
         self._secret = secret
         self._arguments = ["--root", str(root), "--nodes", ",".join(nodes), "--bind", bind]
         self._bind = bind
+        self._nodes = tuple(nodes)
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
 
@@ -44,7 +45,8 @@ class ShuffleProcess:
         line = await asyncio.wait_for(process.stdout.readline(), _START_PATIENCE_REAL_S)
         if not line:
             raise RuntimeError(f"the shuffle service ended with status {await process.wait()}")
-        return {node: f"http://{self._bind}:{port}" for node, port in json.loads(line)["ports"].items()}
+        port = json.loads(line)["port"]
+        return {node: f"http://{self._bind}:{port}/{node}" for node in self._nodes}
 
     async def watch(self) -> None:
         """Return after ``close``; raises RuntimeError if it ends before, because no reduce gets its input then."""
@@ -53,8 +55,8 @@ class ShuffleProcess:
         if not self._closing:
             raise RuntimeError(f"the shuffle service ended with status {status}; reduces cannot fetch their input")
 
-    async def close(self) -> dict[str, dict[str, int]]:
-        """End it; returns requests, bytes and refusals by node (nothing if it has died)."""
+    async def close(self) -> dict[str, int]:
+        """End it; returns its requests, bytes and refusals (nothing if it has died)."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return {}

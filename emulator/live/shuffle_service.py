@@ -1,11 +1,11 @@
 """The shuffle service: one process per node host that serves the map outputs of its (virtual) nodes.
 
 ``python -m emulator.live.shuffle --root W --nodes node-1,node-2``: the first line of standard input is the
-run's secret; the first line of output is ``{"ports": {node: port}}``.  At the end of standard input, or when
-its parent dies, it exits; before, it prints ``{"served": {node: {"requests", "bytes", "refused"}}}``.
+run's secret; the first line of output is ``{"port": port}``.  At the end of standard input, or when its parent
+dies, it exits; before, it prints ``{"served": {"requests", "bytes", "refused"}}``.
 
-A request can name nothing but a job, a reduce and maps, from which the path is made; no component of it may
-be a symbolic link.  Nothing is read before the signature has been checked.  Wire form:
+A request can name nothing but a job, a reduce, nodes served here and maps, from which the path is made; no
+component of it may be a symbolic link.  Nothing is read before the signature has been checked.  Wire form:
 :mod:`emulator.live.shuffle`.
 """
 
@@ -24,17 +24,21 @@ import stat
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from aiohttp import web
 
 from emulator.live import records
 from emulator.live.records import Partition, RecordError
-from emulator.live.shuffle import FRAME, MAP_HEADER, MAPS_PER_REQUEST, SIGNATURE_HEADER, signature
+from emulator.live.shuffle import FRAME, MAP_HEADER, MAPS_PER_REQUEST, SIGNATURE_HEADER, request_target, signature
 from emulator.storage.local import job_directory_name
 
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"
-_TARGET = re.compile(rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_NUMBER}(?:,{_NUMBER})*)")
+_NODE = "[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_OF_NODE = f"{_NODE}:{_NUMBER}(?:,{_NUMBER})*"
+_TARGET = re.compile(
+    rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_OF_NODE}(?:;{_OF_NODE})*)"
+)
 _BACKLOG = 1024
 _SENDFILE_BYTES = 1 << 18
 _MAXIMUM_INDEX_BYTES = 32 << 20
@@ -43,34 +47,38 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class Served:
-    """What one node's endpoint has done."""
+    """What the service has done."""
 
     requests: int = 0
     bytes: int = 0
     refused: int = 0
 
 
-def parse_target(target: str) -> tuple[str, int, list[int]]:
-    """(job, reduce, maps) of a request target.  Raises ValueError for any other form than the canonical
-    one."""
+def parse_target(target: str) -> tuple[str, int, list[tuple[str, int]]]:
+    """(job, reduce, [(node, map)]) of a request target.  Raises ValueError for any other form than the
+    canonical one."""
     match = _TARGET.fullmatch(target)
     if match is None:
-        raise ValueError("expected /shuffle?job=<job>&reduce=<number>&maps=<numbers>")
+        raise ValueError("expected /shuffle?job=<job>&reduce=<number>&maps=<node>:<numbers>;...")
     job = unquote(match[1], errors="strict")
-    if quote(job, safe="") != match[1]:
-        raise ValueError("the job's name is not in its canonical encoding")
-    maps = [int(number) for number in match[3].split(",")]
-    if len(maps) > MAPS_PER_REQUEST:
+    outputs = []
+    for of_node in match[3].split(";"):
+        node, _, numbers = of_node.partition(":")
+        outputs += [(node, int(number)) for number in numbers.split(",")]
+    if len(outputs) > MAPS_PER_REQUEST:
         raise ValueError(f"more than {MAPS_PER_REQUEST} maps")
-    return job, int(match[2]), maps
+    if request_target(job, int(match[2]), outputs) != target:
+        raise ValueError("the target is not in its canonical form")
+    return job, int(match[2]), outputs
 
 
-class NodeEndpoint:
-    """Serves the map outputs below one node's directory."""
+class Endpoint:
+    """Serves the map outputs of some nodes, each below its directory in ``root``."""
 
-    def __init__(self, node_directory: str, secret: str) -> None:
+    def __init__(self, root: str, nodes: list[str], secret: str) -> None:
         self.served = Served()
-        self._node_directory = node_directory
+        self._root = root
+        self._nodes = frozenset(nodes)
         self._secret = secret
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -81,14 +89,14 @@ class NodeEndpoint:
         if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
             return self._refuse(403, "not signed with this run's secret")
         try:
-            job, reduce_index, maps = parse_target(target)
+            job, reduce_index, outputs = parse_target(target)
         except ValueError as error:
             return self._refuse(400, str(error))
         with ExitStack() as stack:
             parts = []
-            for map_index in maps:
+            for node, map_index in outputs:
                 try:
-                    parts.append((map_index, *self._open(job, reduce_index, map_index, stack)))
+                    parts.append((map_index, *self._open(node, job, reduce_index, map_index, stack)))
                 except (FileNotFoundError, NotADirectoryError, IndexError) as error:
                     return self._refuse(404, f"no such map output: {error}", map_index)
                 except (OSError, RecordError) as error:
@@ -100,10 +108,12 @@ class NodeEndpoint:
         headers = {} if map_index is None else {MAP_HEADER: str(map_index)}
         return web.Response(status=status, text=reason + "\n", headers=headers)
 
-    def _open(self, job: str, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
+    def _open(self, node: str, job: str, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
         """The open file of one map's output, and where the partition is in it."""
+        if node not in self._nodes:
+            raise FileNotFoundError("not a node of this service")
         with ExitStack() as directories:
-            directory = _open_directory(os.path.join(self._node_directory, "map"), None, directories)
+            directory = _open_directory(os.path.join(self._root, node, "map"), None, directories)
             for name in (job_directory_name(job), str(map_index)):
                 directory = _open_directory(name, directory, directories)
             packed = os.read(_open_regular(records.INDEX_NAME, directory, directories), _MAXIMUM_INDEX_BYTES)
@@ -172,27 +182,21 @@ def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
 
 async def serve(root: str, nodes: list[str], bind: str, secret: str) -> None:
     """Serve until standard input ends."""
-    endpoints = {node: NodeEndpoint(os.path.join(root, node), secret) for node in nodes}
-    runners, ports = [], {}
-    for node, endpoint in endpoints.items():
-        application = web.Application()
-        application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False)
-        runners.append(runner)
-        await runner.setup()
-        await web.TCPSite(runner, bind, 0, backlog=_BACKLOG).start()
-        ports[node] = runner.addresses[0][1]
-    print(json.dumps({"ports": ports}), flush=True)
+    endpoint = Endpoint(root, nodes, secret)
+    application = web.Application()
+    application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    await runner.setup()
+    await web.TCPSite(runner, bind, 0, backlog=_BACKLOG).start()
+    print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
     await ended.wait()
     loop.remove_reader(0)
-    for runner in runners:
-        await runner.cleanup()
-    served = {node: asdict(endpoint.served) for node, endpoint in endpoints.items()}
+    await runner.cleanup()
     with suppress(BrokenPipeError):
-        print(json.dumps({"served": served}), flush=True)
+        print(json.dumps({"served": asdict(endpoint.served)}), flush=True)
 
 
 def main() -> None:
@@ -209,7 +213,7 @@ def main() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     nodes = arguments.nodes.split(",")
-    if any(not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", node) for node in nodes):
+    if any(not re.fullmatch(_NODE, node) for node in nodes):
         parser.error("a node's name is not fit for a directory")
     secret = _first_line(0)
     if len(secret) < 16:

@@ -85,7 +85,7 @@ def service_url(tmp_path: Path) -> Iterator[str]:
     assert service.stdout is not None
     service.stdin.write(SECRET.encode() + b"\n")
     service.stdin.flush()
-    yield f"http://127.0.0.1:{json.loads(service.stdout.readline())['ports']['node-1']}"
+    yield f"http://127.0.0.1:{json.loads(service.stdout.readline())['port']}/node-1"
     service.communicate()
 
 

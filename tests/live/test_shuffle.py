@@ -44,18 +44,18 @@ class Service:
         assert self.process.stdout is not None
         self.process.stdin.write(SECRET.encode() + b"\n")
         self.process.stdin.flush()
-        self.ports: dict[str, int] = json.loads(self.process.stdout.readline())["ports"]
+        self.port: int = json.loads(self.process.stdout.readline())["port"]
 
     def url(self, node: str) -> str:
-        return f"http://127.0.0.1:{self.ports[node]}"
+        return f"http://127.0.0.1:{self.port}/{node}"
 
     def get(self, target: str, signed: bool = True, method: str = "GET") -> tuple[int, bytes]:
-        """Status and body of one request to node-1."""
+        """Status and body of one request."""
         proof = shuffle.signature(SECRET, target) if signed else "0" * 64
         return self.send(f"{method} {target} HTTP/1.1\r\nHost: x\r\nNatjam-Signature: {proof}\r\n".encode())
 
     def send(self, head: bytes) -> tuple[int, bytes]:
-        with socket.create_connection(("127.0.0.1", self.ports["node-1"]), BOUND_S) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), BOUND_S) as connection:
             connection.sendall(head + b"Connection: close\r\n\r\n")
             received = b""
             while block := connection.recv(1 << 16):
@@ -129,7 +129,7 @@ def test_fetch_from_two_nodes_and_the_own_disk(service: Service):
     for m, node in enumerate(("node-1", "node-2", "node-2", "node-3")):
         write_map(root, node, m, [[(b"x", b"0")], [(b"a", b"a%d" % m), (b"k%d" % m, b"v"), (b"z", b"z%d" % m)]])
     outputs = [{"map": m, "url": service.url(n)} for m, n in ((2, "node-2"), (0, "node-1"), (1, "node-2"))]
-    outputs.append({"map": 3, "url": "http://127.0.0.1:1"})  # on the own disk: nobody is asked
+    outputs.append({"map": 3, "url": "http://127.0.0.1:1/node-3"})  # on the own disk: nobody is asked
     params = reduce_params(root, "node-3", 1, 4, 6)
     path, keys = shuffle.fetch_and_merge(params, outputs)
     assert keys == 6
@@ -139,9 +139,10 @@ def test_fetch_from_two_nodes_and_the_own_disk(service: Service):
     ]
     assert os.listdir(Path(path).parent) == ["input"]
     served = service.close()
-    assert [served[node]["requests"] for node in ("node-1", "node-2")] == [1, 1]
-    sizes = [records.read_index(records.map_directory(str(root / "node-2"), JOB, m))[1].length for m in (1, 2)]
-    assert served["node-2"]["bytes"] == sum(sizes) + 2 * shuffle.FRAME.size
+    assert served["requests"] == 1, "one for both nodes"
+    directories = [records.map_directory(str(root / f"node-{1 + (m > 0)}"), JOB, m) for m in range(3)]
+    sizes = [records.read_index(directory)[1].length for directory in directories]
+    assert served["bytes"] == sum(sizes) + 3 * shuffle.FRAME.size
 
 
 def test_complete_input_is_used_again_without_any_request(service: Service):
@@ -154,7 +155,7 @@ def test_complete_input_is_used_again_without_any_request(service: Service):
     with pytest.raises(FetchFailed, match="no output of it is known"):
         shuffle.fetch_and_merge(resumed, [])
     shuffle.fetch_and_merge(resumed, [{"map": 0, "url": service.url("node-1")}])
-    assert service.close()["node-1"]["requests"] == 2
+    assert service.close()["requests"] == 2
 
 
 def test_big_partition_is_sent_and_merged_whole(service: Service):
@@ -176,7 +177,7 @@ def test_many_maps_are_asked_for_in_several_requests(service: Service):
     outputs = [{"map": m, "url": service.url("node-1")} for m in range(maps)]
     path, _ = shuffle.fetch_and_merge(reduce_params(service.root, "node-2", 0, maps, 1), outputs)
     assert walked(path) == [(b"k", [b"%d" % m for m in range(maps)])]
-    assert service.close()["node-1"]["requests"] == 2
+    assert service.close()["requests"] == 2
 
 
 def test_what_cannot_be_fetched_names_the_map(service: Service):
@@ -191,8 +192,8 @@ def test_what_cannot_be_fetched_names_the_map(service: Service):
     with pytest.raises(FetchFailed, match=r"404.*map 2 has 0 partitions"):
         shuffle.fetch_and_merge(params, outputs)
     write_map(service.root, "node-1", 2, [[]])
-    with pytest.raises(FetchFailed, match=r"of map 1 from http://127.0.0.1:1: "):
-        shuffle.fetch_and_merge(params, [outputs[0], {"map": 1, "url": "http://127.0.0.1:1"}, outputs[2]])
+    with pytest.raises(FetchFailed, match=r"of map 1 from http://127.0.0.1:1/node-1: "):
+        shuffle.fetch_and_merge(params, [outputs[0], {"map": 1, "url": "http://127.0.0.1:1/node-1"}, outputs[2]])
     data = directory / records.DATA_NAME
     data.write_bytes(data.read_bytes()[:-1] + b"!")
     with pytest.raises(FetchFailed, match=r"of map 1 from .*damaged \(CRC\)"):
@@ -226,11 +227,11 @@ def test_wrong_number_of_keys_is_an_error(service: Service):
 
 def test_requests_without_the_secret_are_refused(service: Service):
     write_map(service.root, "node-1", 0, [[(b"key", b"treasure")]])
-    target = shuffle.request_target(JOB, 0, [0])
+    target = shuffle.request_target(JOB, 0, [("node-1", 0)])
     status, body = service.get(target)
     assert status == 200
     assert b"treasure" in body
-    other_target = shuffle.request_target(JOB, 1, [0])
+    other_target = shuffle.request_target(JOB, 1, [("node-1", 0)])
     for head in (
         f"GET {target} HTTP/1.1\r\nHost: x\r\n",
         f"GET {target} HTTP/1.1\r\nHost: x\r\nNatjam-Signature: \r\n",
@@ -246,7 +247,7 @@ def test_requests_without_the_secret_are_refused(service: Service):
             {**reduce_params(service.root, "node-2", 0, 1, 1), "secret": "another"},
             [{"map": 0, "url": service.url("node-1")}],
         )
-    assert service.close()["node-1"]["refused"] == 8
+    assert service.close()["refused"] == 8
 
 
 @pytest.mark.parametrize(
@@ -258,30 +259,41 @@ def test_requests_without_the_secret_are_refused(service: Service):
         "/shuffle/",
         "/shuffle?job=j&reduce=0",
         "/shuffle?job=j&reduce=0&maps=",
-        "/shuffle?job=j&reduce=-1&maps=0",
-        "/shuffle?job=j&reduce=0&maps=0,",
-        "/shuffle?job=j&reduce=0&maps=../0",
-        "/shuffle?job=j&reduce=00&maps=0",
-        "/shuffle?job=j&reduce=0&maps=0&maps=1",
-        "/shuffle?job=..&reduce=0&maps=0",
-        "/shuffle?job=.&reduce=0&maps=0",
-        "/shuffle?job=&reduce=0&maps=0",
-        "/shuffle?job=../outside&reduce=0&maps=0",
-        "/shuffle?job=..%2Foutside&reduce=0&maps=0",
-        "/shuffle?job=%2e%2e%2foutside&reduce=0&maps=0",
-        "/shuffle?job=%252e%252e%252Foutside&reduce=0&maps=0",
-        "/shuffle?job=/outside&reduce=0&maps=0",
-        "/shuffle?job=%2Foutside&reduce=0&maps=0",
-        "/shuffle?job=j%00&reduce=0&maps=0",
-        "/shuffle?job=%ff&reduce=0&maps=0",
-        "/../shuffle?job=outside&reduce=0&maps=0",
-        "/shuffle/..%2f?job=outside&reduce=0&maps=0",
-        "http://127.0.0.1/shuffle?job=outside&reduce=0&maps=0",
-        "/shuffle?job=j&reduce=0&maps=" + ",".join(map(str, range(501))),
-        "/shuffle?job=linked&reduce=0&maps=0",
-        "/shuffle?job=j&reduce=0&maps=1",
-        "/shuffle?job=j&reduce=0&maps=2",
-        "/shuffle?job=j&reduce=0&maps=3",
+        "/shuffle?job=j&reduce=0&maps=0",
+        "/shuffle?job=j&reduce=0&maps=node-1",
+        "/shuffle?job=j&reduce=0&maps=:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:0;",
+        "/shuffle?job=j&reduce=0&maps=node-1:0;node-1:0",
+        "/shuffle?job=outside&reduce=0&maps=..:0",
+        "/shuffle?job=0&reduce=0&maps=outside:0",
+        "/shuffle?job=0&reduce=0&maps=../outside:0",
+        "/shuffle?job=0&reduce=0&maps=node-1/../outside:0",
+        "/shuffle?job=j&reduce=0&maps=node-2:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:0;node-2:0",
+        "/shuffle?job=j&reduce=-1&maps=node-1:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:0,",
+        "/shuffle?job=j&reduce=0&maps=node-1:../0",
+        "/shuffle?job=j&reduce=00&maps=node-1:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:0&maps=node-1:1",
+        "/shuffle?job=..&reduce=0&maps=node-1:0",
+        "/shuffle?job=.&reduce=0&maps=node-1:0",
+        "/shuffle?job=&reduce=0&maps=node-1:0",
+        "/shuffle?job=../outside&reduce=0&maps=node-1:0",
+        "/shuffle?job=..%2Foutside&reduce=0&maps=node-1:0",
+        "/shuffle?job=%2e%2e%2foutside&reduce=0&maps=node-1:0",
+        "/shuffle?job=%252e%252e%252Foutside&reduce=0&maps=node-1:0",
+        "/shuffle?job=/outside&reduce=0&maps=node-1:0",
+        "/shuffle?job=%2Foutside&reduce=0&maps=node-1:0",
+        "/shuffle?job=j%00&reduce=0&maps=node-1:0",
+        "/shuffle?job=%ff&reduce=0&maps=node-1:0",
+        "/../shuffle?job=outside&reduce=0&maps=node-1:0",
+        "/shuffle/..%2f?job=outside&reduce=0&maps=node-1:0",
+        "http://127.0.0.1/shuffle?job=outside&reduce=0&maps=node-1:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:" + ",".join(map(str, range(251))),
+        "/shuffle?job=linked&reduce=0&maps=node-1:0",
+        "/shuffle?job=j&reduce=0&maps=node-1:1",
+        "/shuffle?job=j&reduce=0&maps=node-1:2",
+        "/shuffle?job=j&reduce=0&maps=node-1:3",
     ],
 )
 def test_nothing_outside_the_node_is_served_even_when_signed(module_service: Service, target: str):
@@ -293,15 +305,15 @@ def test_nothing_outside_the_node_is_served_even_when_signed(module_service: Ser
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
 def test_only_get_is_answered(module_service: Service, method: str):
-    assert module_service.get("/shuffle?job=j&reduce=0&maps=0")[0] == 200
-    status, body = module_service.get("/shuffle?job=j&reduce=0&maps=0", method=method)
+    assert module_service.get("/shuffle?job=j&reduce=0&maps=node-1:0")[0] == 200
+    status, body = module_service.get("/shuffle?job=j&reduce=0&maps=node-1:0", method=method)
     assert status == 405
     assert b"treasure" not in body
 
 
 def test_it_listens_on_loopback_only_and_shows_no_secret(service: Service):
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", service.ports["node-1"]), BOUND_S)
+        socket.create_connection(("127.0.0.2", service.port), BOUND_S)
     process = Path("/proc", str(service.process.pid))
     assert SECRET.encode() not in (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
 
@@ -346,7 +358,7 @@ def test_it_dies_with_its_parent(tmp_path: Path):
     service_pid = int(parent.stderr.readline())
     parent.stdin.write(SECRET.encode() + b"\n")
     parent.stdin.flush()
-    assert b"ports" in parent.stdout.readline()
+    assert b"port" in parent.stdout.readline()
     parent.kill()
     parent.wait()
 
@@ -363,9 +375,9 @@ def test_it_dies_with_its_parent(tmp_path: Path):
 
 def test_a_client_that_goes_away_does_not_disturb_it(service: Service):
     write_map(service.root, "node-1", 0, [[(b"%05d" % n, bytes(1 << 16)) for n in range(200)]])
-    target = shuffle.request_target(JOB, 0, [0])
+    target = shuffle.request_target(JOB, 0, [("node-1", 0)])
     head = f"GET {target} HTTP/1.1\r\nHost: x\r\nNatjam-Signature: {shuffle.signature(SECRET, target)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.ports["node-1"]), BOUND_S) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), BOUND_S) as connection:
         connection.sendall(head.encode())
         connection.recv(1000)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -376,16 +388,19 @@ def test_a_client_that_goes_away_does_not_disturb_it(service: Service):
     wait_until(lambda: not any("file.out" in os.readlink(fd) for fd in list(descriptors.iterdir())))
 
 
-@given(st.text(max_size=80) | st.from_regex(r"/shuffle\?job=[^&]{0,9}&reduce=.{0,4}&maps=.{0,9}", fullmatch=True))
+@given(
+    st.text(max_size=80) | st.from_regex(r"/shuffle\?job=[^&]{0,9}&reduce=.{0,4}&maps=[a:;,0-9]{0,9}", fullmatch=True)
+)
 def test_any_target(target: str):
     with contextlib.suppress(ValueError):
-        job, reduce_index, maps = parse_target(target)
-        assert shuffle.request_target(job, reduce_index, maps) == target
+        job, reduce_index, outputs = parse_target(target)
+        assert shuffle.request_target(job, reduce_index, outputs) == target
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40), st.integers(0, 10**9 - 1))
 def test_every_job_can_be_asked_for(job: str, number: int):
-    assert parse_target(shuffle.request_target(job, number, [number, 0])) == (job, number, [number, 0])
+    outputs = [("node-1", number), ("node-1", 0), ("node-2", number)]
+    assert parse_target(shuffle.request_target(job, number, outputs)) == (job, number, outputs)
 
 
 @given(
@@ -416,13 +431,13 @@ def test_any_response_head(received: bytes):
 @settings(max_examples=60)
 def test_any_request(module_service: Service, junk: bytes, method: bytes):
     """Whatever is sent is answered with an error or not at all, and the service lives."""
-    address = ("127.0.0.1", module_service.ports["node-1"])
+    address = ("127.0.0.1", module_service.port)
     with contextlib.suppress(ConnectionError), socket.create_connection(address, BOUND_S) as connection:
         connection.sendall(method + junk + b"\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         received = connection.recv(1 << 16)
         assert received == b"" or received.split(b" ")[1][:1] in (b"4", b"5")
-    assert module_service.get(shuffle.request_target("absent", 0, [0]))[0] == 404
+    assert module_service.get(shuffle.request_target("absent", 0, [("node-1", 0)]))[0] == 404
 
 
 @given(answer=st.binary(max_size=60), framed=st.booleans())
@@ -443,14 +458,15 @@ def test_any_answer_is_a_failed_fetch(answer: bytes, framed: bool, tmp_path_fact
         thread = threading.Thread(target=serve)
         thread.start()
         root = tmp_path_factory.mktemp("client")
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/node-1"
         with pytest.raises(FetchFailed, match="output of map 0 from"):
             shuffle.fetch_and_merge(reduce_params(root, "node-2", 0, 1, 1), [{"map": 0, "url": url}])
         thread.join(BOUND_S)
 
 
 @pytest.mark.parametrize(
-    "url", ["", "http://", "ftp://127.0.0.1:1", "http://127.0.0.1", "http://127.0.0.1:x", "http://["]
+    "url",
+    ["", "http://", "ftp://127.0.0.1:1/n", "http://127.0.0.1/n", "http://127.0.0.1:x/n", "http://[", "http://[/n"],
 )
 def test_malformed_urls(tmp_path: Path, url: str):
     with pytest.raises(FetchFailed):
