@@ -142,8 +142,8 @@ def make_job(
     )
 
 
-NO_TRACE = frozenset({"last_heartbeat_id"})
-"""What a heartbeat that says nothing may change: an older one, which it makes void, can only have said less."""
+NO_TRACE = frozenset({"attention"})
+"""What a heartbeat that says nothing may change: who is waited for, which no decision rests on."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Chaos:
 
 
 class ChaoticNetwork(Network):
-    """Delays, reorders, repeats and loses messages, by seed.
+    """Delays, reorders, repeats and loses messages, by seed; what happens to one depends on nothing but itself.
 
     The client's are never lost: it makes a call and knows whether that has arrived.
     """
@@ -166,10 +166,14 @@ class ChaoticNetwork(Network):
     def __init__(self, chaos: Chaos) -> None:
         super().__init__(CostModel())
         self._chaos = chaos
-        self._random = Random(chaos.seed)
+
+    @property
+    def longest_ns(self) -> int:
+        return self._chaos.delay_ns
 
     def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
-        draw, chaos = self._random, self._chaos
+        chaos = self._chaos
+        draw = Random(f"{chaos.seed}:{sender}:{to}:{now_ns}:{message}")
         lost = draw.randrange(100) < chaos.drop and CLIENT not in (sender, to)
         copies = 0 if lost else 1 + (draw.randrange(100) < chaos.duplicate)
         # Half of the messages are fast: a network that delays everything alike reorders little.
@@ -196,6 +200,8 @@ class CheckedCluster(SimulatedCluster):
     """Check, every few events, that a machine whose revision stays has not changed."""
     repeat_empty_heartbeats: bool = False
     """Deliver each heartbeat, or response to one, that says and changes nothing once more."""
+    every_heartbeat: bool = False
+    """Run heartbeats that say and change nothing."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """Every ApplicationMaster there has been, by job."""
@@ -206,7 +212,7 @@ class CheckedCluster(SimulatedCluster):
 
     def __post_init__(self) -> None:
         network = ChaoticNetwork(self.chaos) if self.chaos else None
-        super().__init__(self.settings, self.jobs, self._record, self.costs, network)
+        super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
     def boot(self, address: str, start: Start) -> None:
         super().boot(address, start)
@@ -283,7 +289,7 @@ class CheckedCluster(SimulatedCluster):
         """Run all jobs, then on until the cluster is idle again; both within ``limit_s`` emulated seconds."""
         limit_ns = limit_s * SECOND_NS
         self.run(limit_ns)
-        self.kernel.run(self.is_idle, limit_ns)
+        self.kernel.run(limit_ns, until=self.is_idle)
 
     def is_idle(self) -> bool:
         """Whether nothing runs, nothing is kept and every container of a living node is free."""
@@ -333,10 +339,11 @@ def run_checked(
     limit_s: int = 20_000,
     watch_revisions: bool = False,
     repeat_empty_heartbeats: bool = False,
+    every_heartbeat: bool = False,
 ) -> CheckedCluster:
     """Run ``jobs`` to the end with all checks; ``disturb`` may plan faults on the cluster's kernel first."""
     by_name = {job.name: job for job in jobs}
-    cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats)
+    cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats, every_heartbeat)
     if disturb is not None:
         disturb(cluster)
     cluster.run_to_end(limit_s)

@@ -97,7 +97,7 @@ class ApplicationMaster:
         self._protocol = settings.protocol
         self._keys_total = list(spec.reduce_keys)
         self._timers = Timers()
-        self._phase = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+        self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
         self._seed = settings.seed
         self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         """Attempts that any container will do for."""
@@ -113,6 +113,8 @@ class ApplicationMaster:
         self._reduces_done = 0
         self._reduces_asked = False
         self._reports_progress = settings.scheduler.reports_progress
+        self._unsaid = True
+        """Whether there may be something to say that no heartbeat has said yet."""
         self._told: tuple[Ask, int, int | None] | None = None
         """Ask, answer's id and progress that the ResourceManager has acknowledged; None before the first."""
         self._sent: tuple[int, tuple[Ask, int, int | None]] | None = None
@@ -141,7 +143,7 @@ class ApplicationMaster:
             task.move(TaskEvent.SCHEDULE)
             self._request(task.new_attempt())
         self._ask_for_reduces_if_due()
-        return [*self._finish_if_done(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+        return [*self._finish_if_done(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if message.name == HEARTBEAT:
@@ -162,10 +164,20 @@ class ApplicationMaster:
             effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
         if self._reports_progress and self.state is JobState.RUNNING:
             effects += self._read_for_the_next_heartbeat()
-        if self._maps_starve(now_ns):
-            self.revision += 1
+        starve_ns = self._maps_starve_ns()
+        if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
             effects += self._make_room_for_maps(now_ns)
-        return [*effects, SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+        return [*effects, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """See ``emulator.core.machine.Machine``."""
+        if self._final_acknowledged:
+            return None
+        if self._unsaid or self._sent is not None or self.state is not JobState.RUNNING:
+            return now_ns
+        if self._commands or self._outputs or self.releaser.debt or self._reports_progress:
+            return now_ns
+        return self._maps_starve_ns() if self._live else None
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         if self._sent is not None and self._sent[0] <= message.id:
@@ -180,6 +192,7 @@ class ApplicationMaster:
         if answer is None or answer.id != self._answer_id + 1 or self.state is not JobState.RUNNING:
             return []
         self.revision += 1
+        self._unsaid = True
         self._answer_id = answer.id
         return self._apply(answer, now_ns)
 
@@ -200,6 +213,7 @@ class ApplicationMaster:
 
     def _request(self, attempt: TaskAttempt) -> None:
         attempt.move(AttemptEvent.REQUEST)
+        self._unsaid = True
         if attempt.checkpoint is not None:
             self._resumes[attempt.task] = attempt
         else:
@@ -237,6 +251,7 @@ class ApplicationMaster:
         ask = self._ask()
         progress = progress_ppm(self.maps, self.reduces) if self._reports_progress else None
         says = (ask, self._answer_id, progress)
+        self._unsaid = False
         if says == self._told and self._sent is None:
             return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id))]
         self._sent = (now_ns, says)
@@ -380,9 +395,11 @@ class ApplicationMaster:
             attempt.victim = False
             attempt.suspended_ns = now_ns
             self._resumes[attempt.task] = attempt
+            self._unsaid = True
         elif attempt.resuming:  # the resume has failed: ask again
             attempt.resuming = False
             self._resumes[attempt.task] = attempt
+            self._unsaid = True
         return []
 
     def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
@@ -390,6 +407,7 @@ class ApplicationMaster:
         del self._live[attempt.container]
         if self._resumes.get(attempt.task) is attempt:
             del self._resumes[attempt.task]
+            self._unsaid = True
         was_victim = attempt.victim
         self._spare(attempt)
         task = self._task(attempt)
@@ -491,20 +509,19 @@ class ApplicationMaster:
         self._outputs.incomplete()
         return self._make_room_for_maps(now_ns)
 
-    def _maps_starve(self, now_ns: int) -> bool:
-        """Maps that must run again have waited long, and no other map will end and leave them its container."""
-        if self.state is not JobState.RUNNING or not self._waiting[Kind.MAP]:
-            return False
-        if now_ns - self._map_news_ns < self._protocol.kill_timeout_ns:
-            return False
-        return not any(attempt.kind is Kind.MAP for attempt in self._live.values())
+    def _maps_starve_ns(self) -> int | None:
+        """When maps that must run again have waited long, and no other map will end and leave them its container."""
+        if not self._waiting[Kind.MAP] or any(attempt.kind is Kind.MAP for attempt in self._live.values()):
+            return None
+        return self._map_news_ns + self._protocol.kill_timeout_ns
 
     def _make_room_for_maps(self, now_ns: int) -> list[Effect]:
         """Reduces that wait for a map's output would hold every container for ever: the last one launched goes."""
-        self._map_news_ns = now_ns
         running = [a for a in self._live_reduces() if a.state is AttemptState.RUNNING and not a.victim]
         if not running:
             return []
+        self.revision += 1
+        self._map_news_ns = now_ns
         last = max(running, key=lambda attempt: (attempt.running_ns, attempt.task))
         container, node = last.place
         last.victim = True

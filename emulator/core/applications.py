@@ -63,7 +63,6 @@ class Node:
     capacity: int
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
-    last_heartbeat_id: int = -1
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs whose end the NodeManager has still to be told."""
     told_jobs: tuple[str, ...] = ()
@@ -75,17 +74,19 @@ class Node:
         self.state = NodeState.ALIVE
         self.free.extend(FreeSlot(now_ns, None) for _ in range(self.capacity))
 
-    def freed(self, now_ns: int, former_owner: str) -> None:
-        """One of its containers has come free."""
+    def freed(self, now_ns: int, former_owner: str) -> bool:
+        """One of its containers has come free; whether that can be given out."""
         if self.state is NodeState.ALIVE:
             self.free.append(FreeSlot(now_ns, former_owner))
+        return self.state is NodeState.ALIVE
 
     def take_news(self, heard_id: int, heartbeat_id: int) -> bool:
         """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
         heard = bool(self.told_jobs) and heard_id >= self.told_id
         if heard:
             self.told_jobs = ()
-        if not self.told_jobs and self.finished_jobs:
+        # Not in answer to one that an answered one has overtaken: its number may have been heard.
+        if not self.told_jobs and self.finished_jobs and heartbeat_id > self.told_id:
             self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
             self.finished_jobs = []
             return True

@@ -25,6 +25,7 @@ class Client:
     def __init__(self, jobs: tuple[JobSpec, ...]) -> None:
         self.address = CLIENT
         self.revision = 0
+        self.heartbeat = None
         self.states: dict[str, JobState] = {}
         self._unsubmitted = deque(sorted(jobs, key=lambda job: job.submit_ns))
         self._unfinished = {job.name for job in jobs}
@@ -55,6 +56,10 @@ class Client:
         self._unfinished.discard(message.job)
         self.states[message.job] = message.state
         return [] if self._unfinished else [AllFinished()]
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """It has no heartbeat."""
+        return None
 
     def validate_state(self) -> None:
         """A job that has ended has been submitted."""

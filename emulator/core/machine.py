@@ -29,9 +29,19 @@ class Machine(Protocol):
     address: str
     revision: int
     """Grows with every change of state; a heartbeat that says nothing and its response make none."""
+    heartbeat: Phase | None
+    """When its timer ``HEARTBEAT`` fires; None: it has none."""
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message at emulated time ``now_ns``; return what the driver must do about it."""
+        ...
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """From when on its heartbeats may say or change something, as things stand at ``now_ns``; None: none will.
+
+        Never too late: before that, and as long as nothing happens to the machine, each is empty.  Asked for by a
+        driver that leaves empty ones out.
+        """
         ...
 
     def validate_state(self) -> None:

@@ -167,7 +167,7 @@ class NodeManager:
         """The last heartbeat that reported something."""
         self._overheads = settings.overheads
         self._timers = Timers()
-        self._phase = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+        self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
 
     # ---- messages ----
 
@@ -182,11 +182,11 @@ class NodeManager:
         return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+        return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if message.name == HEARTBEAT:
-            return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self._phase.after(now_ns), 0)]
+            return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
         self.revision += 1
         if not self._timers.take(message):
             return []
@@ -197,6 +197,13 @@ class NodeManager:
         if container is not None and container.state is ContainerState.RESUMING:
             return [Resume(container.id)]
         return []
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """When a freed container may be told; see ``emulator.core.machine.Machine``."""
+        if not self.unacknowledged:
+            return None
+        times_ns = [self.containers[container_id].slot_free_ns for container_id in self.unacknowledged]
+        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
         known = self.containers.get(message.container)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from emulator.core.admission import next_admitted, next_given_up
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.attention import Attention
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
@@ -67,10 +68,13 @@ class ResourceManager:
         """Containers given out and not known to have ended, those of ended jobs included."""
         self.preemptor = Preemptor(settings)
         self.costs = CostLedger()
+        self.attention = Attention()
+        self.free_nodes: dict[str, None] = {}
+        """Nodes known to have a container free."""
         self._settings = settings
         self._scheduler = settings.scheduler
         self._placement_delay_ns = settings.protocol.placement_delay_ns
-        self._period = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
+        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
         self._retry_ns = settings.protocol.retry_ns
         self._total = sum(node.containers for node in settings.nodes)
         self._submitted = 0
@@ -88,17 +92,38 @@ class ResourceManager:
         handler = _HANDLERS.get(type(message))
         if handler is None:
             raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for the ResourceManager")
-        return handler(self, message, now_ns)
+        revision = self.revision
+        self.attention.newly_awaited.clear()
+        effects = handler(self, message, now_ns)
+        if self.revision != revision:
+            self.attention.changed()
+        return effects
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """When the Preemptor may have something to do; see ``emulator.core.machine.Machine``."""
+        if self._orders or not self.preemptor.idle:
+            return now_ns
+        waiting = any(application.requests.pending for application in self.applications.values())
+        return now_ns if waiting and self._scheduler.mechanism is not Mechanism.WAIT else None
+
+    def free_node_due_ns(self, now_ns: int) -> int | None:
+        """From when on a heartbeat from any of ``free_nodes`` may be answered with a container given; None: none is
+        wanted, or none would be given as things stand."""
+        if not self.free_nodes or not any(application.requests.pending for application in self.applications.values()):
+            return None
+        return self.attention.free_node_ns(self.revision, now_ns)
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         self.revision += 1
-        return [SetTimer(HEARTBEAT, self._period.after(now_ns), 0)]
+        for node in self.nodes:
+            self.attention.wait_for(node_address(node))
+        return [SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         return [
             *self._preempt(now_ns),
             *self._repeat_orders(now_ns),
-            SetTimer(HEARTBEAT, self._period.after(now_ns), 0),
+            SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0),
         ]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
@@ -121,25 +146,29 @@ class ResourceManager:
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.nodes[message.node]
+        address = node_address(node.name)
         if node.state is NodeState.LOST:
-            return [Send(node_address(node.name), NodeHeartbeatResponse(message.id, shut_down=True))]
-        if message.id < node.last_heartbeat_id:
-            return []
-        node.last_heartbeat_id = message.id
+            return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
+        self.attention.heard(address)
         if node.state is NodeState.UNKNOWN:
             self.revision += 1
             node.register(now_ns)
+            self.free_nodes[node.name] = None
         effects: list[Effect] = []
         for report in message.freed:
             effects += self._freed(report, now_ns)
         effects += self._allocate(node, now_ns)
         self.revision += node.take_news(message.heard_id, message.id)
-        return [*effects, Send(node_address(node.name), NodeHeartbeatResponse(message.id, node.told_jobs))]
+        if node.told_jobs:
+            self.attention.wait_for(address)
+        return [*effects, Send(address, NodeHeartbeatResponse(message.id, node.told_jobs))]
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
+        self.attention.heard(address)
         application = self.applications.get(message.job)
         if application is None:
+            self.attention.wait_for(address)  # it may not hear that its job has ended
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
         if isinstance(self._orders.get(application.master, (0, None))[1], StartContainer):
@@ -156,12 +185,17 @@ class ResourceManager:
             if application.heard_ns is None:
                 application.heard_ns = now_ns
             application.requests.replace(message, application.undelivered, now_ns)
+            for resume in message.ask.resumes:
+                if resume.hostname in self.free_nodes:
+                    self.attention.wait_for(node_address(resume.hostname))
             self.preemptor.withdraw_surplus(application.name, application.requests.pending)
         # Requests it has not been told of are void once what they were for has been had from elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
         self.revision += bool(surplus) or application.has_news
         answer = application.take_news(self.costs.measured())
+        if answer is not None:
+            self.attention.wait_for(address)
         return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
@@ -171,8 +205,11 @@ class ResourceManager:
         self.revision += 1
         node.state = NodeState.LOST
         node.free.clear()
+        self.free_nodes.pop(node.name, None)
+        self.attention.wait_for(node_address(node.name))
         for application in self.applications.values():
             application.lost_nodes.append(node.name)
+            self.attention.wait_for(job_address(application.name))
         effects: list[Effect] = []
         for held in [held for held in self.containers.values() if held.node == node.name]:
             report = ContainerReport(
@@ -201,7 +238,8 @@ class ResourceManager:
         application = self.applications.get(held.job)
         if held.on_slot:
             held.on_slot = False
-            self.nodes[held.node].freed(now_ns, held.job)
+            if self.nodes[held.node].freed(now_ns, held.job):
+                self.free_nodes[held.node] = None
             if application is not None:
                 application.slots -= 1
                 application.running_reduces -= held.kind is Kind.REDUCE
@@ -209,24 +247,37 @@ class ResourceManager:
             return []  # stopped, or being killed as it was
         del self.containers[held.id]
         self._orders.pop(held.id, None)
+        if held.kind is Kind.APPLICATION_MASTER:
+            self.attention.heard(job_address(held.job))  # and never again
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
             reason = f"its ApplicationMaster ended: {report.reason}"
             return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
         application.finished.append(report)
+        self.attention.wait_for(job_address(application.name))
         return []
 
     def _allocate(self, node: Node, now_ns: int) -> list[Effect]:
         """Give out what is free on ``node``."""
         effects: list[Effect] = []
+        self.attention.selection_left_out = False
         while node.free:
             given = self._allocate_one(node, now_ns)
             if given is None:
+                self._refuse(node, now_ns)
                 break
             self.revision += 1
             effects += given
         return effects
+
+    def _refuse(self, node: Node, now_ns: int) -> None:
+        """It has a container free and is given nothing: say what may change that."""
+        resumes = [r for application in self.applications.values() for r in application.requests.resumes.values()]
+        is_host = any(resume.hostname == node.name for resume, _ in resumes)
+        ends_ns = [since_ns + self._placement_delay_ns for _, since_ns in resumes]
+        patience_ns = min((at_ns for at_ns in ends_ns if at_ns > now_ns), default=None)
+        self.attention.refused(self.revision, node_address(node.name), is_host, patience_ns)
 
     def _allocate_one(self, node: Node, now_ns: int) -> list[Effect] | None:
         queues = self._queue_views()
@@ -263,7 +314,9 @@ class ResourceManager:
             for application in self.applications.values()
             if application.queue == queue and application.requests.pending
         )
-        return [self.applications[name] for name in order_jobs(self._scheduler.job_selection, views, now_ns)]
+        order = order_jobs(self._scheduler.job_selection, views, now_ns)
+        self.attention.selection_left_out |= len(order) < len(views)
+        return [self.applications[name] for name in order]
 
     def _resume_for(self, application: Application, node: Node, now_ns: int) -> int | None:
         """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
@@ -286,6 +339,8 @@ class ResourceManager:
 
     def _give(self, application: Application, kind: Kind, task: int | None, node: Node, now_ns: int) -> list[Effect]:
         slot = node.free.popleft()
+        if not node.free:
+            del self.free_nodes[node.name]
         requests = application.requests
         container = None
         if kind is Kind.APPLICATION_MASTER:
@@ -311,6 +366,7 @@ class ResourceManager:
         if kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.allocated.append(Allocation(held.id, kind, node.name, ready_ns, task))
+        self.attention.wait_for(job_address(application.name))
         return []
 
     # ---- ApplicationMasters ----
@@ -364,8 +420,10 @@ class ResourceManager:
         self._ended[application.name] = state
         self.preemptor.forget_job(application.name)
         effects: list[Effect] = []
+        self.attention.wait_for(job_address(application.name))
         for node in self.nodes.values():
             node.finished_jobs.append(application.name)
+            self.attention.wait_for(node_address(node.name))
         for held in [held for held in self.containers.values() if held.job == application.name]:
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it leaves by itself
@@ -400,7 +458,9 @@ class ResourceManager:
                 break
             self.revision += 1
             view = JobEvictionView(now_ns, jobs, self.costs.measured())
-            self.applications[self.preemptor.choose(application.name, view)].reclaim += 1
+            victim = self.preemptor.choose(application.name, view)
+            self.applications[victim].reclaim += 1
+            self.attention.wait_for(job_address(victim))
             outstanding += 1
         return outstanding
 
@@ -449,6 +509,7 @@ class ResourceManager:
             application.reclaim -= 1
         else:
             application.withdrawn += 1
+            self.attention.wait_for(job_address(victim))
         return True
 
     # ---- views ----

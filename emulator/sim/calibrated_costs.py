@@ -79,6 +79,15 @@ class CalibratedCosts(CostModel):
 
     # ---- hosts ----
 
+    @property
+    def longest_timer_lag_ns(self) -> int:
+        return self._scaled(self._operations.timer_lag.quantiles_real_ns[-1])
+
+    @property
+    def longest_message_ns(self) -> int:
+        ways = (self._operations.message_forward, self._operations.message_return)
+        return self._scaled(max(way.quantiles_real_ns[-1] for way in ways))
+
     def timer_lag(self, address: str, due_ns: int) -> int:
         return self._draw(self._operations.timer_lag, _TIMER, crc32(address.encode()), due_ns)
 

@@ -15,7 +15,7 @@ from functools import partial
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.job import JobSpec
-from emulator.core.machine import Machine
+from emulator.core.machine import HEARTBEAT, Machine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -47,6 +47,7 @@ from emulator.core.settings import Settings
 from emulator.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes, Network
 from emulator.sim.data import JobData
+from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import VirtualTask
 
@@ -63,7 +64,9 @@ class SimulatedCluster:
         sink: Callable[[Record], None],
         costs: CostModel | None = None,
         network: Network | None = None,
+        every_heartbeat: bool = False,
     ) -> None:
+        """``every_heartbeat``: run those too that say and change nothing; it makes no other difference."""
         self.kernel = Kernel()
         self.finished = False
         self.machines: dict[str, Machine] = {}
@@ -75,10 +78,19 @@ class SimulatedCluster:
         self._costs = costs or CostModel()
         self._network = network or Network(self._costs)
         self._recorders: dict[str, Recorder] = {}
+        self._heartbeats = self._make_heartbeats(every_heartbeat)
+        names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
+        self._ranks = {address: rank for rank, address in enumerate(names)}
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
         self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
         self._data: dict[str, JobData] = {}
+
+    def _make_heartbeats(self, every: bool) -> EveryHeartbeat | HeartbeatsThatMatter:
+        late = self._costs.longest_timer_lag_ns >= self._settings.protocol.heartbeat_ns
+        if every or late:  # a timer that late skips beats, so that the next one depends on all before
+            return EveryHeartbeat(self.kernel, self._costs, self._beat)
+        return HeartbeatsThatMatter(self.kernel, self._costs, self._network, self._beat)
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
         """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
@@ -89,16 +101,18 @@ class SimulatedCluster:
             self.boot(address, Start())
         while not self.finished:
             each_slice()
-            self.kernel.run(lambda: self.finished, limit_ns, _SLICE_EVENTS)
+            self.kernel.run(limit_ns, _SLICE_EVENTS)
         # The last ApplicationMaster leaves when it hears that its job's end has been noted.
         patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
-        self.kernel.run(lambda: not self.tasks or self.kernel.next_ns > patience_ns, limit_ns)
+        self.kernel.run(limit_ns, until=lambda: not self.tasks or self.kernel.next_ns > patience_ns)
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address`` and tell it to start."""
         machine = make_machine(address, self._settings, self.jobs)
         self.machines[address] = machine
         self._recorders[address] = Recorder(machine, self._sink)
+        if machine.heartbeat is not None:
+            self._heartbeats.add(machine, self._ranks[address])
         self.tell(address, start)
 
     def tell(self, address: str, message: Message) -> None:
@@ -106,8 +120,19 @@ class SimulatedCluster:
         recorder = self._recorders.get(address)
         if recorder is None:
             return
+        self._heartbeats.before(address)
         for effect in recorder.handle(message, self.kernel.now_ns):
             _CARRY_OUT[type(effect)](self, address, effect)
+        self._heartbeats.after(address, message)
+
+    def _beat(self, address: str, fired: TimerFired, at_ns: int) -> None:
+        """A machine's heartbeat is due; one that was due before now says nothing and may still be under way."""
+        if at_ns == self.kernel.now_ns:
+            self.tell(address, fired)
+            return
+        for effect in self._recorders[address].handle(fired, at_ns):
+            if isinstance(effect, fx.Send):
+                self._send_at(address, effect, at_ns)
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
         """A node and all that runs on it is gone from one moment to the next; the ResourceManager is told."""
@@ -119,6 +144,7 @@ class SimulatedCluster:
     def _switch_off(self, address: str) -> None:
         self.machines.pop(address, None)
         self._recorders.pop(address, None)
+        self._heartbeats.remove(address)
 
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         self.kernel.at(self.kernel.now_ns + delay_ns, action)
@@ -126,10 +152,17 @@ class SimulatedCluster:
     # ---- effects of any machine ----
 
     def _send(self, sender: str, effect: fx.Send) -> None:
-        for delay_ns in self._network.deliveries(sender, effect.to, effect.message, self.kernel.now_ns):
-            self._later(delay_ns, partial(self.tell, effect.to, effect.message))
+        self._send_at(sender, effect, self.kernel.now_ns)
+
+    def _send_at(self, sender: str, effect: fx.Send, at_ns: int) -> None:
+        for delay_ns in self._network.deliveries(sender, effect.to, effect.message, at_ns):
+            if at_ns + delay_ns >= self.kernel.now_ns:
+                self.kernel.at(at_ns + delay_ns, partial(self.tell, effect.to, effect.message))
 
     def _set_timer(self, address: str, effect: fx.SetTimer) -> None:
+        if effect.name == HEARTBEAT:
+            self._heartbeats.set_timer(address, effect)
+            return
         fired = TimerFired(effect.name, effect.generation, effect.at_ns)
         fires_ns = effect.at_ns + self._costs.timer_lag(address, effect.at_ns)
         self.kernel.at(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))
@@ -146,6 +179,7 @@ class SimulatedCluster:
 
     def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
         self.finished = True
+        self.kernel.stop()
 
     def _exit_application(self, address: str, effect: fx.ExitApplication) -> None:
         self._end(effect.container, code=0)

@@ -57,6 +57,16 @@ class CostModel:
         """What the journal says a duration took in real time: here they are the same."""
         return emulated_ns
 
+    @property
+    def longest_timer_lag_ns(self) -> int:
+        """No timer is later than this."""
+        return 0
+
+    @property
+    def longest_message_ns(self) -> int:
+        """No message travels for longer."""
+        return self.message_ns
+
     def timer_lag(self, address: str, due_ns: int) -> int:
         """How late a timer of the machine of ``address`` fires."""
         return 0
@@ -118,6 +128,11 @@ class Network:
 
     def __init__(self, costs: CostModel) -> None:
         self._costs = costs
+
+    @property
+    def longest_ns(self) -> int:
+        """No message arrives later than this after it was sent."""
+        return self._costs.longest_message_ns
 
     def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
         """Delays after which a message arrives, one for each time it does; empty: it is lost."""

@@ -1,48 +1,94 @@
-"""Virtual time: a heap of events ordered by (time, priority, sequence)."""
+"""Virtual time: events ordered by (time, priority, sequence)."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import TypeAlias
+
+Action: TypeAlias = Callable[[], None]
+
+_EVENT, _BEAT = 0, 1
 
 
 class Kernel:
-    """The event loop of a simulation.  Time is emulated nanoseconds and never goes back."""
+    """The event loop of a simulation.  Time is emulated nanoseconds and never goes back.
+
+    Of equal times, events come first, in the order they were set, with all that they set for the same instant; then the
+    beats of machines, in the order of the machines, each with all that it sets in turn.  So whether a beat is run has
+    no influence on the order of anything else.
+    """
 
     def __init__(self) -> None:
         self.now_ns = 0
         self.events = 0
-        self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
+        self.beat_rank = -1
+        """Rank of the last beat of this instant; -1 before the first."""
+        self.stopped = False
+        self._heap: list[tuple[int, int, int, int, Action]] = []
+        self._soon: deque[Action] = deque()
+        """What is still to happen at this instant, beats apart."""
         self._sequence = count()
 
     @property
     def next_ns(self) -> float:
         """When the next event is due; infinity if there is none."""
+        if self._soon:
+            return self.now_ns
         return self._heap[0][0] if self._heap else math.inf
 
-    def at(self, at_ns: int, action: Callable[[], None], priority: int = 0) -> None:
-        """Do ``action`` at ``at_ns``; of equal times the lower priority goes first, then the one set first.
+    def at(self, at_ns: int, action: Action) -> None:
+        """Do ``action`` at ``at_ns``.  Raises ValueError for an instant that has passed."""
+        if at_ns == self.now_ns:
+            self._soon.append(action)
+        else:
+            self._set(at_ns, _EVENT, 0, action)
+
+    def beat(self, at_ns: int, rank: int, action: Action) -> None:
+        """Do ``action`` at ``at_ns`` as the beat of the machine of ``rank``.
 
         Raises ValueError for an instant that has passed.
         """
+        self._set(at_ns, _BEAT, rank, action)
+
+    def _set(self, at_ns: int, priority: int, rank: int, action: Action) -> None:
         if at_ns < self.now_ns:
             raise ValueError(f"an event for {at_ns} ns at {self.now_ns} ns")
-        heappush(self._heap, (at_ns, priority, next(self._sequence), action))
+        heappush(self._heap, (at_ns, priority, rank, next(self._sequence), action))
 
-    def run(self, until: Callable[[], bool], limit_ns: int, most_events: int | None = None) -> None:
-        """Run until ``until()`` holds or ``most_events`` have happened.
+    def stop(self) -> None:
+        """Have ``run`` return after the present event."""
+        self.stopped = True
+
+    def run(self, limit_ns: int, most_events: int | None = None, until: Callable[[], bool] | None = None) -> None:
+        """Run until ``stop``, until ``until()`` holds or until ``most_events`` have happened.
 
         Raises RuntimeError when nothing is left to do or ``limit_ns`` is passed.
         """
+        soon = self._soon
         last = None if most_events is None else self.events + most_events
-        while self.events != last and not until():
-            if not self._heap:
-                raise RuntimeError(f"nothing is left to happen at {self.now_ns / 1e9:.3f} s, and the end has not come")
-            at_ns, _, _, action = heappop(self._heap)
-            if at_ns > limit_ns:
-                raise RuntimeError(f"not finished after {limit_ns / 1e9:.0f} emulated seconds")
-            self.now_ns = at_ns
+        self.stopped = False
+        while self.events != last and not self.stopped and not (until is not None and until()):
+            action = soon.popleft() if soon else self._next_instant(limit_ns)
             self.events += 1
             action()
+
+    def _next_instant(self, limit_ns: int) -> Action:
+        """The first action of the next instant, or the next beat of this one."""
+        heap = self._heap
+        if not heap:
+            raise RuntimeError(f"nothing is left to happen at {self.now_ns / 1e9:.3f} s, and the end has not come")
+        if heap[0][0] > limit_ns:
+            raise RuntimeError(f"not finished after {limit_ns / 1e9:.0f} emulated seconds")
+        at_ns, priority, rank, _, action = heappop(heap)
+        if at_ns != self.now_ns:
+            self.now_ns, self.beat_rank = at_ns, -1
+        if priority == _BEAT:
+            self.beat_rank = rank
+        else:
+            while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
+                self._soon.append(heappop(heap)[4])
+        return action

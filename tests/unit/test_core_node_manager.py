@@ -294,4 +294,4 @@ def test_a_launch_carries_the_checkpoint_and_the_padding_of_a_resume() -> None:
 
 
 def snapshot(machine: NodeManager) -> dict[str, object]:
-    return copy.deepcopy({name: value for name, value in vars(machine).items() if name not in ("_timers", "_phase")})
+    return copy.deepcopy({name: value for name, value in vars(machine).items() if name not in ("_timers", "heartbeat")})

@@ -1,0 +1,65 @@
+"""Whose heartbeats the ResourceManager waits for: what a driver that leaves out empty heartbeats must know.
+
+Theory of operation
+-------------------
+A heartbeat that says nothing may still be answered with something, or be what a request has waited for.  Here is kept
+for which ones that may be so; nothing the ResourceManager does depends on it.  Two kinds are told apart: senders that
+are awaited by name, and nodes with a free container, of which any may be given what waits for one (``free_node_ns``).
+
+When such a node is heard of and given nothing although something is wanted, every other would be refused too until
+something changes, except one that a suspended reduce waits for by name, or once a reduce has waited long enough for its
+old node, or where a job selection leaves jobs out for a time.
+"""
+
+from __future__ import annotations
+
+
+class Attention:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self) -> None:
+        self.awaited: set[str] = set()
+        """Addresses whose next heartbeat may be answered with something, however little it says."""
+        self.newly_awaited: list[str] = []
+        """Those that the last message has added."""
+        self.selection_left_out = False
+        """Whether the job selection has left out a job that waits, as it may do for a time only."""
+        self._refused_revision = -1
+        self._patience_ns: int | None = None
+        self._refused_hosts: set[str] = set()
+
+    def wait_for(self, address: str) -> None:
+        """The next heartbeat from ``address`` may matter."""
+        if address not in self.awaited:
+            self.awaited.add(address)
+            self.newly_awaited.append(address)
+
+    def heard(self, address: str) -> None:
+        """It has come."""
+        self.awaited.discard(address)
+
+    def refused(self, revision: int, address: str, is_host: bool, patience_ns: int | None) -> None:
+        """The node of ``address`` has a free container, something is wanted, and it has been given nothing.
+
+        Args:
+            revision: of the ResourceManager.
+            address: of the NodeManager.
+            is_host: whether a suspended reduce waits for this node.
+            patience_ns: when the next reduce has waited long enough for its old node; None: none waits for that.
+        """
+        self._refused_revision, self._patience_ns = revision, patience_ns
+        if self.selection_left_out:
+            self.wait_for(address)
+        elif is_host:
+            self._refused_hosts.add(address)
+
+    def changed(self) -> None:
+        """The ResourceManager has changed: who was refused may be given something now."""
+        for address in self._refused_hosts:
+            self.wait_for(address)
+        self._refused_hosts.clear()
+
+    def free_node_ns(self, revision: int, now_ns: int) -> int | None:
+        """From when on any node with a free container may be given something, where something is wanted; None: as
+        things stand, none will be."""
+        return now_ns if self._refused_revision != revision else self._patience_ns

@@ -1,0 +1,41 @@
+"""Heartbeats that say and change nothing can be left out: the records of the run are equal, to the nanosecond."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, storms
+from hypothesis import given, settings
+
+from emulator.journal import merge
+
+
+def check_equal(case: Case) -> None:
+    thrifty, full = run(case), run(case, every_heartbeat=True)
+    assert merge(thrifty.records) == merge(full.records)
+    assert thrifty.kernel.events <= full.kernel.events
+
+
+@given(cases(CALM))
+@settings(max_examples=60, derandomize=True)
+def test_leaving_out_empty_heartbeats_makes_an_equal_journal(case: Case) -> None:
+    check_equal(case)
+
+
+@given(cases(CALM, faults=True))
+@settings(max_examples=60, derandomize=True)
+def test_the_same_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
+    check_equal(case)
+
+
+@given(cases(BAD_NETWORK, faults=True) | storms())
+@settings(max_examples=60, derandomize=True)
+def test_the_same_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
+    check_equal(case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@given(cases(CALM | BAD_NETWORK, faults=True) | storms())
+@settings(max_examples=1000)
+def test_the_same_at_length(case: Case) -> None:
+    check_equal(case)
