@@ -186,6 +186,13 @@ class Only(_Model):
         return (self.queues is None or queue in self.queues) and (self.jobs is None or job in self.jobs)
 
 
+class Simulation(_Model):
+    """What only the sim engine looks at."""
+
+    every_heartbeat: bool = False
+    """Run heartbeats that say and change nothing too: for a check, they make no difference but to the time it takes."""
+
+
 class Workload(_Model):
     """The jobs: written out, or imported from a trace."""
 
@@ -213,6 +220,7 @@ class Experiment(_Model):
     protocol: Protocol = Protocol()
     cluster: Cluster
     storage: Storage = Storage()
+    sim: Simulation = Simulation()
     scheduler: Scheduler
     workload: Workload
 

@@ -76,7 +76,9 @@ def simulate(
     in_order = _InOrder(write)
     settings = make_settings(experiment, experiment.seed)
     costs = make_costs(experiment, settings, jobs, draw)
-    cluster = SimulatedCluster(settings, {job.name: job for job in jobs}, in_order.take, costs)
+    by_name = {job.name: job for job in jobs}
+    every = experiment.sim.every_heartbeat
+    cluster = SimulatedCluster(settings, by_name, in_order.take, costs, every_heartbeat=every)
     last_submit_ns = max(job.submit_ns for job in jobs)
 
     def look() -> None:
@@ -88,6 +90,7 @@ def simulate(
     try:
         cluster.run(each_slice=look)
     except RuntimeError as error:
+        _check_not_stuck(cluster)
         raise RunError(f"the simulation cannot go on: {error}") from error
     in_order.flush()
     return cluster
