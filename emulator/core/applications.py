@@ -68,6 +68,8 @@ class Node:
     told_jobs: tuple[str, ...] = ()
     """Jobs whose end it has been told in answer to heartbeat ``told_id``; repeated until it says it has heard."""
     told_id: int = -1
+    answered_id: int = -1
+    """The newest heartbeat that was answered with such news."""
 
     def register(self, now_ns: int) -> None:
         """Its first heartbeat: all its containers are free."""
@@ -82,15 +84,18 @@ class Node:
 
     def take_news(self, heard_id: int, heartbeat_id: int) -> bool:
         """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
-        heard = bool(self.told_jobs) and heard_id >= self.told_id
-        if heard:
+        changed = bool(self.told_jobs) and heard_id >= self.told_id
+        if changed:
             self.told_jobs = ()
+        newest = heartbeat_id > self.answered_id
         # Not in answer to one that an answered one has overtaken: its number may have been heard.
-        if not self.told_jobs and self.finished_jobs and heartbeat_id > self.told_id:
+        if not self.told_jobs and self.finished_jobs and newest:
             self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
             self.finished_jobs = []
-            return True
-        return heard
+        if self.told_jobs and newest:
+            self.answered_id = heartbeat_id
+            changed = True
+        return changed
 
 
 class Requests:

@@ -159,7 +159,7 @@ class ResourceManager:
             effects += self._freed(report, now_ns)
         effects += self._allocate(node, now_ns)
         self.revision += node.take_news(message.heard_id, message.id)
-        if node.told_jobs:
+        if node.told_jobs or node.finished_jobs:
             self.attention.wait_for(address)
         return [*effects, Send(address, NodeHeartbeatResponse(message.id, node.told_jobs))]
 
