@@ -14,7 +14,7 @@ from emulator.config_checks import load_function
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
-from emulator.core.machine import Machine
+from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Mechanism
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
@@ -76,7 +76,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
     )
 
 
-def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> Machine:
+def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:
     """A fresh machine for ``address``; ``jobs`` by name."""
     if address == RESOURCE_MANAGER:
         return ResourceManager(settings)

@@ -170,7 +170,7 @@ class ApplicationMaster:
         return [*effects, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """See ``emulator.core.machine.Machine``."""
+        """See ``emulator.core.machine.PeriodicMachine``."""
         if self._final_acknowledged:
             return None
         if self._unsaid or self._sent is not None or self.state is not JobState.RUNNING:

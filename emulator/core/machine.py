@@ -29,11 +29,22 @@ class Machine(Protocol):
     address: str
     revision: int
     """Grows with every change of state; a heartbeat that says nothing and its response make none."""
-    heartbeat: Phase | None
-    """When its timer ``HEARTBEAT`` fires; None: it has none."""
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message at emulated time ``now_ns``; return what the driver must do about it."""
+        ...
+
+    def validate_state(self) -> None:
+        """Raise AssertionError when an invariant of the machine does not hold; used by tests and ``--strict``."""
+        ...
+
+
+class PeriodicMachine(Machine, Protocol):
+    """One whose empty heartbeats a driver may leave out."""
+
+    @property
+    def heartbeat(self) -> Phase | None:
+        """When its timer ``HEARTBEAT`` fires; None: it has none."""
         ...
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -42,10 +53,6 @@ class Machine(Protocol):
         Never too late: before that, and as long as nothing happens to the machine, each is empty.  Asked for by a
         driver that leaves empty ones out.
         """
-        ...
-
-    def validate_state(self) -> None:
-        """Raise AssertionError when an invariant of the machine does not hold; used by tests and ``--strict``."""
         ...
 
 

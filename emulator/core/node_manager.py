@@ -199,7 +199,7 @@ class NodeManager:
         return []
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When a freed container may be told; see ``emulator.core.machine.Machine``."""
+        """When a freed container may be told; see ``emulator.core.machine.PeriodicMachine``."""
         if not self.unacknowledged:
             return None
         times_ns = [self.containers[container_id].slot_free_ns for container_id in self.unacknowledged]

@@ -100,7 +100,7 @@ class ResourceManager:
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When the Preemptor may have something to do; see ``emulator.core.machine.Machine``."""
+        """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
         if self._orders or not self.preemptor.idle:
             return now_ns
         waiting = any(application.requests.pending for application in self.applications.values())

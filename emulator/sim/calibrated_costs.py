@@ -85,8 +85,7 @@ class CalibratedCosts(CostModel):
 
     @property
     def longest_message_ns(self) -> int:
-        ways = (self._operations.message_forward, self._operations.message_return)
-        return self._scaled(max(way.quantiles_real_ns[-1] for way in ways))
+        return self._scaled(self._operations.message.quantiles_real_ns[-1])
 
     def timer_lag(self, address: str, due_ns: int) -> int:
         return self._draw(self._operations.timer_lag, _TIMER, crc32(address.encode()), due_ns)

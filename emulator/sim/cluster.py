@@ -15,7 +15,7 @@ from functools import partial
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.job import JobSpec
-from emulator.core.machine import HEARTBEAT, Machine
+from emulator.core.machine import HEARTBEAT, PeriodicMachine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -69,7 +69,7 @@ class SimulatedCluster:
         """``every_heartbeat``: run those too that say and change nothing; it makes no other difference."""
         self.kernel = Kernel()
         self.finished = False
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, PeriodicMachine] = {}
         self.tasks: dict[str, VirtualTask] = {}
         """Virtual processes, by container."""
         self._settings = settings

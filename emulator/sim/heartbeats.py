@@ -5,7 +5,7 @@ Theory of operation
 A heartbeat that says nothing and changes nothing leaves no trace, in its machine, in the ResourceManager or in the
 journal, so a run without it is the same run; with thousands of nodes nearly all are such.  A heartbeat is run when
 
-* its own machine may have something to say (``Machine.heartbeat_due_ns``);
+* its own machine may have something to say (``PeriodicMachine.heartbeat_due_ns``);
 * the ResourceManager has something to tell its sender, or to find out (``emulator.core.attention``); or
 * its node has a free container and the ResourceManager has requests that a free node might serve.  Of all those nodes
   only the next one to send a heartbeat is woken, and after it the next if requests are left: a request costs one
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from emulator.core.effects import SetTimer
-from emulator.core.machine import HEARTBEAT, Machine, Phase
+from emulator.core.machine import HEARTBEAT, PeriodicMachine, Phase
 from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, TimerFired, node_address
 from emulator.core.resource_manager import ResourceManager
 from emulator.sim.cost_model import CostModel, Network
@@ -43,7 +43,7 @@ class EveryHeartbeat:
         self._run = run
         self._ranks: dict[str, int] = {}
 
-    def add(self, machine: Machine, rank: int) -> None:
+    def add(self, machine: PeriodicMachine, rank: int) -> None:
         """A machine is on; of beats of one instant the lower ``rank`` goes first."""
         self._ranks[machine.address] = rank
 
@@ -67,7 +67,7 @@ class EveryHeartbeat:
 class _Beats:
     """The heartbeats of one machine, by the instant each is due."""
 
-    machine: Machine
+    machine: PeriodicMachine
     phase: Phase
     rank: int
     run_ns: int
@@ -100,7 +100,7 @@ class HeartbeatsThatMatter:
         self._free: list[tuple[tuple[int, int], _Beats]] = []
         """Nodes with a free container, in the order of their beats in a period."""
 
-    def add(self, machine: Machine, rank: int) -> None:
+    def add(self, machine: PeriodicMachine, rank: int) -> None:
         if machine.heartbeat is not None:
             self._beats[machine.address] = _Beats(machine, machine.heartbeat, rank, self._kernel.now_ns)
         if isinstance(machine, ResourceManager):
