@@ -19,9 +19,10 @@ import pyarrow
 import pyarrow.parquet
 
 from analysis.frames import DataFrame, pandas
-from analysis.run_paths import EXPERIMENT_NAME, RunPath, find_runs, read_summary
+from analysis.run_paths import RunPath, find_runs, read_summary
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
+from emulator.rundir import EXPERIMENT_NAME
 
 SPAN_COLUMNS = ["stopped_s", "resumed_s", "asked_s", "freed_s", "resume_ready_s"]
 TABLES = ("jobs", "tasks", "attempts", "operations")

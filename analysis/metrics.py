@@ -5,11 +5,10 @@ Functions that take frames of several runs keep them apart by ``run`` and ``repe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.curves import Curve, at_work, steps
 from analysis.frames import DataFrame, Series, pandas
 
 RUN = ["run", "repeat"]
@@ -169,26 +168,12 @@ def fairness(jobs: DataFrame) -> Series:
 # ---- over time ----
 
 
-def steps(
-    starts_s: Sequence[float] | ArrayLike, ends_s: Sequence[float] | ArrayLike
-) -> tuple[Floats, NDArray[numpy.int64]]:
-    """How many intervals are open: instants, and the count from each on.  An end that is NaN never comes."""
-    starts, ends = numpy.asarray(starts_s, dtype=float), _known(ends_s)
-    starts = starts[~numpy.isnan(starts)]
-    times, place = numpy.unique(numpy.concatenate([starts, ends]), return_inverse=True)
-    changes = numpy.bincount(place, numpy.repeat([1, -1], [len(starts), len(ends)]), minlength=len(times))
-    return times, numpy.cumsum(changes).astype(numpy.int64)
-
-
-def waiting_jobs(jobs: DataFrame) -> tuple[Floats, NDArray[numpy.int64]]:
+def waiting_jobs(jobs: DataFrame) -> Curve:
     """Queue length: jobs submitted of which no task works yet, over time (seconds, count); of one run."""
     return steps(jobs["submit_s"], jobs["start_s"].fillna(jobs["finish_s"]))
 
 
-def busy_containers(attempts: DataFrame, suspensions: DataFrame) -> tuple[Floats, NDArray[numpy.int64]]:
+def busy_containers(attempts: DataFrame, suspensions: DataFrame) -> Curve:
     """Containers in which a process is at work, over time (seconds, count); of one run."""
-    works = attempts[attempts["launched_s"].notna()]
-    starts = pandas.concat([works["launched_s"], suspensions["resumed_s"].dropna()])
-    ends = pandas.concat([works["ended_s"], suspensions["stopped_s"]])
-    never = suspensions[suspensions["resumed_s"].isna()].merge(works[["container", "ended_s"]], on="container")
-    return steps(pandas.concat([starts, never["ended_s"]]), ends)
+    stops = suspensions.merge(attempts[["container", "ended_s"]], on="container")
+    return at_work(attempts["launched_s"], attempts["ended_s"], stops[["stopped_s", "resumed_s", "ended_s"]])

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator.errors import ConfigError
+from emulator.rundir import SUMMARY_NAME
 
-SUMMARY_NAME, JOURNAL_NAME, EXPERIMENT_NAME = "summary.json", "journal.jsonl.zst", "experiment.yaml"
 CAMPAIGN_RUNS_NAME = "runs"
 _DEPTH = 4
 """How far below a given directory runs are looked for."""

@@ -1,4 +1,4 @@
-"""Commands about what runs have left: compare."""
+"""Commands about what runs have left: compare, report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    for command in (compare,):
+    for command in (compare, report):
         app.command()(command)
 
 

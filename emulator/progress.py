@@ -155,6 +155,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     )
     if output is not None:
         facts.add_row("lag", _lag_text(lag))
+    if "left_out" in summary:
+        facts.add_row("note", Text(summary["left_out"]))
     return [*tables, facts]
 
 

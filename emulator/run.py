@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from analysis.pictures import write_pictures
 from emulator import __version__
 from emulator.config import Experiment
 from emulator.engine import Engine, OnStatus
@@ -77,10 +78,10 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
             yield write
 
     result = _engine(experiment.engine)(once, jobs, directory, on_status, open_records)
-    tables = history.tables()
-    directory.write_tables(tables)
+    rows = history.tables()
+    tables = directory.write_tables(rows)
     summary = build_summary(
-        tables,
+        rows,
         once,
         seed=seed,
         profile=load_overheads(experiment.overheads, Path.cwd()),
@@ -92,6 +93,9 @@ def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_sta
         swap_bytes=result.swap_bytes,
     )
     summary |= result.facts
+    left_out = write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
+    if left_out:
+        summary["left_out"] = left_out
     directory.write_summary(summary)
     return summary
 

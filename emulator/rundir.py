@@ -104,8 +104,11 @@ class RunDirectory:
             yield writer
         unfinished.replace(self.journal_path)
 
-    def write_tables(self, history: History) -> None:
-        """Write ``jobs.parquet``, ``tasks.parquet``, ``attempts.parquet``, ``operations.parquet``.  Raises RunError."""
+    def write_tables(self, history: History) -> dict[str, pyarrow.Table]:
+        """Write ``jobs.parquet``, ``tasks.parquet``, ``attempts.parquet``, ``operations.parquet``; what they hold.
+
+        Raises RunError.
+        """
         tables = {
             "jobs": jobs_table(history.jobs),
             "tasks": tasks_table(history.tasks),
@@ -115,6 +118,7 @@ class RunDirectory:
         for name, table in tables.items():
             with written_whole(self.path / f"{name}.parquet") as unfinished:
                 pyarrow.parquet.write_table(table, unfinished)
+        return tables
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``: the last thing a run does.  Raises RunError."""

@@ -178,6 +178,7 @@ def test_the_run_directory_holds_what_it_should(ended: Ended) -> None:
     assert {path.name for path in ended.results.out.iterdir()} == {
         *("experiment.yaml", "journal.jsonl.zst", "summary.json", "output"),
         *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"),
+        *("report.html", "timeline.perfetto.json"),
     }
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import metrics, statistics
+from analysis.curves import steps
 from analysis.frames import DataFrame, pandas
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -34,14 +35,14 @@ def test_tails_and_cdf() -> None:
 @given(st.lists(st.tuples(FINITE, st.floats(0, 1e5))), FINITE)
 def test_steps_count_the_open_intervals(intervals: list[tuple[float, float]], at_s: float) -> None:
     ends = [start + length for start, length in intervals]
-    times_s, counts = metrics.steps([start for start, _ in intervals], ends)
+    times_s, counts = steps([start for start, _ in intervals], ends)
     place = int(numpy.searchsorted(times_s, at_s, side="right")) - 1
     found = counts[place] if place >= 0 else 0
     assert found == sum(start <= at_s < end for (start, _), end in zip(intervals, ends, strict=True))
 
 
 def test_an_interval_that_never_ends_stays_open() -> None:
-    times_s, counts = metrics.steps([1, 2], [math.nan, 5])
+    times_s, counts = steps([1, 2], [math.nan, 5])
     assert (times_s.tolist(), counts.tolist()) == ([1, 2, 5], [1, 2, 1])
 
 

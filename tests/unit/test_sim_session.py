@@ -38,6 +38,7 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("experiment.yaml", "journal.jsonl.zst", "summary.json"),
         *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"),
+        *("report.html", "timeline.perfetto.json"),
     }
     assert json.loads((tmp_path / "out/summary.json").read_text()) == summary
     assert {job["state"] for job in summary["jobs"]} == {"succeeded"}

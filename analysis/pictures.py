@@ -1,0 +1,53 @@
+"""The pictures that every run leaves in its directory: ``timeline.perfetto.json`` and ``report.html``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+
+from analysis.perfetto import write_perfetto
+from analysis.report.build import run_tables
+from analysis.report.page import ReportRun, render_report
+from analysis.report.payload import make_payload
+from emulator.rundir import EXPERIMENT_NAME, written_whole
+
+REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
+LARGEST_ATTEMPTS = 100_000
+"""Runs with more attempts get no pictures: this many take about 7 s and 60 MB."""
+
+
+def write_pictures(
+    directory: Path,
+    tables: Mapping[str, pyarrow.Table],
+    cluster: Mapping[str, Any],
+    summary: Mapping[str, Any],
+) -> str | None:
+    """Write both; why they have been left out, None where they have not.
+
+    Args:
+        directory: of the run.
+        tables: ``jobs``, ``attempts`` and ``operations``, as their Parquet files hold them.
+        cluster: that section of the resolved experiment.
+        summary: what ``summary.json`` will hold.
+
+    Raises:
+        RunError: a file cannot be written.
+    """
+    attempts = tables["attempts"]
+    if attempts.num_rows > LARGEST_ATTEMPTS:
+        return (
+            f"{PERFETTO_NAME} and {REPORT_NAME} are left out: {attempts.num_rows:,} attempts are more than"
+            f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report all the same"
+        )
+    run = run_tables(tables["jobs"], attempts, tables["operations"], cluster)
+    timeline = run.timeline()
+    with written_whole(directory / PERFETTO_NAME) as unfinished:
+        write_perfetto(unfinished, attempts, timeline)
+    configuration = (directory / EXPERIMENT_NAME).read_text()
+    page = render_report([ReportRun(directory.name, summary, configuration, make_payload(run, timeline))])
+    with written_whole(directory / REPORT_NAME) as unfinished:
+        unfinished.write_text(page)
+    return None

@@ -1,0 +1,55 @@
+"""Reports of run directories: what ``natjam report`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+
+from analysis.load import read_configuration, read_table
+from analysis.report.page import ReportRun, render_report
+from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
+from analysis.run_paths import RunPath, find_runs, read_summary
+from emulator.errors import ConfigError
+from emulator.rundir import EXPERIMENT_NAME
+
+DETAILED_RUNS = 12
+"""More runs than this are in the overview only."""
+
+
+def report_of(paths: Sequence[Path]) -> str:
+    """The report of the runs that ``paths`` name, as HTML.
+
+    Raises:
+        ConfigError: a path that names no finished run, or a run of which a file is missing or broken.
+    """
+    runs = find_runs(paths)
+    several = len({run.run for run in runs}) < len(runs)
+    return render_report([_report_run(run, several, place < DETAILED_RUNS) for place, run in enumerate(runs)])
+
+
+def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
+    summary, configuration = read_summary(run.path), read_configuration(run.path)
+    payload = None
+    if detailed:
+        jobs, attempts, operations = (read_table(run.path, name) for name in ("jobs", "attempts", "operations"))
+        payload = _payload(run_tables(jobs, attempts, operations, configuration["cluster"]))
+    try:
+        text = (run.path / EXPERIMENT_NAME).read_text()
+    except OSError as error:
+        raise ConfigError(f"{run.path / EXPERIMENT_NAME}: cannot be read: {error.strerror}") from None
+    return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, summary, text, payload)
+
+
+def run_tables(
+    jobs: pyarrow.Table, attempts: pyarrow.Table, operations: pyarrow.Table, cluster: Mapping[str, Any]
+) -> RunTables:
+    """The tables of a finished run; ``cluster`` is that section of its experiment."""
+    shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
+    return RunTables(jobs, attempts, operations, shape, last_instant_s(jobs, attempts))
+
+
+def _payload(tables: RunTables) -> bytes:
+    return make_payload(tables, tables.timeline())

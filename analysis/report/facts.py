@@ -1,0 +1,234 @@
+"""The figures of a report, all from ``summary.json``: headline, queues, jobs, overheads, each with how it is shown.
+
+Nothing here is computed that the summary has; what is computed of its jobs equals ``analysis.metrics.queue_metrics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+_Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure: its exact value, and what is read of it."""
+
+    value: float | int | str | None
+    text: str
+    tone: str = ""
+    """``good``, ``bad`` or nothing."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it stands on the left, as words do."""
+        return isinstance(self.value, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A headline figure."""
+
+    label: str
+    cell: Cell
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds words."""
+        return bool(self.rows) and self.rows[0][column].is_text
+
+
+def text(value: object, tone: str = "") -> Cell:
+    """A cell that says something."""
+    return Cell(str(value), str(value), tone)
+
+
+def figure(value: float | None, unit: str = "") -> Cell:
+    """A number with three or four significant digits; a dash for none, as in the terminal's tables."""
+    if value is None:
+        return Cell(None, "-")
+    if isinstance(value, int):
+        return Cell(value, f"{value:,}{unit}")
+    decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    return Cell(value, f"{value:,.{decimals}f}{unit}")
+
+
+def percent(value: float | None) -> Cell:
+    """A share as percent."""
+    return Cell(value, "-" if value is None else f"{100 * value:.1f}%")
+
+
+def size(count_bytes: int) -> Cell:
+    """A number of bytes in the unit that suits it."""
+    amount = float(count_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return Cell(count_bytes, f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}")
+        amount /= 1024
+    raise AssertionError
+
+
+# ---- one run ----
+
+
+def headline(summary: _Summary) -> list[Tile]:
+    """What one looks at first."""
+    jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
+    failed = sum(job["state"] != "succeeded" for job in jobs)
+    suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
+    tiles = [
+        Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
+        Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
+        Tile("utilization", percent(work["utilization"]), "of all containers, until the last job ended"),
+        Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s done for nothing"),
+        Tile("suspensions", figure(suspensions), "gave way, work kept"),
+        Tile("kills", figure(kills), "gave way, work lost"),
+    ]
+    with_deadline = [job for job in jobs if job["deadline_s"] is not None]
+    if with_deadline:
+        missed = sum(_missed(job) for job in with_deadline)
+        tiles.append(Tile("deadlines missed", figure(missed), f"of {len(with_deadline)}"))
+    output = summary["output"]
+    if output is not None:
+        word = text("verified", "good") if output["verified"] else text("differs", "bad")
+        tiles.append(Tile("output", word, f"{output['keys_written']:,} of {output['keys_expected']:,} keys"))
+        tiles.append(Tile("lag, p99", figure(lag["p99_real_ms"], " ms"), "of timers, real"))
+    return tiles
+
+
+def _missed(job: Mapping[str, Any]) -> bool:
+    return job["state"] != "succeeded" or job["margin_s"] < 0
+
+
+def queues(summary: _Summary) -> Grid:
+    """A row a queue."""
+    by_queue: dict[str, list[Mapping[str, Any]]] = {}
+    for job in summary["jobs"]:
+        by_queue.setdefault(job["queue"], []).append(job)
+    heads = ("queue", "jobs", "failed", "mean completion, s", "p50", "p95", "max")
+    more = ("deadlines", "missed", "suspensions", "kills", "lost work, s")
+    return Grid((*heads, *more), tuple(tuple(_queue_row(queue, jobs)) for queue, jobs in by_queue.items()))
+
+
+def _queue_row(queue: str, jobs: Sequence[Mapping[str, Any]]) -> Iterable[Cell]:
+    completions = numpy.array([job["completion_s"] for job in jobs if job["completion_s"] is not None], dtype=float)
+    some = len(completions) > 0
+    with_deadline = [job for job in jobs if job["deadline_s"] is not None]
+    yield text(queue)
+    yield figure(len(jobs))
+    failed = sum(job["state"] != "succeeded" for job in jobs)
+    yield Cell(failed, str(failed), "bad" if failed else "")
+    yield figure(float(completions.mean()) if some else None)
+    for which in (50, 95, 100):
+        yield figure(float(numpy.percentile(completions, which)) if some else None)
+    yield figure(len(with_deadline))
+    yield figure(sum(_missed(job) for job in with_deadline))
+    yield figure(sum(job["suspensions"] for job in jobs))
+    yield figure(sum(job["kills"] for job in jobs))
+    yield figure(float(sum(job["lost_work_s"] for job in jobs)))
+
+
+JOB_COLUMNS = (
+    *(("name", "job"), ("queue", "queue"), ("state", "state"), ("submit_s", "submitted, s"), ("start_s", "started, s")),
+    *(("finish_s", "finished, s"), ("completion_s", "completion, s"), ("deadline_s", "deadline, s")),
+    *(("margin_s", "margin, s"), ("attempts", "attempts"), ("suspensions", "suspensions"), ("kills", "kills")),
+    ("lost_work_s", "lost work, s"),
+)
+"""Key in the summary, and head; deadlines only where a job has one."""
+
+
+def jobs(summary: _Summary) -> Grid:
+    """A row a job, in the summary's order."""
+    deadlines = any(job["deadline_s"] is not None for job in summary["jobs"])
+    columns = [column for column in JOB_COLUMNS if deadlines or column[0] not in ("deadline_s", "margin_s")]
+    rows = tuple(tuple(_job_cell(job, key) for key, _ in columns) for job in summary["jobs"])
+    return Grid(tuple(head for _, head in columns), rows)
+
+
+def _job_cell(job: Mapping[str, Any], key: str) -> Cell:
+    value = job[key]
+    if key == "state":
+        reason = f": {job['reason']}" if job["reason"] else ""
+        return Cell(value, value + reason, "" if value == "succeeded" else "bad")
+    if key == "margin_s" and value is not None and value < 0:
+        return Cell(value, figure(value).text, "bad")
+    return text(value) if isinstance(value, str) else figure(value)
+
+
+def overheads(summary: _Summary) -> Grid:
+    """A row an operation."""
+    heads = ("operation", "n", "mean, s", "p50", "p95", "p99", "overruns")
+    real = ("heartbeat", "key", "mechanism", "total")
+    rows = []
+    for name, cost in summary["overheads"].items():
+        row = [text(name.removesuffix("_s").replace("_", " ")), figure(cost["n"])]
+        row += [figure(cost[column]) for column in ("mean", "p50", "p95", "p99")]
+        row.append(figure(cost["overruns"]))
+        row += [figure(cost["real_ms"][part][which]) for part in real for which in ("p50", "p99")]
+        rows.append(tuple(row))
+    return Grid((*heads, *(f"{part} {which}, real ms" for part in real for which in ("p50", "p99"))), tuple(rows))
+
+
+def facts(summary: _Summary) -> list[tuple[str, Cell]]:
+    """What else there is to know, each with its name."""
+    lag, output = summary["lag"], summary["output"]
+    rows = [
+        ("useful work", figure(summary["work"]["useful_s"], " s")),
+        ("lost work", figure(summary["work"]["lost_s"], " s")),
+        ("checkpoints written", size(summary["checkpoint_bytes"])),
+        ("swapped out", size(summary["swap_bytes"])),
+    ]
+    if output is not None:
+        rows += [(name.replace("_", " "), _plain(output[name])) for name in output if name != "verified"]
+        rows += [(f"lag {name.removesuffix('_real_ms')}, real", figure(lag[name], " ms")) for name in _LAGS]
+        rows.append(("lag p99, emulated", figure(lag["p99_emulated_s"], " s")))
+        if "within_bound" in lag:
+            tone = "" if lag["within_bound"] else "bad"
+            word = "within" if lag["within_bound"] else "beyond"
+            rows.append(("lag bound", Cell(word, f"{word} {figure(lag['bound_emulated_s']).text} s", tone)))
+    rows += [(f"machine {machine['name']}", text(_machine(machine))) for machine in summary["machines"]]
+    rows += [(name, text(version)) for name, version in summary["versions"].items()]
+    return rows
+
+
+_LAGS = ("p50_real_ms", "p99_real_ms", "max_real_ms")
+
+
+def _plain(value: Any) -> Cell:
+    return figure(len(value)) if isinstance(value, list | tuple) else figure(value)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return f"clock {machine['clock_offset_ns']:+,} ns, hosts {', '.join(machine.get('hosts', ()))}"
+
+
+# ---- several runs ----
+
+
+def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
+    """A row a run."""
+    heads = ("run", "seed", "makespan, s", "jobs", "failed", "mean completion, s", "utilization", "work lost")
+    rows = []
+    for label, summary in zip(labels, summaries, strict=True):
+        found = summary["jobs"]
+        completions = [job["completion_s"] for job in found if job["completion_s"] is not None]
+        failed = sum(job["state"] != "succeeded" for job in found)
+        row = [text(label), Cell(summary["seed"], str(summary["seed"])), figure(summary["makespan_s"])]
+        row += [figure(len(found)), Cell(failed, str(failed), "bad" if failed else "")]
+        row.append(figure(sum(completions) / len(completions) if completions else None))
+        row += [percent(summary["work"][name]) for name in ("utilization", "wasted_fraction")]
+        row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
+        rows.append(tuple(row))
+    return Grid((*heads, "suspensions", "kills"), tuple(rows))

@@ -1,0 +1,72 @@
+"""The report: one HTML file that needs nothing else, for one run or several."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from analysis.report import facts
+
+WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
+_COMPRESSION_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRun:
+    """One run of a report."""
+
+    label: str
+    summary: Mapping[str, Any]
+    configuration: str
+    """``experiment.yaml`` as text."""
+    payload: bytes | None
+    """Of ``analysis.report.payload``; None where it is not shown in detail."""
+
+
+def render_report(runs: Sequence[ReportRun]) -> str:
+    """The report's HTML; the first run is shown first."""
+    shown = [run for run in runs if run.payload is not None]
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            runs=runs,
+            shown=shown,
+            facts=facts,
+            overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
+            style=_source("style.css"),
+            scripts=scripts("report.js"),
+            packed=_packed,
+        )
+    )
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Templates of the pages; what is put into them is escaped."""
+    loader = jinja2.FileSystemLoader(WEB)
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def scripts(*names: str) -> list[Markup]:
+    """Our own scripts as they stand: the timeline's, and ``names``."""
+    return [_source(name) for name in (*_SCRIPTS, *names)]
+
+
+@cache
+def _source(name: str) -> Markup:
+    return Markup((WEB / name).read_text())
+
+
+def _packed(payload: bytes) -> Markup:
+    compressed = gzip.compress(payload, _COMPRESSION_LEVEL, mtime=0)
+    return Markup(base64.b64encode(compressed).decode())

@@ -1,0 +1,209 @@
+"""What the pages' JavaScript draws: one run's timeline and curves as compact columns.
+
+A payload is a little-endian u32, the length of its JSON header, the header, padding to 8 bytes, and the columns one
+after the other, each padded to 8 bytes.  The header says of each column its type (``u1``, ``i4``, ``f4``), where it
+begins behind the header, and how many values it has.  Times are whole ticks of ``tick_s``; -1 is none.
+``analysis/report/web/payload.js`` reads it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import orjson
+import pyarrow
+from numpy.typing import NDArray
+
+from analysis.curves import at_work, steps
+from analysis.timeline import STATES, Timeline, make_timeline
+
+_TICKS = 2**31 - 2
+_NONE = -1
+_Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShape:
+    """What rows the timeline has."""
+
+    nodes: int
+    containers_per_node: int
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"node-{number}" for number in range(1, self.nodes + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTables:
+    """The tables of one run, as its Parquet files hold them, and what its timeline needs besides."""
+
+    jobs: pyarrow.Table
+    attempts: pyarrow.Table
+    operations: pyarrow.Table
+    shape: ClusterShape
+    end_s: float
+    """When the run ended, or now."""
+
+    def timeline(self) -> Timeline:
+        """The attempts laid out on containers."""
+        return make_timeline(self.attempts, self.shape.node_names, self.shape.containers_per_node, self.end_s)
+
+
+def last_instant_s(jobs: pyarrow.Table, attempts: pyarrow.Table) -> float:
+    """The end of a run: the last instant its tables know."""
+    columns = [
+        _floats(jobs, "finish_s"),
+        *(_floats(attempts, f"{name}_s") for name in ("ready", "ended", "slot_freed")),
+    ]
+    known = numpy.concatenate(columns)
+    return float(numpy.nanmax(known)) if numpy.any(~numpy.isnan(known)) else 0.0
+
+
+def make_payload(tables: RunTables, timeline: Timeline, **more: Any) -> bytes:
+    """The payload of one run; ``more`` goes into the header."""
+    tick_s = max(0.001, tables.end_s / _TICKS)
+    columns = _segments(timeline, tick_s) | _attempts(tables.attempts, tick_s) | _curves(tables, timeline)
+    columns |= _handovers(timeline, tick_s) | _overheads(tables.operations)
+    header = {
+        "tick_s": tick_s,
+        "end_s": tables.end_s,
+        "containers": tables.shape.nodes * tables.shape.containers_per_node,
+        "states": STATES,
+        "lanes": [{"node": lane.node, "name": lane.name, "stopped": lane.stopped} for lane in timeline.lanes],
+        "jobs": tables.jobs.select(["name", "queue", "state", "submit_s", "completion_s"]).to_pylist(),
+        **_names(tables.attempts),
+        **more,
+    }
+    return _packed(header, columns)
+
+
+def _segments(timeline: Timeline, tick_s: float) -> dict[str, _Array]:
+    return {
+        "segment_lane": timeline.lane,
+        "segment_state": timeline.state,
+        "segment_start": _to_ticks(timeline.start_s, tick_s),
+        "segment_end": _to_ticks(timeline.end_s, tick_s),
+        "segment_attempt": timeline.attempt,
+    }
+
+
+def _handovers(timeline: Timeline, tick_s: float) -> dict[str, _Array]:
+    found = timeline.handovers
+    return {
+        "handover_victim": numpy.array([handover.victim for handover in found], dtype=numpy.int32),
+        "handover_successor": numpy.array([handover.successor for handover in found], dtype=numpy.int32),
+        "handover_at": _to_ticks(numpy.array([handover.to_s for handover in found], dtype=float), tick_s),
+    }
+
+
+def _attempts(attempts: pyarrow.Table, tick_s: float) -> dict[str, _Array]:
+    rows = {name: place for place, name in enumerate(attempts.column("attempt").to_pylist())}
+    resumed_from = [rows.get(name, _NONE) for name in attempts.column("resumed_from").to_pylist()]
+    columns: dict[str, _Array] = {
+        f"attempt_{name}": _to_ticks(_floats(attempts, f"{name}_s"), tick_s) for name in ("ready", "first_key", "ended")
+    }
+    counts = {
+        f"attempt_{name}": _integers(attempts, name) for name in ("task", "keys_start", "keys_done", "keys_total")
+    }
+    return {**columns, **counts, "attempt_resumed_from": numpy.array(resumed_from, dtype=numpy.int32)}
+
+
+def _names(attempts: pyarrow.Table) -> dict[str, Any]:
+    """Texts of the attempts: names one for each, others as places in a list of those there are."""
+    texts: dict[str, Any] = {name: attempts.column(name).to_pylist() for name in ("attempt", "container")}
+    for name in ("job", "kind", "outcome", "reason"):
+        encoded = attempts.column(name).combine_chunks().dictionary_encode()
+        texts[f"{name}_names"] = encoded.dictionary.to_pylist()
+        texts[f"{name}_places"] = encoded.indices.fill_null(_NONE).to_pylist()
+    return texts
+
+
+def _curves(tables: RunTables, timeline: Timeline) -> dict[str, _Array]:
+    """Step functions: instants in seconds, and the count from each on."""
+    jobs, attempts = tables.jobs, tables.attempts
+    stopped = numpy.flatnonzero(timeline.state == STATES.index("suspended"))
+    left, came = _checkpointed(attempts)
+    suspended_s = numpy.concatenate([timeline.start_s[stopped], left])
+    resumed_s = numpy.concatenate([timeline.end_s[stopped], came])
+    curves = {
+        "at_work": at_work(_floats(attempts, "launched_s"), _floats(attempts, "ended_s"), _stops(attempts)),
+        "waiting_jobs": steps(_floats(jobs, "submit_s"), _first(_floats(jobs, "start_s"), _floats(jobs, "finish_s"))),
+        "suspended": steps(suspended_s, resumed_s),
+    }
+    columns: dict[str, _Array] = {}
+    for name, (times_s, counts) in curves.items():
+        columns |= {f"{name}_s": times_s.astype(numpy.float32), f"{name}_n": counts.astype(numpy.int32)}
+    return columns
+
+
+def _stops(attempts: pyarrow.Table) -> _Array:
+    """When each process was stopped, when it went on, and when its attempt ended."""
+    spans = attempts.column("suspended_spans").combine_chunks()
+    flat = spans.flatten()
+    parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_numpy()))
+    times = [_array(flat.field(name)) for name in ("stopped_s", "resumed_s")]
+    return numpy.stack([*times, _floats(attempts, "ended_s")[parents]], axis=1)
+
+
+def _checkpointed(attempts: pyarrow.Table) -> tuple[_Array, _Array]:
+    """When checkpointed tasks left their containers, and when they had one again (NaN: never)."""
+    names = attempts.column("attempt").to_pylist()
+    resumed = dict(zip(attempts.column("resumed_from").to_pylist(), _floats(attempts, "ready_s").tolist(), strict=True))
+    outcomes, ended = attempts.column("outcome").to_pylist(), _floats(attempts, "ended_s").tolist()
+    kept = [place for place, outcome in enumerate(outcomes) if outcome == "checkpointed"]
+    left = numpy.array([ended[place] for place in kept], dtype=float)
+    return left, numpy.array([resumed.get(names[place], float("nan")) for place in kept], dtype=float)
+
+
+def _overheads(operations: pyarrow.Table) -> dict[str, _Array]:
+    """What each operation took, in emulated seconds, sorted."""
+    names = numpy.array(operations.column("operation").to_pylist(), dtype=object)
+    totals = _floats(operations, "total_s")
+    return {
+        f"overhead_{name}": numpy.sort(totals[names == name]).astype(numpy.float32)
+        for name in dict.fromkeys(names.tolist())
+    }
+
+
+# ---- columns ----
+
+
+def _array(values: pyarrow.Array) -> NDArray[numpy.float64]:
+    return numpy.asarray(values.to_numpy(zero_copy_only=False), dtype=float)
+
+
+def _floats(table: pyarrow.Table, name: str) -> NDArray[numpy.float64]:
+    return numpy.asarray(table.column(name).to_numpy(), dtype=float)
+
+
+def _integers(table: pyarrow.Table, name: str) -> NDArray[numpy.int32]:
+    return table.column(name).fill_null(_NONE).to_numpy().astype(numpy.int32)
+
+
+def _first(values: _Array, otherwise: _Array) -> _Array:
+    return numpy.where(numpy.isnan(values), otherwise, values)
+
+
+def _to_ticks(seconds: _Array, tick_s: float) -> NDArray[numpy.int32]:
+    known = numpy.nan_to_num(seconds, nan=_NONE * tick_s)
+    return numpy.rint(known / tick_s).astype(numpy.int32)
+
+
+def _packed(header: Mapping[str, Any], columns: Mapping[str, _Array]) -> bytes:
+    parts: list[bytes] = []
+    places: dict[str, Sequence[Any]] = {}
+    at = 0
+    for name, values in columns.items():
+        data = values.tobytes()
+        places[name] = (values.dtype.str[1:], at, len(values))
+        data += bytes(-len(data) % 8)
+        parts.append(data)
+        at += len(data)
+    text = orjson.dumps({**header, "columns": places}, option=orjson.OPT_SERIALIZE_NUMPY)
+    text += b" " * (-(len(text) + 4) % 8)
+    return b"".join([struct.pack("<I", len(text)), text, *parts])

@@ -1,0 +1,49 @@
+"use strict";
+// Payloads: one run's timeline and curves as typed arrays; analysis/report/payload.py writes them.
+
+const COLUMN_TYPES = { u1: Uint8Array, i4: Int32Array, f4: Float32Array };
+
+/** A payload as it stands in a report: gzip in base64. */
+async function decodePayload(base64) {
+  const packed = Uint8Array.from(atob(base64.trim()), (character) => character.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return readPayload(await new Response(unpacked).arrayBuffer());
+}
+
+/** Header and columns of a payload, and where each lane's segments begin. */
+function readPayload(buffer) {
+  const headerLength = new DataView(buffer).getUint32(0, true);
+  const run = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, headerLength)));
+  const behind = 4 + headerLength;
+  for (const [name, [type, at, length]] of Object.entries(run.columns)) {
+    run[name] = new COLUMN_TYPES[type](buffer, behind + at, length);
+  }
+  const starts = new Int32Array(run.lanes.length + 1);
+  for (const lane of run.segment_lane) starts[lane + 1] += 1;
+  for (let lane = 0; lane < run.lanes.length; lane += 1) starts[lane + 1] += starts[lane];
+  run.lane_starts = starts;
+  run.job_places = Object.fromEntries(run.jobs.map((job, place) => [job.name, place]));
+  return run;
+}
+
+/** First place in [low, high) of ascending values that is above the bound; high if there is none. */
+function firstAbove(values, low, high, bound) {
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (values[middle] > bound) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** A text column that was written as places in a list. */
+function textOf(run, column, attempt) {
+  const place = run[`${column}_places`][attempt];
+  return place < 0 ? null : run[`${column}_names`][place];
+}
+
+function secondsText(seconds) {
+  if (seconds === null || !Number.isFinite(seconds)) return "–";
+  const decimals = Math.abs(seconds) >= 100 ? 1 : Math.abs(seconds) >= 10 ? 2 : 3;
+  return `${seconds.toFixed(decimals)} s`;
+}

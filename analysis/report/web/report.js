@@ -1,0 +1,89 @@
+"use strict";
+// The report: opens the run that is chosen, draws its timeline and charts.
+
+const openedRuns = new Map();
+
+async function showRun(number) {
+  for (const article of document.querySelectorAll("article.run")) article.hidden = article.id !== `run-${number}`;
+  for (const choice of document.querySelectorAll("[name=run]")) choice.checked = choice.value === String(number);
+  if (openedRuns.has(number)) return openedRuns.get(number);
+  const opening = openRun(document.getElementById(`run-${number}`), number);
+  openedRuns.set(number, opening);
+  return opening;
+}
+
+async function openRun(article, number) {
+  const holder = document.getElementById(`payload-${number}`);
+  const run = await decodePayload(holder.textContent);
+  holder.remove();
+  const timeline = new Timeline(article.querySelector(".timeline-view"), run, describeSegment);
+  drawCharts(article, run);
+  bindJobs(article, run, timeline);
+  article.dataset.ready = "yes";
+  return timeline;
+}
+
+function drawCharts(article, run) {
+  const chart = (name) => article.querySelector(`[data-chart=${name}]`);
+  const time = { xLabel: "time, emulated s", until: run.end_s };
+  const share = Float32Array.from(run.at_work_n, (count) => (100 * count) / run.containers);
+  stepChart(chart("utilization"), [{ name: "at work", x: run.at_work_s, y: share }], {
+    ...time, yLabel: "containers, %", most: Math.max(100, greatest(share)),
+  });
+  const waiting = [
+    { name: "jobs waiting", x: run.waiting_jobs_s, y: run.waiting_jobs_n },
+    { name: "tasks suspended", x: run.suspended_s, y: run.suspended_n },
+  ];
+  stepChart(chart("queue"), waiting, { ...time, yLabel: "count" });
+  const queues = [...new Set(run.jobs.map(({ queue }) => queue))];
+  const completions = queues.map((queue) => {
+    const mine = run.jobs.filter((job) => job.queue === queue && job.completion_s !== null);
+    return { name: queue, values: mine.map((job) => job.completion_s).sort((a, b) => a - b) };
+  });
+  distributionChart(chart("completion"), completions, { xLabel: "completion time, s", yLabel: "share of jobs" });
+  const overheads = Object.keys(run.columns).filter((name) => name.startsWith("overhead_"));
+  const groups = overheads.map((name) => ({ name: name.slice(9).replaceAll("_", " "), values: run[name] }));
+  distributionChart(chart("overheads"), groups, { xLabel: "duration, emulated s", yLabel: "share of operations" });
+}
+
+/** The check boxes of the table of jobs show jobs on the timeline or let them fade. */
+function bindJobs(root, run, timeline) {
+  const boxes = [...root.querySelectorAll("input[data-job]")];
+  for (const box of boxes) {
+    box.addEventListener("change", () => timeline.toggleJob(Number(box.dataset.job), box.checked));
+  }
+  root.querySelector("[data-all-jobs]")?.addEventListener("change", (event) => {
+    for (const box of boxes) {
+      box.checked = event.target.checked;
+      timeline.toggleJob(Number(box.dataset.job), box.checked);
+    }
+  });
+}
+
+/** Tables sort by the column whose head is pressed. */
+function bindSorting() {
+  for (const button of document.querySelectorAll("th button")) {
+    button.addEventListener("click", () => sortBy(button.closest("table"), button.closest("th")));
+  }
+}
+
+function sortBy(table, head) {
+  const column = [...head.parentElement.children].indexOf(head);
+  const down = head.getAttribute("aria-sort") === "ascending";
+  for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const keyOf = (row) => row.children[column].dataset.value ?? row.children[column].textContent;
+  const rows = [...table.tBodies[0].rows].sort((a, b) => compareKeys(keyOf(a), keyOf(b)));
+  table.tBodies[0].append(...(down ? rows.reverse() : rows));
+}
+
+function compareKeys(a, b) {
+  const [x, y] = [Number.parseFloat(a), Number.parseFloat(b)];
+  return Number.isNaN(x) || Number.isNaN(y) ? a.localeCompare(b, "en", { numeric: true }) : x - y;
+}
+
+for (const choice of document.querySelectorAll("[name=run]")) {
+  choice.addEventListener("change", () => showRun(Number(choice.value)));
+}
+bindSorting();
+showRun(0);

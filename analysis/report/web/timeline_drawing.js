@@ -1,0 +1,144 @@
+"use strict";
+// What a Timeline paints: only the rows and segments that can be seen, at most one segment a pixel.
+
+const PATTERN_FROM_PIXELS = 4;
+const FAINT = 0.13;
+const FONT = "11px system-ui, sans-serif";
+
+function drawTimeline(view) {
+  const { context, run, width, plotHeight } = view;
+  const style = getComputedStyle(view.root);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  view.fills ??= stateFills(run.states, context, view.root);
+  context.font = FONT;
+  context.textBaseline = "middle";
+  context.clearRect(0, 0, width, view.height);
+  context.save();
+  context.beginPath();
+  context.rect(0, AXIS_PIXELS, width, plotHeight);
+  context.clip();
+  drawRows(view, colour);
+  drawSegments(view, colour);
+  context.restore();
+  drawAxis(view, colour);
+}
+
+/** Rows to draw, with their upper edges: all that can be seen, or as many of them as there are pixels. */
+function* visibleRows(view) {
+  const top = view.topRow;
+  const end = Math.min(view.run.lanes.length, top + view.plotHeight / view.rowPixels + 1);
+  const step = Math.max(1, 1 / view.rowPixels);
+  for (let row = step > 1 ? top : Math.floor(top); row < end; row += step) {
+    yield [Math.floor(row), AXIS_PIXELS + (row - top) * view.rowPixels];
+  }
+}
+
+/** Segments of a lane that can be seen: call(segment, x, width). */
+function eachVisible(view, lane, call) {
+  const { segment_start: starts, segment_end: ends, lane_starts: first } = view.run;
+  const stop = first[lane + 1];
+  const right = view.gutter + view.plotWidth;
+  let segment = firstAbove(ends, first[lane], stop, view.from);
+  let drawnUntil = view.gutter;
+  while (segment < stop && starts[segment] < view.to) {
+    const until = view.xOf(ends[segment]);
+    if (until <= drawnUntil && drawnUntil > view.gutter) {
+      segment = firstAbove(ends, segment + 1, stop, view.tickAt(drawnUntil)); // what lies under this pixel is not seen
+      continue;
+    }
+    const x = Math.max(drawnUntil, view.xOf(starts[segment]));
+    const width = Math.max(1, Math.min(right, until) - x);
+    call(segment, x, width);
+    drawnUntil = x + width;
+    segment += 1;
+  }
+}
+
+function barHeight(view) {
+  return Math.max(1, view.rowPixels - (view.rowPixels >= 4 ? 1 : 0));
+}
+
+function drawRows(view, colour) {
+  const { context, run } = view;
+  const [ink, idle, beside] = ["--muted", "--idle", "--idle-beside"].map(colour);
+  const height = barHeight(view);
+  let lastNode = null;
+  let labelledUntil = 0;
+  for (const [lane, y] of visibleRows(view)) {
+    const { node, stopped } = run.lanes[lane];
+    context.fillStyle = stopped ? beside : idle;
+    context.fillRect(view.gutter, y, view.plotWidth, height);
+    if (node === lastNode) continue;
+    context.fillStyle = ink;
+    if (lastNode !== null) context.fillRect(0, y - 0.75, view.width, 0.5);
+    lastNode = node;
+    if (y < labelledUntil) continue;
+    context.fillText(node, 2, Math.max(y, AXIS_PIXELS) + 7, view.gutter - 6);
+    labelledUntil = y + 14;
+  }
+}
+
+function drawSegments(view, colour) {
+  const { context, run, fills } = view;
+  const height = barHeight(view);
+  const [plain, patterned, faint] = [0, 1, 2].map(() => fills.map(() => []));
+  const outlined = [];
+  const task = view.shownTask();
+  for (const [lane, y] of visibleRows(view)) {
+    eachVisible(view, lane, (segment, x, width) => {
+      const attempt = run.segment_attempt[segment];
+      const wide = width >= PATTERN_FROM_PIXELS && view.rowPixels >= 3;
+      const among = view.faintJobs.has(view.jobOf[attempt]) ? faint : wide ? patterned : plain;
+      among[run.segment_state[segment]].push(x, y, width);
+      if (task && view.isOfTask(attempt, task)) outlined.push(x, y, width);
+    });
+  }
+  fills.forEach(({ flat, pattern }, state) => {
+    fillAll(context, faint[state], height, flat, FAINT);
+    fillAll(context, plain[state], height, flat, 1);
+    fillAll(context, patterned[state], height, pattern ?? flat, 1);
+  });
+  context.strokeStyle = colour("--text");
+  context.lineWidth = 1.5;
+  for (let at = 0; at < outlined.length; at += 3) {
+    context.strokeRect(outlined[at], outlined[at + 1] - 0.25, outlined[at + 2], height + 0.5);
+  }
+}
+
+function fillAll(context, rectangles, height, fill, alpha) {
+  if (!rectangles.length) return;
+  context.globalAlpha = alpha;
+  context.fillStyle = fill;
+  for (let at = 0; at < rectangles.length; at += 3) {
+    context.fillRect(rectangles[at], rectangles[at + 1], rectangles[at + 2], height);
+  }
+  context.globalAlpha = 1;
+}
+
+function drawAxis(view, colour) {
+  const { context, run } = view;
+  context.fillStyle = colour("--surface");
+  context.fillRect(0, 0, view.width, AXIS_PIXELS);
+  context.fillStyle = context.strokeStyle = colour("--muted");
+  context.lineWidth = 0.5;
+  const step = niceStep((view.to - view.from) * run.tick_s, view.plotWidth / 90);
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  for (let at = Math.ceil((view.from * run.tick_s) / step) * step; at <= view.to * run.tick_s; at += step) {
+    const x = view.xOf(at / run.tick_s);
+    const label = `${at.toFixed(decimals)} s`;
+    context.fillText(label, Math.min(x + 3, view.width - context.measureText(label).width - 2), AXIS_PIXELS / 2);
+    context.globalAlpha = 0.35;
+    context.beginPath();
+    context.moveTo(x, 4);
+    context.lineTo(x, view.height);
+    context.stroke();
+    context.globalAlpha = 1;
+  }
+}
+
+/** 1, 2 or 5 times a power of ten, so that about `count` steps make up the span. */
+function niceStep(span, count) {
+  const rough = span / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+}

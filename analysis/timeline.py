@@ -1,0 +1,249 @@
+"""When which container did what: attempts laid out on the containers of their nodes.
+
+Theory of operation
+-------------------
+A node has a number of containers, of which the ResourceManager gives one to each attempt; the tables name the attempt,
+not which of them it had.  Here attempts are laid out on lanes, one for each container of a node, in the order in which
+the ResourceManager gives containers out: of those free, the one that has been free longest; where an attempt took a
+container the moment it was freed, that very one.  So what follows an eviction on a lane is what it was made for.  A
+stopped process holds memory and no container: meanwhile it lies on a lane of its node's own for stopped processes.
+
+An attempt holds its container from the instant that the ResourceManager counts its overhead from until it knows it
+free again.  That time is cut into segments, each in one of ``STATES``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy
+import pyarrow
+from numpy.typing import NDArray
+
+STATES = (
+    "application master",
+    "starting",
+    "waiting for input",
+    "map",
+    "reduce",
+    "resuming",
+    "checkpointing",
+    "suspending",
+    "suspended",
+)
+"""``checkpointing`` and ``suspending`` last from the order to give way until the container is known free."""
+_AM, _STARTING, _WAITING, _MAP, _REDUCE, _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED = range(len(STATES))
+_GIVING_WAY = (_CHECKPOINTING, _SUSPENDING)
+_GONE = -1
+"""The process has ended, and the ResourceManager does not know it yet: no segment."""
+_EVICTIONS = frozenset({"preempted", "asked back and not given in time"})
+"""Why an attempt is killed to give its container to somebody else; other kills are none."""
+_COLUMNS = (
+    *("kind", "node", "outcome", "reason", "ready_s", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s"),
+    *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One row of the timeline."""
+
+    node: str
+    number: int
+    """From 1, in its node."""
+    stopped: bool
+    """For stopped processes; else a container."""
+
+    @property
+    def name(self) -> str:
+        return f"{'stopped process' if self.stopped else 'container'} {self.number}"
+
+
+class Handover(NamedTuple):
+    """A container went from an attempt that gave way, or was killed for it, to the next."""
+
+    lane: int
+    victim: int
+    """Row of the table of attempts, as ``successor``."""
+    successor: int
+    from_s: float
+    """Inside the victim's last segment there."""
+    to_s: float
+    """Start of the successor's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Segments as columns, by lane and then time; those of a lane do not overlap."""
+
+    lanes: tuple[Lane, ...]
+    lane: NDArray[numpy.int32]
+    state: NDArray[numpy.uint8]
+    """Place in ``STATES``."""
+    start_s: NDArray[numpy.float64]
+    end_s: NDArray[numpy.float64]
+    attempt: NDArray[numpy.int32]
+    """Row of the table of attempts."""
+    handovers: tuple[Handover, ...]
+
+
+@dataclass(slots=True)
+class _Stay:
+    """A time for which an attempt lies on one lane."""
+
+    start_s: float
+    end_s: float
+    attempt: int
+    stopped: bool
+    gives_way: bool
+    """Whether it ends by eviction."""
+    cuts: list[tuple[float, int]]
+    """Instants from which each state lasts."""
+
+    @property
+    def last_segment_s(self) -> float:
+        """Start of what it shows last."""
+        return next(at_s for at_s, state in reversed(self.cuts) if state != _GONE)
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """The lanes of one kind of one node."""
+
+    capacity: int
+    free: list[tuple[float, int]] = field(default_factory=list)
+    """Since when, and number; the one free longest first."""
+    last: list[_Stay | None] = field(default_factory=list)
+    """What each had last."""
+
+    def take(self, stay: _Stay) -> tuple[int, _Stay | None]:
+        """Lane of a stay, and what was there before; stays come in the order of their start."""
+        while len(self.last) < self.capacity:
+            self.last.append(None)
+            insort(self.free, (float("-inf"), len(self.last) - 1))
+        known = bisect_right(self.free, (stay.start_s, len(self.last)))
+        if not known:  # clocks of several machines differ by a little, or a node came to its end
+            self.last.append(None)
+            number = len(self.last) - 1
+        else:
+            exact = bisect_left(self.free, (stay.start_s, 0))
+            _, number = self.free.pop(exact if exact < known else 0)
+        before, self.last[number] = self.last[number], stay
+        insort(self.free, (stay.end_s, number))
+        return number, before
+
+
+def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_node: int, end_s: float) -> Timeline:
+    """Lay out the attempts of one run.
+
+    Args:
+        attempts: the table of ``attempts.parquet``.
+        nodes: all of the cluster, in the order to show.
+        containers_per_node: of every node.
+        end_s: when the run ended, or now: what is not known to have ended lasts until then.
+    """
+    by_node: dict[str, list[_Stay]] = {node: [] for node in nodes}
+    columns = [attempts.column(name).to_pylist() for name in _COLUMNS]
+    for number, values in enumerate(zip(*columns, strict=True)):
+        row = dict(zip(_COLUMNS, values, strict=True))
+        by_node.setdefault(row["node"], []).extend(_stays(row, number, end_s))
+    handovers: list[Handover] = []
+    lanes: list[Lane] = []
+    segments: list[tuple[int, float, float, int, int]] = []
+    for node, stays in by_node.items():
+        stays.sort(key=lambda stay: (stay.start_s, stay.attempt))
+        for stopped, capacity in ((False, containers_per_node), (True, 0)):
+            pool = _Lanes(capacity)
+            for stay in (stay for stay in stays if stay.stopped is stopped):
+                number, before = pool.take(stay)
+                lane = len(lanes) + number
+                if before is not None and before.gives_way and before.end_s == stay.start_s:
+                    handovers.append(Handover(lane, before.attempt, stay.attempt, before.last_segment_s, stay.start_s))
+                segments += _segments(stay, lane)
+            lanes += [Lane(node, number + 1, stopped) for number in range(max(capacity, len(pool.last)))]
+    segments.sort()
+    lane, start_s, until_s, state, attempt = zip(*segments, strict=True) if segments else ((), (), (), (), ())
+    return Timeline(
+        tuple(lanes),
+        numpy.array(lane, dtype=numpy.int32),
+        numpy.array(state, dtype=numpy.uint8),
+        numpy.array(start_s, dtype=float),
+        numpy.array(until_s, dtype=float),
+        numpy.array(attempt, dtype=numpy.int32),
+        tuple(handovers),
+    )
+
+
+def _segments(stay: _Stay, lane: int) -> Iterator[tuple[int, float, float, int, int]]:
+    ends_s = [at_s for at_s, _ in stay.cuts[1:]] + [stay.end_s]
+    for (start_s, state), until_s in zip(stay.cuts, ends_s, strict=True):
+        if state != _GONE and (until_s > start_s or state in _GIVING_WAY):
+            yield lane, start_s, until_s, state, stay.attempt
+
+
+def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
+    """Where one attempt lay: on its container, and while stopped beside it."""
+    left_s = _first_known(row["slot_freed_s"], row["ended_s"], end_s)
+    stays = [_Stay(row["ready_s"], left_s, attempt, False, False, _beginning(row))]
+    for span in row["suspended_spans"]:
+        here = stays[-1]
+        stopped_s, asked_s = span["stopped_s"], _first_known(span["asked_s"], span["stopped_s"])
+        here.cuts.append((min(asked_s, stopped_s), _SUSPENDING))
+        back_s = _first_known(span["resume_ready_s"], span["resumed_s"])
+        if span["freed_s"] is None:  # it went on, or was lost, before its container was known free
+            here.cuts.append((stopped_s, _SUSPENDED))
+            if span["resumed_s"] is not None:
+                here.cuts.append((span["resumed_s"], _REDUCE))
+            continue
+        here.end_s, here.gives_way = span["freed_s"], True
+        beside_until_s = _first_known(back_s, row["ended_s"], end_s)
+        beside = _Stay(here.end_s, beside_until_s, attempt, True, False, [(here.end_s, _SUSPENDED)])
+        if back_s is None:
+            stays.append(beside)
+            return [_bounded(stay) for stay in stays]
+        cuts = [(back_s, _RESUMING)]
+        if span["resumed_s"] is not None:
+            cuts.append((span["resumed_s"], _REDUCE))
+        stays += [beside, _Stay(back_s, left_s, attempt, False, False, cuts)]
+    last = stays[-1]
+    if row["outcome"] == "checkpointed":
+        last.gives_way = True
+        last.cuts.append((_first_known(row["suspend_asked_s"], row["ended_s"], last.end_s), _CHECKPOINTING))
+    elif row["ended_s"] is not None:
+        last.gives_way = row["outcome"] == "killed" and row["reason"] in _EVICTIONS
+        last.cuts.append((row["ended_s"], _GONE))
+    return [_bounded(stay) for stay in stays]
+
+
+def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
+    """From the container to the first key."""
+    if row["kind"] == "am":
+        return [(row["ready_s"], _AM)]
+    starting = _STARTING if row["resumed_from"] is None else _RESUMING
+    cuts = [(row["ready_s"], starting)]
+    input_ready_s, launched_s, first_key_s = row["input_ready_s"], row["launched_s"], row["first_key_s"]
+    if launched_s is not None and row["kind"] == "reduce":
+        if input_ready_s is not None and input_ready_s > launched_s:
+            cuts += [(launched_s, _WAITING), (input_ready_s, starting)]
+        elif first_key_s is None:
+            cuts.append((launched_s, _WAITING))
+    if first_key_s is not None:
+        cuts.append((first_key_s, _MAP if row["kind"] == "map" else _REDUCE))
+    return cuts
+
+
+def _bounded(stay: _Stay) -> _Stay:
+    """Its cuts in order and inside it, whatever clocks of several machines have said."""
+    stay.end_s = max(stay.end_s, stay.start_s)
+    latest_s = stay.start_s
+    for place, (at_s, state) in enumerate(stay.cuts):
+        latest_s = min(max(latest_s, at_s), stay.end_s)
+        stay.cuts[place] = (latest_s, state)
+    return stay
+
+
+def _first_known(*values: float | None) -> Any:
+    return next((value for value in values if value is not None), None)
