@@ -48,3 +48,31 @@ def compare(
     for note in comparison_notes(comparison):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
+
+
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help=f"Any number of: {_RUNS_HELP}.")],
+    out: Annotated[Path, typer.Option(help="The file to write; one that is there is written anew.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Make one HTML file of runs: figures, tables and a timeline of the containers; it needs nothing else to open.
+
+    Every run has left one of its own; this makes one of several, or of a run without.
+
+    \b
+    Examples:
+      natjam report runs/fig4
+      natjam report runs/checkpoint runs/kill --out both.html
+      natjam report mycampaign --out mycampaign.html
+    """
+    from analysis.report.build import report_of
+    from emulator.rundir import written_whole
+
+    console = results_console()
+    with console.status("reading runs"):
+        page = report_of(paths)
+    with written_whole(out) as unfinished:
+        unfinished.write_text(page)
+    size = len(page.encode()) / 2**20
+    console.print(f"report in {out} ({size:.1f} MiB)", soft_wrap=True, highlight=False, markup=False)
