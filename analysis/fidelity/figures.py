@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator.config import Experiment
+from emulator.policies import selection_for
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """How far job completion times may be off: on average; at worst, as a share or in heartbeats, whichever is more."""
 COMPLETION = "completion_s"
+AUTO_SELECTION = "auto"
+_WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +204,26 @@ def compare(
 
 
 def choices_of(experiment: Experiment) -> tuple[tuple[str, str], ...]:
-    """(axis, name) of what an experiment's scheduler is made of; evictions only where something is evicted."""
+    """(axis, name) of what an experiment's scheduler is made of, as far as it matters."""
     scheduler = experiment.scheduler
-    choices = {"allocation": scheduler.allocation.name, "mechanism": scheduler.mechanism}
-    if scheduler.mechanism != "wait":
-        choices |= {"job eviction": scheduler.job_eviction, "task eviction": scheduler.task_eviction}
-    if scheduler.job_selection != "auto":
-        choices["job selection"] = scheduler.job_selection
-    return tuple(sorted(choices.items()))
+    return choices(
+        allocation=scheduler.allocation.name,
+        job_selection=scheduler.job_selection,
+        job_eviction=scheduler.job_eviction,
+        task_eviction=scheduler.task_eviction,
+        mechanism=scheduler.mechanism,
+    )
+
+
+def choices(
+    *, allocation: str, job_selection: str, job_eviction: str, task_eviction: str, mechanism: str
+) -> tuple[tuple[str, str], ...]:
+    """The same of the names on each axis; nothing is evicted by those that wait."""
+    selection = selection_for(job_eviction) if job_selection == AUTO_SELECTION else job_selection
+    found = {"allocation": allocation, "job selection": selection, "mechanism": mechanism}
+    if mechanism != _WAIT:
+        found |= {"job eviction": job_eviction, "task eviction": task_eviction}
+    return tuple(sorted(found.items()))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:

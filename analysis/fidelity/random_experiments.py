@@ -8,17 +8,18 @@ compete for a small cluster that the first one fills: it lasts some hundred emul
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from analysis.fidelity.figures import AUTO_SELECTION, choices
 from emulator import policies
 from emulator.config import Experiment
 from emulator.config_checks import WAITING_ALLOCATIONS
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")
-_AXES: tuple[str, ...] = ("allocation", "job_selection", "job_eviction", "task_eviction", "mechanism")
+_AXES: tuple[str, ...] = ("allocation", "job_eviction", "task_eviction", "mechanism")
 _WAIT = "wait"
 
 Scheduler = dict[str, str]
@@ -48,32 +49,27 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
     pairs_met: set[Any] = set()
 
     def news(scheduler: Scheduler) -> tuple[int, int]:
-        return len(set(_choices(scheduler)) - choices_met), len(set(_pairs(scheduler)) - pairs_met)
+        pairs = set(itertools.combinations(_choices(scheduler), 2))
+        return len(set(_choices(scheduler)) - choices_met), len(pairs - pairs_met)
 
     for _ in range(count):
         best = max(schedulers, key=news)
         choices_met.update(_choices(best))
-        pairs_met.update(_pairs(best))
+        pairs_met.update(itertools.combinations(_choices(best), 2))
         yield best
 
 
 def _schedulers() -> Iterator[Scheduler]:
     """Every one that can be made of the registered policies."""
-    kinds = (policies.ALLOCATION, policies.JOB_SELECTION, policies.JOB_EVICTION, policies.TASK_EVICTION)
-    for names in itertools.product(*kinds, policies.MECHANISMS):
+    kinds = (policies.ALLOCATION, policies.JOB_EVICTION, policies.TASK_EVICTION, policies.MECHANISMS)
+    for names in itertools.product(*kinds):
         scheduler = dict(zip(_AXES, names, strict=True))
         if scheduler["mechanism"] == _WAIT or scheduler["allocation"] not in WAITING_ALLOCATIONS:
             yield scheduler
 
 
-def _choices(scheduler: Scheduler) -> Iterable[tuple[str, str]]:
-    """What of it matters: nothing is evicted by those that wait."""
-    waits = scheduler["mechanism"] == _WAIT
-    return [(axis, name) for axis, name in scheduler.items() if not (waits and axis.endswith("eviction"))]
-
-
-def _pairs(scheduler: Scheduler) -> Iterable[tuple[tuple[str, str], tuple[str, str]]]:
-    return itertools.combinations(_choices(scheduler), 2)
+def _choices(scheduler: Scheduler) -> tuple[tuple[str, str], ...]:
+    return choices(**scheduler, job_selection=AUTO_SELECTION)
 
 
 def _cluster_and_jobs(scheduler: Scheduler, random: Random) -> dict[str, Any]:

@@ -101,4 +101,5 @@ def _percentile(data: numpy.ndarray, fraction: float) -> tuple[int, int, int]:
     tail = (1 - _CONFIDENCE) / 2
     low = max(0, int(binom.ppf(tail, len(data), fraction)) - 1)
     high = min(len(data) - 1, int(binom.ppf(1 - tail, len(data), fraction)))
-    return _quantile(data, fraction), int(data[low]), int(data[high])
+    value = _quantile(data, fraction)
+    return value, min(int(data[low]), value), max(int(data[high]), value)  # of few samples no rank may be beyond it

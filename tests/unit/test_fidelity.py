@@ -1,0 +1,187 @@
+"""Comparing the engines: what is drawn at random, when the limits are missed, and going on with a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from analysis.fidelity.campaign import make_case
+from analysis.fidelity.drift import drifts, highest_faithful_scale
+from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
+from analysis.fidelity.random_experiments import random_experiments
+from emulator import policies
+from emulator.calibration import dump_calibration
+from emulator.cli import app
+from emulator.config import dump_experiment, load_experiment
+from emulator.run import run_experiment
+from tests.calibrations import make_calibration
+from tests.simulated_runs import FIG4
+from workloads.expand import expand
+
+
+@pytest.fixture
+def calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's, made up."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = tmp_path / "data/natjam/calibration.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(dump_calibration(make_calibration(500_000, 5_000_000)))
+    return path
+
+
+# ---- random experiments ----
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ten_random_experiments_meet_every_policy_and_mechanism(seed: int) -> None:
+    met = {choice for experiment in random_experiments(10, seed) for choice in choices_of(experiment)}
+    registered = {
+        "allocation": policies.ALLOCATION,
+        "job selection": policies.JOB_SELECTION,
+        "job eviction": policies.JOB_EVICTION,
+        "task eviction": policies.TASK_EVICTION,
+        "mechanism": policies.MECHANISMS,
+    }
+    assert met >= {(axis, name) for axis, names in registered.items() for name in names}
+
+
+def test_random_experiments_follow_from_their_seed_and_are_valid_files(tmp_path: Path) -> None:
+    experiments = random_experiments(12, 5)
+    assert experiments == random_experiments(12, 5)
+    assert experiments[:3] == random_experiments(3, 5)
+    assert experiments[0] != random_experiments(1, 6)[0]
+    for experiment in experiments:
+        file = tmp_path / f"{experiment.name}.yaml"
+        file.write_text(dump_experiment(experiment))
+        assert load_experiment(file) == experiment
+        assert len(expand(experiment, experiment.seed)) >= 3
+
+
+# ---- limits ----
+
+
+def file_of(name: str, completions: dict[str, tuple[float, float]], **changes: Any) -> FileFidelity:
+    """``completions``: live and simulated seconds by job."""
+    metrics = tuple(Metric(job, "completion_s", (live,), (sim,)) for job, (live, sim) in completions.items())
+    given = {"time_scale": 10.0, "heartbeat_s": 1.0, "choices": (("mechanism", "kill"),), **changes}
+    return FileFidelity(name, metrics=metrics, **given)
+
+
+def test_the_worst_limit_is_missed_beyond_both_a_share_and_two_heartbeats() -> None:
+    near = file_of("near", {"short": (10, 11.9), "long": (1000, 1049), "same": (100, 100)})
+    assert Fidelity((near,)).beyond == []
+    far = file_of("far", {"short": (10, 12.1), "long": (1000, 1051), "same": (100, 100)})
+    assert [metric.job for _, metric in Fidelity((far,)).beyond] == ["short", "long"]
+    slower_heartbeat = file_of("far", {"short": (10, 12.1)}, heartbeat_s=3.0)
+    assert Fidelity((slower_heartbeat,)).beyond == []
+
+
+def test_the_mean_limit_holds_for_each_policy_alone() -> None:
+    good = file_of("good", {f"job-{number}": (100, 100) for number in range(9)}, choices=(("mechanism", "kill"),))
+    bad = file_of("bad", {"job": (100, 97)}, choices=(("mechanism", "suspend"),))
+    whole = Fidelity((good, bad))
+    assert whole.mean_abs_error == pytest.approx(0.003)
+    assert whole.missed == ["mechanism suspend: mean error 3.00%"]
+    assert Fidelity((good,)).missed == []
+
+
+def test_drift_is_against_the_lowest_scale_and_stops_at_the_first_that_is_too_far() -> None:
+    scaled = [
+        file_of("one", {"job": (live, 100)}, time_scale=scale)
+        for scale, live in ((100, 100.5), (1, 100), (50, 103), (20, 101.9))
+    ]
+    found = drifts(scaled)
+    assert [(drift.time_scale, round(drift.live_drift, 3)) for drift in found] == [
+        (1, 0),
+        (20, 0.019),
+        (50, 0.03),
+        (100, 0.005),
+    ]
+    assert highest_faithful_scale(found) == 20
+
+
+# ---- a comparison that is gone on with ----
+
+SMALLER = ("cluster.nodes=1", "workload.jobs.0.reduces=7", "workload.jobs.1.reduces=3")
+
+
+def leave_live_runs(directory: Path, repeats: int, *overrides: str) -> None:
+    """What live runs would have left, their figures those of simulations."""
+    case = make_case("natjam-fig4", "natjam-fig4", load_experiment(FIG4, [*SMALLER, *overrides]), repeats)
+    for run_dir in case.run_dirs(directory):
+        run_experiment(case.experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
+        (run_dir / "experiment.yaml").write_text(dump_experiment(case.experiment))
+
+
+def fidelity(*arguments: str) -> Any:
+    options = [part for override in SMALLER for part in ("--set", override)]
+    return CliRunner().invoke(app, ["fidelity", *arguments, *options])
+
+
+def test_live_runs_made_before_are_not_run_again(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    leave_live_runs(out, 2)
+    result = fidelity(str(FIG4), "--repeats", "2", "--out", str(out), "--strict")
+    assert result.exit_code == 0, result.output
+    report = json.loads((out / "fidelity.json").read_text())
+    jobs = report["files"][0]["jobs"]
+    assert [job["job"] for job in jobs] == ["research-XL", "production-S"]
+    live_s = [job["completion_s"] for job in json.loads((out / "natjam-fig4-live-1/summary.json").read_text())["jobs"]]
+    assert [job["live_s"] for job in jobs] == pytest.approx(live_s)
+    assert report["mean_abs_error"] < 0.005
+    assert {choice["name"] for choice in report["by_choice"]} >= {"two-queue", "checkpoint", "mr", "srt"}
+    assert (out / "fidelity.png").read_bytes().startswith(b"\x89PNG")
+    assert "completion times by policy and mechanism" in result.stdout
+
+
+def test_engines_too_far_apart_fail_under_strict(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    leave_live_runs(out, 1)
+    summary = out / "natjam-fig4-live-1/summary.json"
+    found = json.loads(summary.read_text())
+    for job in found["jobs"]:
+        job["completion_s"] *= 1.2
+    summary.write_text(json.dumps(found))
+    arguments = (str(FIG4), "--repeats", "1", "--out", str(out))
+    assert fidelity(*arguments).exit_code == 0
+    result = fidelity(*arguments, "--strict")
+    assert result.exit_code == 1
+    assert "natjam-fig4, research-XL" in result.stderr
+
+
+def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: Path, calibration: Path) -> None:
+    out = tmp_path / "out"
+    leave_live_runs(out, 1, "seed=2")
+    result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
+    assert (result.exit_code, "is a run of another experiment" in result.stderr) == (2, True)
+    (out / "thesis.tex").write_text("x")
+    result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
+    assert (result.exit_code, "holds thesis.tex" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "nothing to compare"),
+        ((str(FIG4), str(FIG4)), "two experiments are called natjam-fig4"),
+        ((str(FIG4), "--time-scales", "5"), "give two or more numbers above 0"),
+        ((str(FIG4), "--time-scales", "1,x"), "give two or more numbers above 0"),
+        ((str(FIG4), "--time-scales", "1,5", "--time-scale", "5"), "give one of them"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, calibration: Path
+) -> None:
+    result = fidelity(*arguments, "--out", str(tmp_path / "out"))
+    assert (result.exit_code, words in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_machine_that_was_not_measured_is_told_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    result = fidelity(str(FIG4), "--out", str(tmp_path / "out"))
+    assert (result.exit_code, "run 'natjam measure' first" in result.stderr) == (2, True)
