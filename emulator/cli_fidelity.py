@@ -27,12 +27,21 @@ def add_commands(app: typer.Typer) -> None:
 
 def fidelity(
     files: Annotated[list[Path] | None, typer.Argument(help="Experiment files (YAML).", show_default=False)] = None,
+    figures: Annotated[
+        list[str] | None,
+        typer.Option("--figure", metavar="ID", help="A figure's experiments, as in natjam/fig4; may be repeated."),
+    ] = None,
     random: Annotated[int, typer.Option(min=0, max=1000, help="As many experiments besides, drawn at random.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiments drawn at random.")] = 1,
     time_scale: Annotated[
         float | None, typer.Option(help="Emulated seconds per real second [default: the files'; 10 for random ones].")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Live runs of each, all of the same seed.")] = 5,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Live runs of each, all of the same seed [default: 5 where a policy draws at random, else 1]."
+        ),
+    ] = None,
     time_scales: Annotated[
         str | None, typer.Option(help="Several, as in 1,5,20: how results drift as time is compressed.")
     ] = None,
@@ -55,7 +64,7 @@ def fidelity(
     \b
     Examples:
       natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scale 10
-      natjam fidelity workloads/catalog/natjam-fig4*.yaml --random 10 --time-scale 10 --out fidelity
+      natjam fidelity --figure natjam/fig4 --figure natjam/fig5 --random 10 --time-scale 10 --out fidelity
       natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scales 1,5,20,50,100
     """
     from analysis.fidelity import report
@@ -69,7 +78,9 @@ def fidelity(
 
     began_real_s = time.monotonic()
     scales = _time_scales(time_scale, time_scales)
-    cases = _cases(_experiments(files or [], random, seed, time_scale, set_ or []), scales, repeats)
+    named = _experiments(files or [], time_scale, set_ or [])
+    named += experiments_of_figures(figures or [], time_scale) + _random_experiments(random, seed, time_scale)
+    cases = _cases(unlike(named), scales, repeats)
     directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
     take_directory(directory)
     for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
@@ -92,30 +103,49 @@ def fidelity(
         raise RunError("the engines are further apart than the limits allow: " + "; ".join(whole.missed))
 
 
-def _experiments(
-    files: list[Path], random: int, seed: int, time_scale: float | None, options: list[str]
-) -> list[tuple[str, Experiment]]:
-    """Name and experiment, of the files and of those drawn at random."""
-    from analysis.fidelity.random_experiments import random_experiments
+def _experiments(files: list[Path], time_scale: float | None, options: list[str]) -> list[tuple[str, Experiment]]:
+    """Name and experiment of each file."""
     from emulator.config import load_experiment
 
-    if not files and not random:
-        raise ConfigError("nothing to compare: name experiment files, or say how many to draw with --random")
     given = [*options, *([] if time_scale is None else [f"time_scale={time_scale}"])]
     found = [(file.stem, load_experiment(file, given)) for file in files]
     for file in files:
         sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie
-    drawn = random_experiments(random, seed)
-    if time_scale is not None:
-        drawn = [experiment.model_copy(update={"time_scale": time_scale}) for experiment in drawn]
-    found += [(experiment.name, experiment) for experiment in drawn]
-    names = [name for name, _ in found]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"two experiments are called {twice}: rename a file")
     return found
 
 
-def _cases(named: Iterable[tuple[str, Experiment]], scales: list[float], repeats: int) -> list[Case]:
+def experiments_of_figures(ids: list[str], time_scale: float | None) -> list[tuple[str, Experiment]]:
+    """Name and experiment of each variant of papers' figures.  Raises ConfigError: there is no such figure."""
+    from analysis.reproduce.definitions import chosen_figures
+    from analysis.reproduce.run import planned
+
+    variants = planned(chosen_figures(ids), "live", time_scale, quick=True).values()
+    return [(variant.name, variant.experiment) for of_figure in variants for variant in of_figure]
+
+
+def _random_experiments(random: int, seed: int, time_scale: float | None) -> list[tuple[str, Experiment]]:
+    from analysis.fidelity.random_experiments import random_experiments
+
+    update = {} if time_scale is None else {"time_scale": time_scale}
+    return [(drawn.name, drawn.model_copy(update=update)) for drawn in random_experiments(random, seed)]
+
+
+def unlike(named: list[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
+    """The experiments, those that two figures share only once.  Raises ConfigError: none, or two of one name."""
+    from emulator.config import dump_experiment
+
+    if not named:
+        raise ConfigError("nothing to compare: name experiment files or a --figure, or say how many to draw --random")
+    found: dict[str, tuple[str, Experiment]] = {}
+    for name, experiment in named:
+        found.setdefault(dump_experiment(experiment), (name, experiment))
+    names = [name for name, _ in found.values()]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"two experiments are called {twice}: rename a file")
+    return list(found.values())
+
+
+def _cases(named: Iterable[tuple[str, Experiment]], scales: list[float], repeats: int | None) -> list[Case]:
     from analysis.fidelity.campaign import make_case
 
     cases = []

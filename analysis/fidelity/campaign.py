@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.fidelity.figures import FileFidelity, compare
+from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from emulator.calibration import AUTO, chosen_path, load_calibration
 from emulator.config import Experiment, dump_experiment
 from emulator.errors import ConfigError, RunError
@@ -32,6 +32,9 @@ from workloads.expand import expand
 
 SIMULATED_RUNS = 10
 """Of each experiment: they are cheap, and their mean is to be that of the model."""
+REPEATS, REPEATS_DRAWING = 1, 5
+"""Live runs of an experiment; of one whose policies draw at random."""
+_DRAWING = {("job eviction", "pr"), ("task eviction", "random")}
 NOISY_LAG_FACTOR = 1.5
 """A live run whose timers are this much later than when the machine was measured was not alone on it."""
 _AROUND_REAL_S = 8.0
@@ -54,14 +57,18 @@ class Case:
         return [directory / f"{self.label}{_LIVE}{number}" for number in range(1, self.repeats + 1)]
 
 
-def make_case(name: str, label: str, experiment: Experiment, repeats: int) -> Case:
+def make_case(name: str, label: str, experiment: Experiment, repeats: int | None) -> Case:
     """The case of an experiment: its simulations take this machine's costs where it names no others.
+
+    ``repeats``: None for as many as its policies need.
 
     Raises:
         ConfigError: this machine has not been measured.
     """
     calibration = experiment.calibration or AUTO
     chosen_path(experiment.overheads, calibration)
+    if repeats is None:
+        repeats = REPEATS_DRAWING if _DRAWING & set(choices_of(experiment)) else REPEATS
     once = experiment.model_copy(update={"engine": "live", "calibration": calibration, "repeats": 1})
     return Case(name, label, once, repeats)
 

@@ -27,9 +27,13 @@ class ResourceManagerHost(MachineHost):
         """Last heartbeat of each node that has not been given up."""
 
     def begin(self, origin_real_ns: int) -> None:
-        """Start both machines at emulated time 0."""
+        """Start both machines at emulated time 0.
+
+        Now, before the nodes start: jobs submitted at once are there when the first heartbeats come, not sooner or
+        later than these as the loops happen to wake up, which would cost the first job up to a heartbeat.
+        """
         super().begin(origin_real_ns)
-        self.at(0, self._boot)
+        self._guarded("begin", self._boot)
 
     def _boot(self) -> None:
         manager, client = self.boot(RESOURCE_MANAGER, Start()), self.boot(CLIENT, Start())

@@ -16,6 +16,7 @@ from analysis.fidelity.random_experiments import random_experiments
 from emulator import policies
 from emulator.calibration import dump_calibration
 from emulator.cli import app
+from emulator.cli_fidelity import experiments_of_figures, unlike
 from emulator.config import dump_experiment, load_experiment
 from emulator.run import run_experiment
 from tests.calibrations import make_calibration
@@ -59,6 +60,16 @@ def test_random_experiments_follow_from_their_seed_and_are_valid_files(tmp_path:
         file.write_text(dump_experiment(experiment))
         assert load_experiment(file) == experiment
         assert len(expand(experiment, experiment.seed)) >= 3
+
+
+def test_policies_that_draw_at_random_are_run_live_five_times(calibration: Path) -> None:
+    found = {"random": 5, "srt": 1, "lrt": 1}
+    for task_eviction, repeats in found.items():
+        experiment = load_experiment(FIG4, [f"scheduler.task_eviction={task_eviction}"])
+        assert make_case("fig4", "fig4", experiment, None).repeats == repeats
+    experiment = load_experiment(FIG4, ["scheduler.job_eviction=pr"])
+    assert make_case("fig4", "fig4", experiment, None).repeats == 5
+    assert make_case("fig4", "fig4", experiment, 2).repeats == 2
 
 
 # ---- limits ----
@@ -177,7 +188,6 @@ def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: P
     ("arguments", "words"),
     [
         ((), "nothing to compare"),
-        ((str(FIG4), str(FIG4)), "two experiments are called natjam-fig4"),
         ((str(FIG4), "--time-scales", "5"), "give two or more numbers above 0"),
         ((str(FIG4), "--time-scales", "1,x"), "give two or more numbers above 0"),
         ((str(FIG4), "--time-scales", "1,5", "--time-scale", "5"), "give one of them"),
@@ -189,6 +199,20 @@ def test_what_cannot_be_compared_is_said(
     result = fidelity(*arguments, "--out", str(tmp_path / "out"))
     assert (result.exit_code, words in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
+
+
+def test_two_experiments_of_one_name_are_not_mixed_up(tmp_path: Path, calibration: Path) -> None:
+    other = tmp_path / FIG4.name
+    other.write_text(FIG4.read_text().replace("seed: 1", "seed: 2"))
+    result = fidelity(str(FIG4), str(other), "--out", str(tmp_path / "out"))
+    assert (result.exit_code, "two experiments are called natjam-fig4" in result.stderr) == (2, True)
+
+
+def test_the_experiments_of_figures_are_compared_once_each(calibration: Path) -> None:
+    named = unlike(experiments_of_figures(["natjam/fig4", "natjam/fig5"], 10.0))
+    assert len(named) == 11  # Fig. 4 has six, Fig. 5 six, and one of them is the same
+    assert {experiment.engine for _, experiment in named} == {"live"}
+    assert {experiment.time_scale for _, experiment in named} == {10.0}
 
 
 def test_a_machine_that_was_not_measured_is_told_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
