@@ -107,7 +107,7 @@ def reproduce(
     if list_:
         figures = chosen_figures([ALL])
         console.print(list_table(figures, {name: run_counts(figures, name, quick) for name in ("sim", "live")}))
-        console.print(Text(f"claims that nothing measures yet: {', '.join(claims_without_figure(figures))}"))
+        console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
         return
     if not ids:
         raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")

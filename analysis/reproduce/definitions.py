@@ -125,6 +125,8 @@ class FigureDefinition(_Model):
     calibration: bool = False
     """Its figures were fitted: they are left out of the mean error."""
     live_repeats: Annotated[int, Field(ge=1)] | None = None
+    time_scale: Annotated[Number, Field(gt=0)] | None = None
+    """That it is always run at: 1 where real time is what it shows."""
     experiment: str
     """A file of ``workloads/catalog``."""
     set: dict[str, Any] = Field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.verdict import Verdict, judge
 from emulator.campaign.definition import as_overrides
+from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
 from emulator.config import load_experiment
 
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
+DISTURBED_LAG_EMULATED_S, DISTURBED_LAG_REAL_MS = 0.5, 25.0
+"""A live run one in a hundred of whose timers was later than either was not alone on the machine."""
 WITHIN = "within"
 
 
@@ -30,6 +33,17 @@ class Reproduced:
     runs: Mapping[str, Mapping[int, PlannedRun]]
     """Of every variant, by seed."""
     summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+    @property
+    def disturbed(self) -> dict[tuple[str, int], float]:
+        """How late the timers of disturbed live runs were (p99, emulated seconds), by variant and seed."""
+        return {
+            (variant, seed): lag["p99_emulated_s"]
+            for variant, by_seed in self.summaries.items()
+            for seed, summary in by_seed.items()
+            if (lag := summary["lag"])["p99_emulated_s"] > DISTURBED_LAG_EMULATED_S
+            or lag["p99_real_ms"] > DISTURBED_LAG_REAL_MS
+        }
 
     @property
     def errors(self) -> list[float]:
@@ -71,7 +85,8 @@ def planned(
     """The variants of every figure, with their experiments.  Raises ConfigError."""
     found = {}
     for figure in figures:
-        options = [f"engine={engine}", *([] if time_scale is None else [f"time_scale={time_scale}"])]
+        scale = figure.time_scale or time_scale
+        options = [f"engine={engine}", *([] if scale is None else [f"time_scale={scale}"])]
         seeds = tuple(range(1, _repeats(figure, engine, quick) + 1))
         found[figure.id] = [
             Variant(
@@ -116,10 +131,11 @@ def reproduce(
         ConfigError, RunError: as ``run_campaign`` does.
     """
     runs = {figure.id: planned_runs(variants[figure.id]) for figure in figures}
+    made = CampaignDirectory(path).made()
     first: dict[str, PlannedRun] = {}
-    """The same run may serve several figures: it is made once, by the name it has in the first."""
+    """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
     for run in (run for found in runs.values() for run in found):
-        first.setdefault(run.sha256, run)
+        first.setdefault(run.sha256, replace(run, variant=made.get(run.sha256, run.variant)))
     campaign = run_campaign("reproduce", list(first.values()), path, on_status)
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
     return Reproduction(

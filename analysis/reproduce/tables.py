@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +31,15 @@ class Row:
 def rows(figure: Reproduced) -> list[Row]:
     """A row for every cell, then one for every order."""
     held = {verdict.claim.id: verdict for verdict in figure.verdicts}
-    found = [_cell_row(name, cell, held.get(cell.cell.claim or "")) for name, cell in figure.cells.items()]
+    disturbed = Counter(variant for variant, _ in figure.disturbed)
+    found = [
+        _cell_row(name, cell, held.get(cell.cell.claim or ""), disturbed[cell.cell.variant or ""])
+        for name, cell in figure.cells.items()
+    ]
     return [*found, *(_order_row(held[claim]) for claim in figure.definition.orders if claim in held)]
 
 
-def _cell_row(name: str, cell: Measured, verdict: Verdict | None) -> Row:
+def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int) -> Row:
     ok = None if verdict is None else not misses(verdict.claim, cell.cell.part, cell.mean)
     error = "" if cell.error is None else f"{cell.error:+.1%}"
     accepted = "" if verdict is None else _accepted(verdict.claim.accept, cell.cell.part)
@@ -43,7 +48,7 @@ def _cell_row(name: str, cell: Measured, verdict: Verdict | None) -> Row:
         number(cell.published),
         number(cell.mean),
         number(cell.sd),
-        str(cell.n or ""),
+        f"{cell.n}, {disturbed} disturbed" if disturbed else str(cell.n or ""),
         error,
         accepted,
         _word(ok),
@@ -100,6 +105,10 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     if reproduction.mean_abs_error is not None:
         cells = sum(len(figure.errors) for figure in reproduction.figures)
         yield f"mean distance from the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
+    for figure in reproduction.figures:
+        for (variant, seed), lag_s in figure.disturbed.items():
+            path = reproduction.run_path(figure.runs[variant][seed])
+            yield f"disturbed: timers were late by {lag_s:.2f} emulated s (p99); to make the run again remove {path}"
     for verdict in verdicts:
         if not verdict.ok:
             yield f"missed: {verdict.claim.id}: {verdict.why}"
@@ -117,7 +126,8 @@ def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]])
     return table
 
 
-def claims_without_figure(figures: list[FigureDefinition]) -> list[str]:
-    """Claims that nothing measures yet."""
+def claims_without_figure(figures: list[FigureDefinition]) -> str:
+    """How many claims of each part of a paper nothing measures yet."""
     measured = {claim for figure in figures for claim in figure.claims}
-    return [claim for claim in all_claims() if claim not in measured]
+    left = Counter(".".join(claim.split(".")[:2]) for claim in all_claims() if claim not in measured)
+    return ", ".join(f"{part} ({count})" if count > 1 else part for part, count in left.items())

@@ -87,6 +87,19 @@ class CampaignDirectory:
         write_json(self.path / PLAN_NAME, plan)
         return [run for run in runs if run.name not in done]
 
+    def made(self) -> dict[str, str]:
+        """The variant that each run which is there was made as, by the sum of its experiment.
+
+        Raises:
+            ConfigError: the plan cannot be read.
+        """
+        known = self._known() if self.path.is_dir() else {}
+        return {
+            entry["sha256"]: str(entry["variant"])
+            for name, entry in known.items()
+            if (self.path / RUNS_NAME / name / "summary.json").exists()
+        }
+
     def _known(self) -> dict[str, Any]:
         path = self.path / PLAN_NAME
         try:

@@ -56,13 +56,13 @@ def _statistics(operations: list[Operation], limit_ns: int, time_scale: float) -
         "p95": p95,
         "p99": p99,
         "overruns": int((totals_ns > limit_ns + tolerance_ns).sum()) if limit_ns else 0,
-        "real_ms": {part: _ends(numpy.array(values, dtype=float) / 1e6) for part, values in real_ns.items()},
+        "real_ms": {part: _spread(numpy.array(values, dtype=float) / 1e6) for part, values in real_ns.items()},
     }
 
 
-def _ends(values: numpy.ndarray) -> dict[str, float | None]:
+def _spread(values: numpy.ndarray) -> dict[str, float | None]:
     p50, p99 = _percentiles(values, (50, 99))
-    return {"p50": p50, "p99": p99}
+    return {"mean": float(values.mean()) if len(values) else None, "p50": p50, "p99": p99}
 
 
 def _percentiles(values: numpy.ndarray, which: tuple[int, ...]) -> list[float | None]:

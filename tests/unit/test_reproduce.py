@@ -14,13 +14,16 @@ from typer.testing import CliRunner
 
 from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
 from analysis.reproduce.measure import Measured, first_met, measure
-from analysis.reproduce.run import planned
+from analysis.reproduce.run import Reproduction, planned, reproduce
+from analysis.reproduce.tables import COLUMNS, closing_lines, rows
 from analysis.reproduce.verdict import judge, misses
+from emulator.campaign.plan import Variant
 from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.config_problems import validated
 from emulator.config_yaml import dump_yaml, read_document
 from emulator.errors import ConfigError
+from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
 
@@ -250,6 +253,39 @@ def test_a_sweep_is_met_from_where_it_stays_met() -> None:
 
 
 # ---- the whole ----
+
+
+def made(path: Path, id: str, variant: str, live_lag_ms: float | None = None) -> Reproduction:
+    """A figure of one small simulated run, made as a live one is told of where it is given a lag."""
+    (path / "small.yaml").write_text(SMALL)
+    experiment = load_experiment(path / "small.yaml", ["engine=sim", "overheads=hadoop-0.23"])
+    figure = FigureDefinition.model_validate(
+        {**_FIGURE, "id": id, "variants": {variant: {}}, "cells": {"c": {"variant": variant, "value": "makespan_s"}}}
+    )
+    variants = {id: [Variant(f"{id.replace('/', '-')}-{variant}", experiment, (1,))]}
+    if live_lag_ms is not None:
+        (summary_path,) = path.glob("out/runs/*/seed-1/summary.json")
+        summary = json.loads(summary_path.read_text())
+        summary["lag"] = {"p99_real_ms": live_lag_ms, "p99_emulated_s": live_lag_ms * 20 / 1000}
+        summary_path.write_text(json.dumps(summary))
+    return reproduce([figure], variants, "sim", path / "out", lambda status: None)
+
+
+def test_a_run_that_another_figure_has_made_is_not_made_again(tmp_path: Path) -> None:
+    first, second = made(tmp_path, "p/f", "v"), made(tmp_path, "p/g", "w")
+    assert (first.campaign.found_done, second.campaign.found_done) == (0, 1)
+    assert [path.name for path in (tmp_path / "out/runs").iterdir()] == ["p-f-v"]
+    assert second.figures[0].cells["c"].mean == first.figures[0].cells["c"].mean
+
+
+@pytest.mark.parametrize(("lag_ms", "disturbed"), [(10, False), (24.9, False), (25.1, True), (100, True)])
+def test_a_disturbed_run_is_marked(tmp_path: Path, lag_ms: float, disturbed: bool) -> None:
+    made(tmp_path, "p/f", "v")
+    found = made(tmp_path, "p/f", "v", live_lag_ms=lag_ms)
+    assert [row.texts[COLUMNS.index("n")] for row in rows(found.figures[0])] == ["1, 1 disturbed" if disturbed else "1"]
+    said = [line for line in closing_lines(found) if line.startswith("disturbed")]
+    assert len(said) == disturbed
+    assert all(line.endswith("out/runs/p-f-v/seed-1") for line in said)
 
 
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
