@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.frames import DataFrame
+from analysis.reproduce.definitions import all_claims
 from analysis.reproduce.measure import Measured, swept_means
-from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.run import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25
@@ -43,27 +44,35 @@ def _bars(figure: Reproduced) -> Figure:
             x,
             [cell.mean or 0 for _, cell in cells],
             width * 0.94,
-            yerr=[cell.sd or 0 for _, cell in cells],
+            yerr=[cell.sd or numpy.nan for _, cell in cells],
             label=f"{name}, measured",
             color=_SERIES_COLOURS[index % len(_SERIES_COLOURS)],
             hatch=style.HATCHES[index % len(style.HATCHES)],
             edgecolor="white",
             error_kw={"linewidth": 1, "capsize": 2},
         )
-        _diamonds(panel, x, [cell for _, cell in cells], label="published" if not index else "")
+        _diamonds(panel, x, [cell for _, cell in cells])
     if look.log:
         panel.set_yscale("log")
     panel.set_xticks(range(len(groups)), [_broken(group) for group in groups])
     panel.grid(axis="x", visible=False)
-    style.finish(panel, look.x, look.y, figure.definition.title)
+    style.finish(panel, look.x, look.y, figure.definition.title, legend=False)
+    drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, handlelength=3.2, loc="outside lower center", ncols=3)
     return drawing
 
 
-def _diamonds(panel: Axes, x: list[float], cells: list[Measured], label: str) -> None:
-    known = [(place, cell.published) for place, cell in zip(x, cells, strict=True) if cell.published is not None]
+def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
+    """Where the paper's values are; not of a claim that only sets a bound, which is of something else."""
+    claims = all_claims()
+    known = [
+        (place, cell.published)
+        for place, cell in zip(x, cells, strict=True)
+        if cell.published is not None and (cell.cell.claim is None or WITHIN in claims[cell.cell.claim].accept)
+    ]
     if known:
         places, values = zip(*known, strict=True)
-        panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label or None)
+        label = "published" if "published" not in panel.get_legend_handles_labels()[1] else None
+        panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
 
 
 def _broken(words: str) -> str:

@@ -60,7 +60,7 @@ def _order_row(verdict: Verdict) -> Row:
     order = verdict.claim.accept["order"]
     values = verdict.measured if isinstance(verdict.measured, dict) else {}
     measured = ", ".join(number(values.get(name)) or "-" for name in order)
-    name = verdict.claim.id.rpartition(".")[2].replace("_", " ")
+    name = ".".join(verdict.claim.id.split(".")[2:]).replace("_", " ")
     return Row((name, "", measured, "", "", "", " < ".join(order), _word(verdict.ok)), verdict.ok)
 
 
