@@ -85,7 +85,7 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
     role, _, name = address.partition(":")
     if role == "am":
         return ApplicationMaster(jobs[name], settings)
-    return NodeManager(next(node for node in settings.nodes if node.name == name), settings)
+    return NodeManager(settings.nodes_by_name[name], settings)
 
 
 def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:

@@ -13,32 +13,48 @@ from emulator.core.applications import Application
 from emulator.core.settings import QueueSettings
 
 
-def next_admitted(
-    applications: Iterable[Application], queues: Iterable[QueueSettings], containers: int
-) -> Application | None:
-    """The job that may ask for its ApplicationMaster next, in a cluster of ``containers``: the oldest of the most
-    urgent queue that has room.  One place is kept for each more urgent queue."""
-    applications = list(applications)
-    masters = sum(application.admitted for application in applications)
-    for queue in sorted(queues, key=lambda queue: queue.rank):
-        mine = [application for application in applications if application.queue == queue.name]
-        waiting = [application for application in mine if not application.admitted]
-        room_in_cluster = masters < max(1, containers - 1 - queue.rank)
-        room_in_queue = len(mine) - len(waiting) < max(1, queue.maximum - 1)
-        if waiting and room_in_cluster and room_in_queue:
-            return min(waiting, key=lambda application: application.order)
-    return None
+class Admission:
+    """The jobs that have been submitted and not ended, by queue: those admitted and those that wait for it."""
 
+    def __init__(self, queues: Iterable[QueueSettings]) -> None:
+        self._queues = sorted(queues, key=lambda queue: queue.rank)
+        self._rank = {queue.name: queue.rank for queue in self._queues}
+        self._admitted: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
+        self._waiting: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
+        """In the order of submission."""
+        self._masters = 0
 
-def next_given_up(
-    applications: Iterable[Application], queues: Iterable[QueueSettings], containers: int
-) -> Application | None:
-    """The job that must end because nodes were lost and ``containers`` are too few: the youngest, least urgent one."""
-    applications = list(applications)
-    masters = [application for application in applications if application.admitted]
-    rank = {queue.name: queue.rank for queue in queues}
-    if containers < 2:
-        masters = applications
-    elif len(masters) < containers:
+    def submit(self, application: Application) -> None:
+        """A job has been submitted."""
+        self._waiting[application.queue][application.name] = application
+
+    def end(self, application: Application) -> None:
+        """A job has ended."""
+        if application.admitted:
+            self._masters -= 1
+            del self._admitted[application.queue][application.name]
+        else:
+            del self._waiting[application.queue][application.name]
+
+    def admit_next(self, containers: int) -> Application | None:
+        """Admit the job that may ask for its ApplicationMaster next, in a cluster of ``containers``: the oldest of the
+        most urgent queue that has room.  One place is kept for each more urgent queue."""
+        for queue in self._queues:
+            waiting, admitted = self._waiting[queue.name], self._admitted[queue.name]
+            room_in_cluster = self._masters < max(1, containers - 1 - queue.rank)
+            if waiting and room_in_cluster and len(admitted) < max(1, queue.maximum - 1):
+                application = waiting.pop(next(iter(waiting)))
+                application.admitted = True
+                admitted[application.name] = application
+                self._masters += 1
+                return application
         return None
-    return max(masters, key=lambda application: (rank[application.queue], application.order), default=None)
+
+    def next_given_up(self, containers: int) -> Application | None:
+        """The job that must end because nodes were lost and ``containers`` are too few: the youngest, least urgent."""
+        if containers >= 2 and self._masters < containers:
+            return None
+        jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]
+        if containers < 2:
+            jobs += [application for of_queue in self._waiting.values() for application in of_queue.values()]
+        return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)

@@ -64,7 +64,7 @@ class Node:
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
     finished_jobs: list[str] = field(default_factory=list)
-    """Jobs whose end the NodeManager has still to be told."""
+    """Jobs that have had a container here, whose end the NodeManager has still to be told."""
     told_jobs: tuple[str, ...] = ()
     """Jobs whose end it has been told in answer to heartbeat ``told_id``; repeated until it says it has heard."""
     told_id: int = -1
@@ -154,6 +154,10 @@ class Application:
     master: str = ""
     """Container of its ApplicationMaster."""
     requests: Requests = field(default_factory=Requests)
+    containers: dict[str, HeldContainer] = field(default_factory=dict)
+    """Its containers that are not known to have ended."""
+    nodes: dict[str, None] = field(default_factory=dict)
+    """Every node that has had one."""
     slots: int = 0
     """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
     running_reduces: int = 0

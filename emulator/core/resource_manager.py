@@ -17,7 +17,7 @@ allocation, because that is where scheduling overhead begins.
 
 from __future__ import annotations
 
-from emulator.core.admission import next_admitted, next_given_up
+from emulator.core.admission import Admission
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.attention import Attention
 from emulator.core.cost_ledger import CostLedger
@@ -51,8 +51,9 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.preemptor import Preemptor, net_of
+from emulator.core.queue_ledger import QueueLedger
 from emulator.core.settings import Settings
-from emulator.policies.views import JobEvictionView, JobView, QueueView, TaskEvictionView, TaskView
+from emulator.policies.views import JobEvictionView, JobView, TaskEvictionView, TaskView
 
 
 class ResourceManager:
@@ -76,7 +77,9 @@ class ResourceManager:
         self._placement_delay_ns = settings.protocol.placement_delay_ns
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
         self._retry_ns = settings.protocol.retry_ns
-        self._total = sum(node.containers for node in settings.nodes)
+        self._total = self._left = sum(node.containers for node in settings.nodes)
+        self._queues = QueueLedger(settings.scheduler.queues)
+        self._admission = Admission(settings.scheduler.queues)
         self._submitted = 0
         self._containers_made = 0
         self._kills = 0
@@ -103,13 +106,12 @@ class ResourceManager:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
         if self._orders or not self.preemptor.idle:
             return now_ns
-        waiting = any(application.requests.pending for application in self.applications.values())
-        return now_ns if waiting and self._scheduler.mechanism is not Mechanism.WAIT else None
+        return now_ns if self._queues.pending and self._scheduler.mechanism is not Mechanism.WAIT else None
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of ``free_nodes`` may be answered with a container given; None: none is
         wanted, or none would be given as things stand."""
-        if not self.free_nodes or not any(application.requests.pending for application in self.applications.values()):
+        if not self.free_nodes or not self._queues.pending:
             return None
         return self.attention.free_node_ns(self.revision, now_ns)
 
@@ -142,6 +144,7 @@ class ResourceManager:
         )
         self._submitted += 1
         self.applications[message.job] = application
+        self._admission.submit(application)
         return self._admit(now_ns)
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
@@ -185,6 +188,7 @@ class ResourceManager:
             if application.heard_ns is None:
                 application.heard_ns = now_ns
             application.requests.replace(message, application.undelivered, now_ns)
+            self._queues.note(application)
             for resume in message.ask.resumes:
                 if resume.hostname in self.free_nodes:
                     self.attention.wait_for(node_address(resume.hostname))
@@ -204,6 +208,7 @@ class ResourceManager:
             return []
         self.revision += 1
         node.state = NodeState.LOST
+        self._left -= node.capacity
         node.free.clear()
         self.free_nodes.pop(node.name, None)
         self.attention.wait_for(node_address(node.name))
@@ -243,9 +248,12 @@ class ResourceManager:
             if application is not None:
                 application.slots -= 1
                 application.running_reduces -= held.kind is Kind.REDUCE
+                self._queues.note(application)
         if report.state is not ContainerState.DONE:
             return []  # stopped, or being killed as it was
         del self.containers[held.id]
+        if application is not None:
+            del application.containers[held.id]
         self._orders.pop(held.id, None)
         if held.kind is Kind.APPLICATION_MASTER:
             self.attention.heard(job_address(held.job))  # and never again
@@ -265,14 +273,15 @@ class ResourceManager:
         while node.free:
             given = self._allocate_one(node, now_ns)
             if given is None:
-                self._refuse(node, now_ns)
+                if self._queues.pending:
+                    self._refuse(node, now_ns)
                 break
             self.revision += 1
             effects += given
         return effects
 
     def _refuse(self, node: Node, now_ns: int) -> None:
-        """It has a container free and is given nothing: say what may change that."""
+        """It has a container free and is given nothing although something is wanted: say what may change that."""
         resumes = [r for application in self.applications.values() for r in application.requests.resumes.values()]
         is_host = any(resume.hostname == node.name for resume, _ in resumes)
         ends_ns = [since_ns + self._placement_delay_ns for _, since_ns in resumes]
@@ -280,9 +289,9 @@ class ResourceManager:
         self.attention.refused(self.revision, node_address(node.name), is_host, patience_ns)
 
     def _allocate_one(self, node: Node, now_ns: int) -> list[Effect] | None:
-        queues = self._queue_views()
-        if not any(queue.pending for queue in queues):
+        if not self._queues.pending:
             return None
+        queues = self._queues.views()
         for queue in allocate(self._scheduler.allocation, queues, self._total).order:
             wish = self._first_wish(queue, node, now_ns)
             if wish is not None:
@@ -357,11 +366,13 @@ class ResourceManager:
             self._containers_made += 1
             name = f"container-{self._containers_made:06d}"
             held = HeldContainer(name, application.name, kind, node.name, task, now_ns)
-            self.containers[held.id] = held
+            self.containers[held.id] = application.containers[held.id] = held
+            application.nodes[node.name] = None
         held.on_slot = True
         held.task = task
         application.slots += 1
         application.running_reduces += kind is Kind.REDUCE
+        self._queues.note(application)
         self.preemptor.allocated(application.name, slot.former_owner)
         if kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
@@ -398,17 +409,15 @@ class ResourceManager:
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
-        containers = sum(node.capacity for node in self.nodes.values() if node.state is not NodeState.LOST)
-        queues = self._scheduler.queues
         effects: list[Effect] = []
-        while (given_up := next_given_up(self.applications.values(), queues, containers)) is not None:
-            left = f"{containers} containers are left, too few for a task beside every ApplicationMaster"
-            reason = left if containers else f"no node is left: {why}"
+        while (given_up := self._admission.next_given_up(self._left)) is not None:
+            left = f"{self._left} containers are left, too few for a task beside every ApplicationMaster"
+            reason = left if self._left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
-        while (admitted := next_admitted(self.applications.values(), queues, containers)) is not None:
+        while (admitted := self._admission.admit_next(self._left)) is not None:
             self.revision += 1
-            admitted.admitted = True
             admitted.requests.application_master = now_ns
+            self._queues.note(admitted)
         return effects
 
     def _end(
@@ -418,13 +427,15 @@ class ResourceManager:
         self.revision += 1
         del self.applications[application.name]
         self._ended[application.name] = state
+        self._queues.forget(application)
+        self._admission.end(application)
         self.preemptor.forget_job(application.name)
         effects: list[Effect] = []
         self.attention.wait_for(job_address(application.name))
-        for node in self.nodes.values():
-            node.finished_jobs.append(application.name)
-            self.attention.wait_for(node_address(node.name))
-        for held in [held for held in self.containers.values() if held.job == application.name]:
+        for node in application.nodes:
+            self.nodes[node].finished_jobs.append(application.name)
+            self.attention.wait_for(node_address(node))
+        for held in application.containers.values():
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it leaves by itself
             kill = KillContainer(held.id, application.name, "the job has ended")
@@ -439,9 +450,9 @@ class ResourceManager:
         if not self.preemptor.idle:
             self.revision += 1
             self.preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
-        if self._scheduler.mechanism is Mechanism.WAIT or any(node.free for node in self.nodes.values()):
+        if self._scheduler.mechanism is Mechanism.WAIT or self.free_nodes:
             return effects  # natjam, section 3.2: only when the cluster is full
-        queues = self._queue_views()
+        queues = self._queues.views()
         for queue, victims in allocate(self._scheduler.allocation, queues, self._total).reclaim:
             view = next(view for view in queues if view.name == queue)
             room = view.maximum - view.used
@@ -485,8 +496,8 @@ class ResourceManager:
         """
         reduces = [
             held
-            for held in self.containers.values()
-            if held.job == victim and held.kind is Kind.REDUCE and held.on_slot and held.id not in self._orders
+            for held in self.applications[victim].containers.values()
+            if held.kind is Kind.REDUCE and held.on_slot and held.id not in self._orders
         ]
         if not reduces:
             return False
@@ -514,23 +525,14 @@ class ResourceManager:
 
     # ---- views ----
 
-    def _queue_views(self) -> tuple[QueueView, ...]:
-        used: dict[str, int] = {}
-        pending: dict[str, int] = {}
-        for application in self.applications.values():
-            used[application.queue] = used.get(application.queue, 0) + application.slots
-            pending[application.queue] = pending.get(application.queue, 0) + application.requests.pending
-        return tuple(
-            QueueView(q.name, q.rank, q.capacity, q.maximum, used.get(q.name, 0), pending.get(q.name, 0))
-            for q in self._scheduler.queues
-        )
-
     def validate_state(self) -> None:
         """No node over-committed, every slot either free or held, counters agree, reclaims name living jobs."""
         for node in self.nodes.values():
             held = sum(1 for c in self.containers.values() if c.node == node.name and c.on_slot)
             if node.state is NodeState.ALIVE:
                 assert held + len(node.free) == node.capacity, f"{node.name}: {held} held, {len(node.free)} free"
+        self._queues.validate(self.applications.values())
+        assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
         for application in self.applications.values():
             mine = [c for c in self.containers.values() if c.job == application.name and c.on_slot]
             assert application.slots == len(mine), application.name

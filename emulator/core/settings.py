@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from emulator.core.messages import Mechanism
 from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
@@ -94,3 +94,7 @@ class Settings:
     overheads: OverheadSettings
     scheduler: SchedulerSettings
     nodes: tuple[NodeSettings, ...]
+    nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes_by_name", {node.name: node for node in self.nodes})

@@ -84,6 +84,8 @@ class SimulatedCluster:
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
         self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
+        self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
+        """Reduces by node and job, in the order of their launch."""
         self._data: dict[str, JobData] = {}
 
     def _make_heartbeats(self, every: bool) -> EveryHeartbeat | HeartbeatsThatMatter:
@@ -195,6 +197,7 @@ class SimulatedCluster:
         elif effect.kind is Kind.REDUCE:
             task.length_ns, task.keys = spec.reduce_ns[effect.task], spec.reduce_keys[effect.task]
             task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
+            self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
         if effect.kind is Kind.REDUCE and not spec.map_ns and not self._is_localised(task):
@@ -311,9 +314,8 @@ class SimulatedCluster:
     def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         node = address.partition(":")[2]
         self._inputs[node, effect.job] = effect.nodes
-        for container, task in list(self.tasks.items()):
-            waits = task.first_key_ns is None and task.launch.kind is Kind.REDUCE and not task.stopped
-            if waits and task.node == node and task.launch.job == effect.job and task.launched_ns:
+        for container, task in list(self._reduces.get((node, effect.job), {}).items()):
+            if task.first_key_ns is None and not task.stopped and task.launched_ns:
                 self._await_input(container)
 
     def _suspend(self, address: str, effect: fx.Suspend) -> None:
@@ -424,8 +426,15 @@ class SimulatedCluster:
 
     def _remove(self, container: str) -> VirtualTask | None:
         task = self.tasks.pop(container, None)
-        if task is not None and task.launch.kind is Kind.APPLICATION_MASTER:
+        if task is None:
+            return None
+        if task.launch.kind is Kind.APPLICATION_MASTER:
             self._switch_off(job_address(task.launch.job))
+        elif task.launch.kind is Kind.REDUCE:
+            here = (task.node, task.launch.job)
+            del self._reduces[here][container]
+            if not self._reduces[here]:
+                del self._reduces[here]
         return task
 
     def _clean_up(self, address: str, effect: fx.CleanUp) -> None:

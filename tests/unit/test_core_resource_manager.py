@@ -6,7 +6,7 @@ import pytest
 from manager_bench import Bench, sent
 from simulated import SECOND_NS, make_settings
 
-from emulator.core.admission import next_admitted, next_given_up
+from emulator.core.admission import Admission
 from emulator.core.applications import Application
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -179,35 +179,41 @@ def test_a_message_for_somebody_else_is_refused() -> None:
 QUEUES = (QueueSettings("production", 0, 4, 16), QueueSettings("research", 1, 12, 16))
 
 
-def application(name: str, queue: str, order: int, admitted: bool) -> Application:
-    return Application(name, queue, order, 0, 0, 0, None, 0, admitted=admitted)
+def admission(*jobs: tuple[str, str]) -> tuple[Admission, dict[str, Application]]:
+    """Jobs submitted in this order, each with its queue."""
+    found = Admission(QUEUES)
+    applications = {name: Application(name, queue, n, 0, 0, 0, None, 0) for n, (name, queue) in enumerate(jobs)}
+    for application in applications.values():
+        found.submit(application)
+    return found, applications
+
+
+def admit_all(waiting: Admission, containers: int) -> list[str]:
+    names = []
+    while (admitted := waiting.admit_next(containers)) is not None:
+        assert admitted.admitted
+        names.append(admitted.name)
+    return names
 
 
 def test_the_most_urgent_then_the_oldest_is_admitted_next() -> None:
-    waiting = [application("r1", "research", 1, False), application("p3", "production", 3, False)]
-    waiting += [application("r0", "research", 0, False), application("p2", "production", 2, False)]
-    admitted = next_admitted(waiting, QUEUES, 16)
-    assert admitted is not None
-    assert admitted.name == "p2"
-    research = next_admitted(waiting[::2], QUEUES, 16)
-    assert research is not None
-    assert research.name == "r0"
+    waiting, _ = admission(("r0", "research"), ("r1", "research"), ("p2", "production"), ("p3", "production"))
+    assert admit_all(waiting, 16) == ["p2", "p3", "r0", "r1"]
 
 
 @pytest.mark.parametrize(("containers", "masters"), [(2, 1), (3, 1), (4, 2), (16, 14), (100, 15)])
 def test_masters_of_one_queue_leave_room(containers: int, masters: int) -> None:
-    running = [application(f"r{number}", "research", number, True) for number in range(masters)]
-    waiting = application("new", "research", 99, False)
-    assert next_admitted([*running, waiting], QUEUES, containers) is None
-    assert next_admitted([*running[1:], waiting], QUEUES, containers) is waiting
+    waiting, applications = admission(*[(f"r{number}", "research") for number in range(masters + 2)])
+    assert admit_all(waiting, containers) == [f"r{number}" for number in range(masters)]
+    waiting.end(applications["r0"])
+    assert admit_all(waiting, containers) == [f"r{masters}"]
 
 
 def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
-    running = [application("p", "production", 0, True), application("r", "research", 1, True)]
-    assert next_given_up(running, QUEUES, 3) is None
-    given_up = next_given_up(running, QUEUES, 2)
-    assert given_up is not None
-    assert given_up.name == "r"
-    waiting = [application("w", "research", 2, False)]
-    assert next_given_up(waiting, QUEUES, 2) is None
-    assert next_given_up(waiting, QUEUES, 1) is waiting[0]
+    jobs, applications = admission(("p", "production"), ("r", "research"))
+    assert admit_all(jobs, 16) == ["p", "r"]
+    assert jobs.next_given_up(3) is None
+    assert jobs.next_given_up(2) is applications["r"]
+    waiting, applications = admission(("w", "research"))
+    assert waiting.next_given_up(2) is None
+    assert waiting.next_given_up(1) is applications["w"]
