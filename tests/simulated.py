@@ -101,6 +101,7 @@ def make_settings(
             task_eviction=policies.TASK_EVICTION[task_eviction],
             mechanism=Mechanism(mechanism),
             queues=queues,
+            order_is_fixed=policies.FIXED_ORDERS.issuperset((job_selection, preemption_order)),
             reports_progress=any(map(policies.reads_progress, (job_selection, job_eviction))),
         ),
         nodes=tuple(

@@ -43,6 +43,8 @@ class Preemptor:
         self._kill_timeout_ns = settings.protocol.kill_timeout_ns
         self._expired_ns = settings.protocol.expired_ns
         self._decisions = 0
+        self.due_ns: int | None = None
+        """From when on ``expire`` may change something, or some time before; None: it will not, as things stand."""
 
     @property
     def idle(self) -> bool:
@@ -67,6 +69,8 @@ class Preemptor:
         self._decisions += 1
         victim = choose_job(self._policy, view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
+        expires_ns = view.now_ns + self._kill_timeout_ns
+        self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
         return victim
 
     def allocated(self, requester: str, former_owner: str | None) -> None:
@@ -93,17 +97,28 @@ class Preemptor:
                 del self.reclaims[requester]
         self.expired = [(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)]
 
-    def expire(self, now_ns: int, kill: Callable[[str], bool]) -> None:
-        """Lose patience with entries that are too old: ``kill(victim)`` a container of the victim, if it has one."""
-        self.expired = [(until_ns, entry) for until_ns, entry in self.expired if until_ns > now_ns]
+    def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
+        """Lose patience with entries that are too old: ``kill(victim)`` a container of the victim, if it has one.
+
+        Returns whether that has changed anything.
+        """
+        if self.due_ns is None or now_ns < self.due_ns:
+            return False
+        kept = [(until_ns, entry) for until_ns, entry in self.expired if until_ns > now_ns]
+        changed = len(kept) < len(self.expired)
+        self.expired = kept
         for requester in list(self.reclaims):
             while requester in self.reclaims:
                 oldest = min(self.reclaims[requester], key=lambda entry: entry.since_ns)
                 if now_ns - oldest.since_ns < self._kill_timeout_ns:
                     break
+                changed = True
                 self._drop(requester, self.reclaims[requester].index(oldest))
                 if kill(oldest.victim):
                     self.expired.append((now_ns + self._expired_ns, oldest))
+        times_ns = [entries[0].since_ns + self._kill_timeout_ns for entries in self.reclaims.values()]
+        self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
+        return changed
 
     def _drop(self, requester: str, index: int) -> None:
         del self.reclaims[requester][index]

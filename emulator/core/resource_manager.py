@@ -87,6 +87,10 @@ class ResourceManager:
         self._orders: dict[str, tuple[int, StartContainer | KillContainer]] = {}
         """By container: launches of ApplicationMasters that have not been heard of and kills not seen done, each with
         the instant it was last sent."""
+        self._orders_due_ns: int | None = None
+        """From when on one of them may have to be repeated, or some time before; None: none as things stand."""
+        self._reclaimed_revision = -1
+        """When the Preemptor had asked for all that it could."""
 
     # ---- messages ----
 
@@ -104,9 +108,16 @@ class ResourceManager:
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
-        if self._orders or not self.preemptor.idle:
+        if self._may_reclaim():
             return now_ns
-        return now_ns if self._queues.pending and self._scheduler.mechanism is not Mechanism.WAIT else None
+        times_ns = (self.preemptor.due_ns, self._orders_due_ns)
+        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+
+    def _may_reclaim(self) -> bool:
+        """Whether the Preemptor's next run may ask for a container."""
+        if not self._queues.pending or self.free_nodes or self._scheduler.mechanism is Mechanism.WAIT:
+            return False  # natjam, section 3.2: only when the cluster is full
+        return self._reclaimed_revision != self.revision or not self._scheduler.order_is_fixed
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of ``free_nodes`` may be answered with a container given; None: none is
@@ -393,19 +404,28 @@ class ResourceManager:
 
     def _order(self, held: HeldContainer, command: StartContainer | KillContainer, now_ns: int) -> Send:
         self._orders[held.id] = (now_ns, command)
+        due_ns = now_ns + self._patience_ns(command)
+        self._orders_due_ns = due_ns if self._orders_due_ns is None else min(self._orders_due_ns, due_ns)
         return Send(node_address(held.node), command)
 
     def _repeat_orders(self, now_ns: int) -> list[Effect]:
         """Send again what shows no effect after some time: the message may have been lost."""
+        if self._orders_due_ns is None or now_ns < self._orders_due_ns:
+            return []
         effects: list[Effect] = []
+        self._orders_due_ns = None
         for container, (sent_ns, command) in list(self._orders.items()):
-            patience_ns = self._retry_ns
-            if isinstance(command, StartContainer):
-                patience_ns += self._settings.overheads.schedule_ns
-            if now_ns - sent_ns >= patience_ns:
+            due_ns = sent_ns + self._patience_ns(command)
+            if due_ns <= now_ns:
                 self.revision += 1
                 effects.append(self._order(self.containers[container], command, now_ns))
+            elif self._orders_due_ns is None or due_ns < self._orders_due_ns:
+                self._orders_due_ns = due_ns
         return effects
+
+    def _patience_ns(self, command: StartContainer | KillContainer) -> int:
+        starts = isinstance(command, StartContainer)
+        return self._retry_ns + (self._settings.overheads.schedule_ns if starts else 0)
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
@@ -447,17 +467,16 @@ class ResourceManager:
 
     def _preempt(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
-        if not self.preemptor.idle:
-            self.revision += 1
-            self.preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
-        if self._scheduler.mechanism is Mechanism.WAIT or self.free_nodes:
-            return effects  # natjam, section 3.2: only when the cluster is full
+        self.revision += self.preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        if not self._may_reclaim():
+            return effects
         queues = self._queues.views()
         for queue, victims in allocate(self._scheduler.allocation, queues, self._total).reclaim:
             view = next(view for view in queues if view.name == queue)
             room = view.maximum - view.used
             for application in self._in_order(queue, now_ns):
                 room -= self._reclaim_for(application, victims, room, now_ns)
+        self._reclaimed_revision = self.revision
         return effects
 
     def _reclaim_for(self, application: Application, victims: tuple[str, ...], room: int, now_ns: int) -> int:

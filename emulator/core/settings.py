@@ -81,6 +81,8 @@ class SchedulerSettings:
     task_eviction: TaskEvictionPolicy
     mechanism: Mechanism
     queues: tuple[QueueSettings, ...]
+    order_is_fixed: bool = False
+    """Whether the order of two jobs never changes: it depends on neither time nor progress."""
     reports_progress: bool = False
     """Whether ApplicationMasters report the progress of their jobs."""
 

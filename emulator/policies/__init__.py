@@ -48,6 +48,9 @@ def selection_for(job_eviction: str) -> str:
     return DICTATED_SELECTION.get(job_eviction, "fifo")
 
 
+FIXED_ORDERS = frozenset({"fifo", "priority", "edf"})
+"""Job selections under which the order of two jobs never changes."""
+
 _READ_NO_PROGRESS = frozenset({"fifo", "priority", "edf", "mr", "lr", "pr", "mdf"})
 
 

@@ -7,7 +7,7 @@ from manager_bench import Bench, sent
 from simulated import SECOND_NS, make_settings
 
 from emulator.core.admission import Admission
-from emulator.core.applications import Application
+from emulator.core.applications import Application, Node
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     ApplicationHeartbeat,
@@ -172,6 +172,19 @@ def test_a_message_for_somebody_else_is_refused() -> None:
     with pytest.raises(IllegalTransition, match="not for the ResourceManager"):
         bench(Committing("c1"))
     assert bench.machine.revision == revision
+
+
+def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
+    node = Node("node-1", "rack-1", 1, finished_jobs=["a"])
+    assert node.take_news(heard_id=-1, heartbeat_id=10)
+    assert node.take_news(heard_id=-1, heartbeat_id=30)
+    assert node.told_jobs == ("a",)
+    assert node.take_news(heard_id=30, heartbeat_id=31)
+    node.finished_jobs.append("b")
+    assert not node.take_news(heard_id=-1, heartbeat_id=20)
+    assert node.told_jobs == ()
+    assert node.take_news(heard_id=30, heartbeat_id=32)
+    assert node.told_jobs == ("b",)
 
 
 # ---- admission ----
