@@ -42,6 +42,11 @@ class RayWorkers:
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._import_paths = [*(path for path in sys.path if path), os.getcwd()]
         self._run = ray.remote(num_cpus=1)(_run_elsewhere)
+        from ray.util.metrics import Gauge
+
+        self._ended = {"succeeded": 0, "failed": 0}
+        self._gauge = Gauge("natjam_campaign_runs", description="Runs of a campaign made so far.", tag_keys=("state",))
+        """Prometheus's; Ray's own endpoint serves it."""
         self._tasks: dict[Any, list[Task]] = {}
         """Those under way, by the reference to their result."""
 
@@ -70,6 +75,9 @@ class RayWorkers:
             for task, (outcome, files) in zip(batch, results, strict=True):
                 _put(files, task.directory)
                 outcomes.append(outcome)
+                self._ended["failed" if outcome.failure else "succeeded"] += 1
+        for state, count in self._ended.items():
+            self._gauge.set(count, {"state": state})
         return outcomes
 
 

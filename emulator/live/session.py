@@ -31,6 +31,7 @@ from emulator.config import Experiment
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.live.clock import LagRecorder
+from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.interruption import ended_like_interrupted, no_interrupts
 from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
@@ -90,6 +91,7 @@ class LiveSession:
         self._root = Path(tempfile.gettempdir()) / f"natjam-{self.run_id}"
         self._janitor: Janitor | None = None
         self._ray: Any = None
+        self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
         self._lost: set[str] = set()
@@ -183,6 +185,9 @@ class LiveSession:
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, signal.default_int_handler)
+        from ray.util.metrics import Gauge
+
+        self._gauges = RunGauges(Gauge, self._experiment.name)
 
     def _set_environment(self, values: dict[str, str]) -> None:
         for name, value in values.items():
@@ -349,7 +354,10 @@ class LiveSession:
         return closed
 
     def _show(self, phase: str) -> None:
-        self._on_status(self._reports.run_status(phase, self._started_real_s))
+        status = self._reports.run_status(phase, self._started_real_s)
+        self._on_status(status)
+        if self._gauges is not None:
+            self._gauges.show(status)
 
 
 def ray_variables(address: str | None) -> dict[str, str]:
