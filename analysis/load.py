@@ -75,6 +75,30 @@ def load_runs(runs: Sequence[RunPath]) -> Results:
     )
 
 
+def load_decisions(*paths: str | Path) -> DataFrame:
+    """Why containers were taken: ``decisions.parquet``, one row a candidate of a choice of victims.
+
+    Rows of one choice follow each other, the next in line first.  At most 16 candidates besides the victims are kept.
+
+    - ``decision`` numbers the choices of a run from 1; ``t_s``, ``by`` (``preemptor``: chose jobs; ``releaser``: tasks
+      of a job; ``resource-manager``: a task to kill in place of one not given back in time; ``application-master``: a
+      task of its own, for a map whose output is missing), ``rule``, ``requester`` (the job that wanted containers,
+      where jobs were chosen), ``left_out`` (candidates there were besides) are those of the whole choice.
+    - ``job``, and where tasks were chosen ``task``, ``attempt``, ``container`` and ``node``, name the candidate;
+      ``chosen`` is the number of containers taken from it, 0 where it was passed over; ``place`` its place in line.
+    - ``score`` is what the rule went by and ``score_name`` what that is: ``containers`` (of *pr*, the weight of the
+      draw), ``deadline_s``, ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or ``started_s``
+      (where nothing better was known); None for a rule of the user's own.
+    - What else was known of a job: ``containers`` and ``reclaimable`` net of those asked back, ``priority``,
+      ``deadline_s``, ``laxity_s``, ``progress`` (0 to 1), ``remaining_s``; of a task: ``keys_done``, ``keys_total``,
+      ``progress``, ``remaining_s``, ``started_s``.
+
+    Raises:
+        ConfigError: as ``load``.
+    """
+    return _frame(find_runs(paths), "decisions")
+
+
 def read_table(path: Path, name: str) -> pyarrow.Table:
     """One Parquet file of a run directory.  Raises ConfigError."""
     file = path / f"{name}.parquet"

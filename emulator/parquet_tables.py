@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow
 
+from emulator.core.effects import ExplainJobEviction
 from emulator.core.messages import RealCost
-from emulator.history import AttemptRow, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.history import AttemptRow, Candidate, Decision, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, pyarrow.DataType, Callable[[Any], Any]]
 
@@ -58,6 +59,11 @@ def _real_ms(field: str) -> Callable[[Operation], float | None]:
     return value
 
 
+def _score(row: Candidate) -> float | None:
+    is_time = row.score_name is not None and row.score_name.endswith("_ns")
+    return _seconds(row.score) if is_time else row.score
+
+
 _JOB_COLUMNS = [
     _text("name"),
     _text("queue"),
@@ -98,6 +104,20 @@ _OPERATION_COLUMNS = [
     ("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
     ("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
 ]
+_CANDIDATE_COLUMNS = [
+    *map(_text, ("job",)),
+    _count("task"),
+    *map(_text, ("container", "node")),
+    *map(_count, ("place", "chosen")),
+    ("score_name", _STRING, lambda row: row.score_name and row.score_name.replace("_ns", "_s")),
+    ("score", _SECONDS, _score),
+    *map(_count, ("containers", "reclaimable", "priority")),
+    *map(_time, ("deadline", "laxity")),
+    ("progress", _SECONDS, lambda row: row.progress),
+    *map(_count, ("keys_done", "keys_total")),
+    *map(_time, ("remaining", "started")),
+]
+_DECISIONS_A_CHUNK = 4096
 
 
 def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
@@ -123,3 +143,34 @@ def attempts_table(rows: Sequence[AttemptRow]) -> pyarrow.Table:
 def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
     """One row a measured overhead; the real parts are null where the driver did not say what the machine took."""
     return _table(_OPERATION_COLUMNS, rows)
+
+
+def decisions_table(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> pyarrow.Table:
+    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``.
+
+    A large run has many, so that they are made a chunk at a time.
+    """
+    attempt_of = {row.container: row.attempt for row in attempts}
+    starts = range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK)
+    return pyarrow.concat_tables(
+        _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of) for start in starts
+    )
+
+
+def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapping[str, str]) -> pyarrow.Table:
+    candidates: list[Candidate] = []
+    heads: list[tuple[int, float, str, str, str | None, int]] = []
+    for number, decision in enumerate(decisions, start=start + 1):
+        mine = list(decision.candidates())
+        candidates += mine
+        why = decision.why
+        requester = why.requester if isinstance(why, ExplainJobEviction) else None
+        heads += [(number, decision.t_ns / 1e9, decision.by, why.rule, requester, why.left_out)] * len(mine)
+    names = ("decision", "t_s", "by", "rule", "requester", "left_out")
+    kinds = (_COUNT, _SECONDS, _STRING, _STRING, _STRING, _COUNT)
+    columns = zip(*heads, strict=True) if heads else [()] * len(names)
+    head = {name: pyarrow.array(values, kind) for name, kind, values in zip(names, kinds, columns, strict=True)}
+    attempts = [attempt_of.get(candidate.container or "") for candidate in candidates]
+    table = _table(_CANDIDATE_COLUMNS, candidates)
+    of_candidates = dict(zip(table.column_names, table.columns, strict=True))
+    return pyarrow.table({**head, "attempt": pyarrow.array(attempts, _STRING), **of_candidates})

@@ -18,7 +18,7 @@ from emulator.config import Experiment, dump_experiment
 from emulator.errors import ConfigError, RunError
 from emulator.history import History
 from emulator.journal import JournalHeader, JournalWriter
-from emulator.parquet_tables import attempts_table, jobs_table, operations_table, tasks_table
+from emulator.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
 
 UNFINISHED_SUFFIX = ".unfinished"
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
@@ -105,7 +105,7 @@ class RunDirectory:
         unfinished.replace(self.journal_path)
 
     def write_tables(self, history: History) -> dict[str, pyarrow.Table]:
-        """Write ``jobs.parquet``, ``tasks.parquet``, ``attempts.parquet``, ``operations.parquet``; what they hold.
+        """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``; what they hold.
 
         Raises RunError.
         """
@@ -114,6 +114,7 @@ class RunDirectory:
             "tasks": tasks_table(history.tasks),
             "attempts": attempts_table(history.attempts),
             "operations": operations_table(history.operations),
+            "decisions": decisions_table(history.decisions, history.attempts),
         }
         for name, table in tables.items():
             with written_whole(self.path / f"{name}.parquet") as unfinished:

@@ -23,6 +23,7 @@ from enum import Enum
 
 from emulator.core.command_ledger import CommandLedger, MapOutputLedger
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
+from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.job import JobSpec
 from emulator.core.job_progress import progress_ppm
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
@@ -53,10 +54,11 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.releaser import Releaser
+from emulator.core.releaser import Releaser, view_of
 from emulator.core.settings import Settings
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
+from emulator.policies.views import TaskEvictionView
 
 
 class JobEvent(Enum):
@@ -468,8 +470,11 @@ class ApplicationMaster:
             return []
         self.releaser.read(message, self._live, now_ns)
         candidates = self.releaser.candidates(self._live_reduces(), now_ns)
-        effects: list[Effect] = []
-        for victim in self.releaser.choose(candidates, self._keys_total, now_ns):
+        choice = self.releaser.choose(candidates, self._keys_total, now_ns)
+        if choice is None:
+            return []
+        effects: list[Effect] = [choice.why]
+        for victim in choice.victims:
             container, node = victim.place
             if self._mechanism is Mechanism.KILL:
                 kill = KillContainer(container, self.job, "preempted")
@@ -522,11 +527,15 @@ class ApplicationMaster:
             return []
         self.revision += 1
         self._map_news_ns = now_ns
-        last = max(running, key=lambda attempt: (attempt.running_ns, attempt.task))
+        running.sort(key=lambda attempt: (attempt.running_ns, attempt.task), reverse=True)
+        last = running[0]
         container, node = last.place
         last.victim = True
         kill = KillContainer(container, self.job, "room for a map whose output is missing")
-        return [self._commands.send(container, node, kill, now_ns)]
+        views = tuple(view_of(attempt, self._keys_total[attempt.task], now_ns) for attempt in running)
+        view = TaskEvictionView(now_ns, self.job, views, self.releaser.costs)
+        why = explain_tasks(LAST_LAUNCHED, view, [task.container for task in views], victims=1)
+        return [why, self._commands.send(container, node, kill, now_ns)]
 
     # ---- the end ----
 

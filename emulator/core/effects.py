@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.core.messages import Kind, Message, TaskCheckpoint
+from emulator.policies.views import JobView, TaskView
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,39 @@ class CleanUp(Effect):
     """Remove what ``job`` has left on this node's local disk."""
 
     job: str
+
+
+# ---- for the journal only: nothing is to be carried out ----
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainJobEviction(Effect):
+    """Why the Preemptor asks containers back from these jobs for ``requester``."""
+
+    requester: str
+    rule: str
+    """Name of the job eviction as the experiment has it."""
+    victims: tuple[str, ...]
+    """One job for each container, in the order of the choices."""
+    candidates: tuple[JobView, ...]
+    """As the first choice saw them; each choice makes its job one container and one reclaimable reduce poorer."""
+    left_out: int
+    """Candidates there were besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainTaskEviction(Effect):
+    """Why these reduces of ``job`` must give their containers back."""
+
+    job: str
+    rule: str
+    """Name of the task eviction as the experiment has it, or what went in its place."""
+    victims: int
+    """The first so many of ``candidates``."""
+    candidates: tuple[TaskView, ...]
+    """In the order of the rule."""
+    left_out: int
+    """Candidates there were besides."""
+
+
+EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction)

@@ -16,8 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from emulator.core.decisions import choose_job
+from emulator.core.effects import Effect
+from emulator.core.explanation import JobChoice, explain_jobs
 from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
+from emulator.policies import JOB_EVICTION, rule_name
 from emulator.policies.views import JobEvictionView, JobView
 
 
@@ -45,6 +48,9 @@ class Preemptor:
         self._decisions = 0
         self.due_ns: int | None = None
         """From when on ``expire`` may change something, or some time before; None: it will not, as things stand."""
+        self._rule = rule_name(JOB_EVICTION, self._policy)
+        self._choices: list[JobChoice] = []
+        """Made since they were last explained."""
 
     @property
     def idle(self) -> bool:
@@ -71,7 +77,15 @@ class Preemptor:
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
         expires_ns = view.now_ns + self._kill_timeout_ns
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
+        self._choices.append(JobChoice(requester, view.jobs[0].queue, victim, view))
         return victim
+
+    def explain(self) -> list[Effect]:
+        """Why the victims since the last call are those."""
+        if not self._choices:
+            return []
+        choices, self._choices = self._choices, []
+        return explain_jobs(self._rule, choices)
 
     def allocated(self, requester: str, former_owner: str | None) -> None:
         """``requester`` was given a container that ``former_owner`` held before: one entry is fulfilled."""

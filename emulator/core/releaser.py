@@ -12,13 +12,24 @@ at once, gives the same estimates as reading every period.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from emulator.core.decisions import order_tasks
+from emulator.core.effects import ExplainTaskEviction
+from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.messages import MeasuredCosts, ProgressSamples
 from emulator.core.settings import Settings
 from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.policies import TASK_EVICTION, rule_name
 from emulator.policies.views import TaskEvictionView, TaskView
+
+
+class Choice(NamedTuple):
+    """Reduces that must go, the first to go first."""
+
+    victims: list[TaskAttempt]
+    why: ExplainTaskEviction
 
 
 class Releaser:
@@ -32,6 +43,7 @@ class Releaser:
         self._seed = settings.seed
         self._policy = settings.scheduler.task_eviction
         self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
+        self._rule = rule_name(TASK_EVICTION, self._policy)
         self._decisions = 0
 
     @staticmethod
@@ -51,12 +63,12 @@ class Releaser:
                 if attempt.running_ns <= at_ns <= until_ns:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
-    def choose(self, candidates: list[TaskAttempt], keys_total: list[int], now_ns: int) -> list[TaskAttempt]:
-        """Pay as much of the debt as ``candidates`` allow; mark and return the victims.  ``keys_total`` is by task."""
+    def choose(self, candidates: list[TaskAttempt], keys_total: list[int], now_ns: int) -> Choice | None:
+        """Pay as much of the debt as ``candidates`` allow; mark the victims.  ``keys_total`` is by task."""
         if not self.debt or not candidates:
-            return []
+            return None
         view = TaskEvictionView(
-            now_ns, self.job, tuple(_view(a, keys_total[a.task], now_ns) for a in candidates), self.costs
+            now_ns, self.job, tuple(view_of(a, keys_total[a.task], now_ns) for a in candidates), self.costs
         )
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
@@ -66,10 +78,11 @@ class Releaser:
         for victim in victims:
             victim.victim = True
         self.debt -= len(victims)
-        return victims
+        return Choice(victims, explain_tasks(self._rule, view, order, len(victims))) if victims else None
 
 
-def _view(attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
+def view_of(attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
+    """The attempt as task eviction sees it."""
     container, node = attempt.place
     return TaskView(
         task=attempt.task,

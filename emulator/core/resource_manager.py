@@ -23,6 +23,7 @@ from emulator.core.attention import Attention
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.explanation import explain_tasks
 from emulator.core.job_progress import remaining_ns
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, keyed_random
 from emulator.core.messages import (
@@ -53,6 +54,7 @@ from emulator.core.messages import (
 from emulator.core.preemptor import Preemptor, net_of
 from emulator.core.queue_ledger import QueueLedger
 from emulator.core.settings import Settings
+from emulator.policies import TASK_EVICTION, rule_name
 from emulator.policies.views import JobEvictionView, JobView, TaskEvictionView, TaskView
 
 
@@ -74,6 +76,7 @@ class ResourceManager:
         """Nodes known to have a container free."""
         self._settings = settings
         self._scheduler = settings.scheduler
+        self._task_rule = rule_name(TASK_EVICTION, settings.scheduler.task_eviction)
         self._placement_delay_ns = settings.protocol.placement_delay_ns
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
         self._retry_ns = settings.protocol.retry_ns
@@ -477,7 +480,7 @@ class ResourceManager:
             for application in self._in_order(queue, now_ns):
                 room -= self._reclaim_for(application, victims, room, now_ns)
         self._reclaimed_revision = self.revision
-        return effects
+        return [*effects, *self.preemptor.explain()]
 
     def _reclaim_for(self, application: Application, victims: tuple[str, ...], room: int, now_ns: int) -> int:
         """Make the reclaim requests ``application`` lacks; return how many containers are then on their way to it."""
@@ -533,7 +536,7 @@ class ResourceManager:
             return False
         held = self.containers[order[0]]
         kill = KillContainer(held.id, victim, "asked back and not given in time")
-        effects.append(self._order(held, kill, now_ns))
+        effects += [explain_tasks(self._task_rule, view, order, 1), self._order(held, kill, now_ns)]
         application = self.applications[victim]  # one container less to ask it for: this one is in its place
         if application.reclaim:
             application.reclaim -= 1

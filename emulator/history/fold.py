@@ -14,7 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from emulator.core.effects import Checkpoint, Effect, Launch, Send, Suspend
+from emulator.core.effects import (
+    Checkpoint,
+    Effect,
+    ExplainJobEviction,
+    ExplainTaskEviction,
+    Launch,
+    Send,
+    Suspend,
+)
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
     Checkpointed,
@@ -41,6 +49,7 @@ from emulator.core.messages import (
     Suspended,
 )
 from emulator.history.containers import ContainerStory, Stop, ToldFree
+from emulator.history.decisions import Decision
 from emulator.history.rows import History
 from emulator.history.tables import make_tables
 from emulator.journal import Record
@@ -55,6 +64,7 @@ class HistoryBuilder:
         self._submitted: set[str] = set()
         self._finished: dict[str, JobFinished] = {}
         self._lost_nodes: dict[str, tuple[int, str]] = {}
+        self._decisions: list[Decision] = []
 
     def add(self, record: Record) -> None:
         """Take one record; each actor's own must come in their order."""
@@ -71,7 +81,9 @@ class HistoryBuilder:
         for story in self._stories.values():
             if story.node in self._lost_nodes:
                 story.lose(*self._lost_nodes[story.node])
-        return make_tables(list(self._jobs.values()), self._stories.values(), self._submitted, self._finished)
+        tables = make_tables(list(self._jobs.values()), self._stories.values(), self._submitted, self._finished)
+        tables.decisions.extend(sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor)))
+        return tables
 
     def _story(self, container: str) -> ContainerStory:
         story = self._stories.get(container)
@@ -111,6 +123,9 @@ class HistoryBuilder:
         story = self._story(kill.container)
         if story.kill_sent_ns is None:
             story.kill_sent_ns = record.t_ns
+
+    def _explained(self, effect: ExplainJobEviction | ExplainTaskEviction, record: Record) -> None:
+        self._decisions.append(Decision(record.t_ns, record.actor, effect))
 
     # ---- what its driver said ----
 
@@ -210,6 +225,8 @@ _ON_EFFECT: dict[type[Message | Effect], _Handler] = {
     KillContainer: HistoryBuilder._kill_sent,
     ContainerReported: HistoryBuilder._report_sent,
     Launch: HistoryBuilder._launch,
+    ExplainJobEviction: HistoryBuilder._explained,
+    ExplainTaskEviction: HistoryBuilder._explained,
 }
 """By the type of the effect, of a Send by that of its message."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from emulator.core.messages import JobState, Kind, Outcome, RealCost
+from emulator.history.decisions import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +154,5 @@ class History:
     operations: list[Operation]
     checkpoint_bytes: int
     """Written by all checkpoints together."""
+    decisions: list[Decision] = field(default_factory=list)
+    """Choices of victims, by time."""

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from emulator.assemble import make_machine, make_settings
 from emulator.core.decisions import PolicyError
-from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
 from emulator.core.machine import Machine
 from emulator.core.messages import Message, Start, TimerFired
 from emulator.errors import NatjamError
@@ -114,7 +114,7 @@ class MachineHost:
         elif isinstance(effect, SetTimer):
             fired = TimerFired(effect.name, effect.generation, effect.at_ns)
             self.at(effect.at_ns, self.tell, address, fired)
-        else:
+        elif not isinstance(effect, EXPLANATIONS):  # those are for the journal
             self.execute(address, effect)
 
     def execute(self, address: str, effect: Effect) -> None:

@@ -4,6 +4,9 @@ Each entry is a plain documented function on a frozen view (``emulator.policies.
 ``module:function`` in the experiment file and needs no entry here.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from emulator.policies.allocation import hard_cap, soft_cap, two_queue
 from emulator.policies.job_eviction import (
     least_resources,
@@ -41,6 +44,12 @@ TASK_EVICTION: dict[str, TaskEvictionPolicy] = {
 DICTATED_SELECTION: dict[str, str] = {"priority": "priority", "mdf": "edf", "mlf": "llf"}
 """The one job selection that does not give a freed container back to the job it was taken from, for the job evictions
 that go by an order of the jobs (natjam, section 4)."""
+
+
+def rule_name(axis: Mapping[str, Callable[..., Any]], policy: Callable[..., Any]) -> str:
+    """What an experiment file calls ``policy``: its name on ``axis``, of a user's own ``module:function``."""
+    own = f"{getattr(policy, '__module__', '?')}:{getattr(policy, '__qualname__', repr(policy))}"
+    return next((name for name, known in axis.items() if known is policy), own)
 
 
 def selection_for(job_eviction: str) -> str:

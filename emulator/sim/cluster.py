@@ -186,6 +186,9 @@ class SimulatedCluster:
     def _exit_application(self, address: str, effect: fx.ExitApplication) -> None:
         self._end(effect.container, code=0)
 
+    def _explain(self, address: str, effect: fx.Effect) -> None:
+        """The journal has it."""
+
     # ---- effects on containers ----
 
     def _launch(self, address: str, effect: fx.Launch) -> None:
@@ -456,4 +459,5 @@ _CARRY_OUT: dict[type[fx.Effect], Callable[..., None]] = {
     fx.Checkpoint: SimulatedCluster._checkpoint,
     fx.Kill: SimulatedCluster._kill,
     fx.CleanUp: SimulatedCluster._clean_up,
+    **dict.fromkeys(fx.EXPLANATIONS, SimulatedCluster._explain),
 }

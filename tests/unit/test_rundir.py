@@ -155,7 +155,8 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
 
 def test_rows_in_seconds(directory: RunDirectory) -> None:
     directory.write_tables(History([JOB], [TASK], [ATTEMPT], [OPERATION], 0))
-    assert files(directory) == {"jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"}
+    tables = ("jobs", "tasks", "attempts", "operations", "decisions")
+    assert files(directory) == {f"{name}.parquet" for name in tables}
     assert read(directory, "jobs").to_pylist() == [
         {
             "name": "j",

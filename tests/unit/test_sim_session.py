@@ -37,7 +37,7 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
     summary = simulate(file, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("experiment.yaml", "journal.jsonl.zst", "summary.json"),
-        *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet"),
+        *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet", "decisions.parquet"),
         *("report.html", "timeline.perfetto.json"),
     }
     assert json.loads((tmp_path / "out/summary.json").read_text()) == summary

@@ -1,0 +1,123 @@
+"""The evictions that were explained in a journal, and the candidates of each with what the rule went by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
+from emulator.core.explanation import LAST_LAUNCHED
+from emulator.core.job_progress import WHOLE_PPM
+from emulator.core.messages import RESOURCE_MANAGER
+from emulator.policies.job_selection import laxity_ns
+from emulator.policies.scores import JOB_SCORES, TASK_SCORES
+from emulator.policies.views import JobView, TaskView
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One choice of victims."""
+
+    t_ns: int
+    actor: str
+    """Address of the machine that chose."""
+    why: ExplainJobEviction | ExplainTaskEviction
+
+    @property
+    def by(self) -> str:
+        """Who chose: ``preemptor`` (victim jobs), ``releaser`` (victim tasks of a job), ``resource-manager`` (a task
+        to be killed in place of one not given back in time), ``application-master`` (a task of its own, for a map)."""
+        if isinstance(self.why, ExplainJobEviction):
+            return "preemptor"
+        if self.actor == RESOURCE_MANAGER:
+            return "resource-manager"
+        return "application-master" if self.why.rule == LAST_LAUNCHED else "releaser"
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Those recorded, the next in line first."""
+        if isinstance(self.why, ExplainJobEviction):
+            return _jobs(self.t_ns, self.why)
+        return _tasks(self, self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One job or task that could have been the victim; None: does not apply, or was not known to who chose."""
+
+    place: int
+    """Among those recorded, from 1: in the order of the rule, as far as that has one."""
+    chosen: int
+    """Containers taken from it by this decision."""
+    job: str
+    score_name: str | None
+    """What the rule went by: a time if it ends in ``_ns``."""
+    score: int | None
+    progress: float | None
+    """Share done."""
+    remaining_ns: int | None
+    task: int | None = None
+    container: str | None = None
+    node: str | None = None
+    keys_done: int | None = None
+    keys_total: int | None = None
+    started_ns: int | None = None
+    """Launched or resumed last; where the ResourceManager chose, given its container."""
+    containers: int | None = None
+    """Held by the job net of those already asked back."""
+    reclaimable: int | None = None
+    priority: int | None = None
+    deadline_ns: int | None = None
+    laxity_ns: int | None = None
+
+
+def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
+    chosen = Counter(why.victims)
+    score = JOB_SCORES.get(why.rule)
+    jobs: list[JobView] = list(why.candidates)
+    if score is not None:
+        jobs.sort(key=lambda job: (score.key(job, now_ns), not chosen[job.name]))
+    for place, job in enumerate(jobs, start=1):
+        yield Candidate(
+            place=place,
+            chosen=chosen[job.name],
+            job=job.name,
+            score_name=score.name if score else None,
+            score=score.value(job, now_ns) if score else None,
+            progress=None if job.progress_ppm is None else job.progress_ppm / WHOLE_PPM,
+            remaining_ns=job.remaining_ns,
+            containers=job.containers,
+            reclaimable=job.reclaimable,
+            priority=job.priority,
+            deadline_ns=job.deadline_ns,
+            laxity_ns=laxity_ns(job, now_ns),
+        )
+
+
+def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
+    knows_progress = decision.by != "resource-manager"
+    for place, task in enumerate(why.candidates, start=1):
+        name, value = _task_score(decision, why.rule, task, place)
+        yield Candidate(
+            place=place,
+            chosen=int(place <= why.victims),
+            job=why.job,
+            score_name=name,
+            score=value,
+            progress=task.keys_done / task.keys_total if knows_progress and task.keys_total else None,
+            remaining_ns=task.remaining_ns if knows_progress else None,
+            task=task.task if knows_progress else None,
+            container=task.container,
+            node=task.node,
+            keys_done=task.keys_done if knows_progress else None,
+            keys_total=task.keys_total if knows_progress else None,
+            started_ns=task.started_ns,
+        )
+
+
+def _task_score(decision: Decision, rule: str, task: TaskView, place: int) -> tuple[str | None, int | None]:
+    if rule == LAST_LAUNCHED or (rule in TASK_SCORES and decision.by == "resource-manager"):
+        return "started_ns", task.started_ns  # the longest held stands for the least time left
+    if rule in TASK_SCORES:
+        return TASK_SCORES[rule].name, TASK_SCORES[rule].value(task, decision.t_ns)
+    return ("drawn_place", place) if rule == "random" else (None, None)
