@@ -7,7 +7,7 @@ function describeSegment(run, segment) {
   const state = run.states[run.segment_state[segment]];
   const start = run.segment_start[segment] * run.tick_s;
   const end = run.segment_end[segment] * run.tick_s;
-  const job = run.jobs[run.job_places[textOf(run, "job", attempt)]];
+  const job = run.jobs[run.job_rows[textOf(run, "job", attempt)]];
   const kind = textOf(run, "kind", attempt);
   const rows = [
     ["state", `${state}, ${secondsText(end - start)} (${secondsText(start)} to ${secondsText(end)})`],

@@ -22,7 +22,7 @@ function readPayload(buffer) {
   for (const lane of run.segment_lane) starts[lane + 1] += 1;
   for (let lane = 0; lane < run.lanes.length; lane += 1) starts[lane + 1] += starts[lane];
   run.lane_starts = starts;
-  run.job_places = Object.fromEntries(run.jobs.map((job, place) => [job.name, place]));
+  run.job_rows = Object.fromEntries(run.jobs.map((job, place) => [job.name, place]));
   return run;
 }
 

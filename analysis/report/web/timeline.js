@@ -34,7 +34,7 @@ class Timeline {
     this.run = run;
     this.last = Math.max(1, run.end_s / run.tick_s);
     if (follows && this.from === 0) this.to = this.last;
-    this.jobOf = Int32Array.from(run.attempt, (_, row) => run.job_places[textOf(run, "job", row)] ?? -1);
+    this.jobOf = Int32Array.from(run.attempt, (_, row) => run.job_rows[textOf(run, "job", row)] ?? -1);
     if (!this.rowPixels) this.rowPixels = this.comfortableRow();
     drawLegend(this.root.querySelector(".timeline-legend"), run.states, new Set(run.segment_state));
     this.measure();

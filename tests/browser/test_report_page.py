@@ -1,0 +1,118 @@
+"""A report of Fig. 4 in a browser: pointing, zooming, hiding a job, and nothing on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.browsing import Browser
+from tests.run_results import RunResults
+from tests.simulated_runs import simulate
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulate(tmp_path_factory.mktemp("run"), "run", "scheduler.mechanism=suspend")
+
+
+@pytest.fixture(scope="module")
+def victim(run: Path) -> Mapping[str, Any]:
+    """An attempt that gave its container back and went on later."""
+    return next(row for row in RunResults(run).table("attempts") if row["suspended_spans"])
+
+
+def test_the_tooltip_says_what_the_tables_say(browser: Browser, run: Path, victim: Mapping[str, Any]) -> None:
+    browser.open_report(run / "report.html")
+    canvas = browser.one("canvas.timeline")
+    assert not browser.one(".tooltip").is_displayed()
+    browser.point_at(canvas, browser.place_of(victim["attempt"], "suspended"))
+    browser.wait_until(browser.one(".tooltip").is_displayed)
+    said = browser.said(".tooltip")
+    (span,) = victim["suspended_spans"]
+    assert said["state"].startswith(
+        f"suspended, {span['resume_ready_s'] - span['freed_s']:.2f} s ({span['freed_s']:.2f} s"
+    )
+    assert said["job"] == f"{victim['job']} ({victim['queue']})"
+    assert said["task"] == f"reduce {victim['task']}"
+    assert said["attempt"] == victim["attempt"]
+    assert said["keys"] == f"{victim['keys_done']} of {victim['keys_total']}"
+    assert victim["node"] in said["container"]
+    assert said["gave way to"].startswith("production")
+    browser.point_at(canvas, (5, 5))
+    browser.wait_until(lambda: not browser.one(".tooltip").is_displayed())
+
+
+def test_a_segment_that_is_pressed_stays_and_keys_lead_to_the_next(
+    browser: Browser, run: Path, victim: Mapping[str, Any]
+) -> None:
+    browser.open_report(run / "report.html")
+    browser.press_at(browser.one("canvas.timeline"), browser.place_of(victim["attempt"], "reduce"))
+    browser.wait_until(lambda: browser.said(".timeline-details").get("attempt") == victim["attempt"])
+    canvas = browser.one("canvas.timeline")
+    canvas.send_keys(".")
+    browser.wait_until(lambda: browser.said(".timeline-details")["state"].startswith("suspending"))
+    canvas.send_keys(Keys.ESCAPE)
+    browser.wait_until(lambda: not browser.said(".timeline-details"))
+
+
+def test_wheel_buttons_and_keys_zoom_and_pan(browser: Browser, run: Path, victim: Mapping[str, Any]) -> None:
+    browser.open_report(run / "report.html")
+    canvas, whole = browser.one("canvas.timeline"), browser.shown_s()
+    (span,) = victim["suspended_spans"]
+    browser.turn_wheel(canvas, browser.place_of(victim["attempt"], "suspended"), -300, control=True)
+    browser.wait_until(lambda: browser.shown_s() != whole)
+    start_s, end_s = browser.shown_s()
+    assert end_s - start_s < 0.6 * (whole[1] - whole[0])
+    assert start_s < (span["freed_s"] + span["resume_ready_s"]) / 2 < end_s, "what was pointed at is still there"
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    assert browser.shown_s()[0] > start_s
+    browser.one("[data-do=in]").click()
+    closer = browser.shown_s()
+    assert closer[1] - closer[0] == pytest.approx((end_s - start_s) / 1.5)
+    browser.one("[data-do=fit]").click()
+    assert browser.shown_s() == whole
+
+
+def test_a_job_that_is_not_ticked_fades(browser: Browser, run: Path, victim: Mapping[str, Any]) -> None:
+    browser.open_report(run / "report.html")
+    canvas = browser.one("canvas.timeline")
+    mine = browser.place_of(victim["attempt"], "reduce")
+    reduces = [row for row in RunResults(run).table("attempts") if row["kind"] == "reduce"]
+    other = next(row for row in reduces if row["queue"] == "production")
+    theirs = browser.place_of(other["attempt"], "reduce")
+    before = {place: browser.pixel(canvas, place) for place in (mine, theirs)}
+    assert before[mine] == before[theirs]
+    box = browser.one(f"[aria-label='show {victim['job']}']")
+    box.click()
+    browser.wait_until(lambda: sum(browser.pixel(canvas, mine)) > sum(before[mine]) + 100)
+    assert browser.pixel(canvas, theirs) == before[theirs]
+    box.click()
+    browser.wait_until(lambda: browser.pixel(canvas, mine) == before[mine])
+
+
+def test_tables_sort_and_a_chart_says_what_is_under_the_pointer(browser: Browser, run: Path) -> None:
+    browser.open_report(run / "report.html")
+    jobs = RunResults(run).summary["jobs"]
+    by_completion = [job["name"] for job in sorted(jobs, key=lambda job: job["completion_s"])]
+    head = next(found for found in browser.all("[data-table=jobs] th button") if found.text == "completion, s")
+    for expected in (by_completion, by_completion[::-1]):
+        head.click()
+        assert [cell.text for cell in browser.all("[data-table=jobs] tbody td:nth-child(2)")] == expected
+    chart = browser.one("[data-chart=utilization] svg")
+    browser.point_at(chart, (chart.size["width"] / 2, chart.size["height"] / 2))
+    browser.wait_until(lambda: "at work 100" in browser.one("[data-chart=utilization] .reading").text)
+
+
+@pytest.mark.parametrize("width", [380, 1600])
+def test_nothing_sticks_out_of_the_page(browser: Browser, run: Path, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.open_report(run / "report.html")
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
