@@ -1,7 +1,8 @@
-"""Commands about what runs have left: compare, report."""
+"""Commands about what runs have left: compare, explain, report."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ _RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    for command in (compare, report):
+    for command in (compare, explain, report):
         app.command()(command)
 
 
@@ -48,6 +49,43 @@ def compare(
     for note in comparison_notes(comparison):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
+
+
+def explain(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run's directory.", show_default=False)],
+    job: Annotated[str | None, typer.Option(help="Only evictions of this job's attempts.")] = None,
+    attempt: Annotated[
+        str | None, typer.Option(help="Only this attempt, with every candidate of the choices that met it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
+) -> None:
+    """Say which attempts had to go, when, why those, what it cost, and where their work went on.
+
+    Why: the rule that chose, what it went by, and the attempt's place among the candidates. FOR is the job that wanted
+    containers.
+
+    \b
+    Examples:
+      natjam explain runs/fig4
+      natjam explain runs/fig4 --job research-XL
+      natjam explain runs/fig4 --attempt research-XL/r011.0
+      natjam explain runs/fig4 --json | jq '.evictions[] | select(.outcome == "killed") | .lost_s'
+    """
+    from analysis import explain as explanations
+
+    found = explanations.explain(directory, job, attempt)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=1, allow_nan=False))
+        return
+    console = results_console()
+    if found.evictions:
+        console.print(explanations.evictions_table(found))
+    if attempt is not None:
+        for title, table in explanations.choices(found):
+            console.print(title, soft_wrap=True, highlight=False, markup=False)
+            console.print(table)
+    for note in explanations.notes(found):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
 
 
 def report(

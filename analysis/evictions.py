@@ -1,0 +1,241 @@
+"""Every eviction of a run: who chose it and why, what it cost, and what came of it; what ``natjam explain`` tells.
+
+from analysis.evictions import evictions, why
+for eviction in evictions("runs/fig4"):
+    print(eviction.attempt, why(eviction.decision, eviction.chosen))
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.frames import DataFrame
+from analysis.load import Results, load, load_decisions
+
+Row = Mapping[str, Any]
+"""A row of a frame by its columns' names, None where there is no value."""
+
+_OF_DECISION = ("decision", "t_s", "by", "rule", "requester", "left_out")
+_COUNTS = ("task", "place", "chosen", "containers", "reclaimable", "priority", "keys_done", "keys_total")
+_SCORES = {
+    "containers": "{:.0f} containers",
+    "priority": "priority {:.0f}",
+    "deadline_s": "deadline at {:.1f} s",
+    "laxity_s": "laxity {:.1f} s",
+    "remaining_s": "{:.1f} s left",
+    "started_s": "on its container since {:.1f} s",
+    "drawn_place": "drawn as no. {:.0f}",
+}
+_NO_SCORE = {"deadline_s": "no deadline", "laxity_s": "no deadline", "remaining_s": "no estimate yet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One choice of victims: the columns of ``load_decisions`` that all its candidates share, and these."""
+
+    decision: int
+    t_s: float
+    by: str
+    rule: str
+    requester: str | None
+    left_out: int
+    candidates: list[Row] = field(default_factory=list)
+    """The next in line first, with the other columns of ``load_decisions``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; of candidates only what is known."""
+        candidates = [{name: value for name, value in row.items() if value is not None} for row in self.candidates]
+        return {**{name: getattr(self, name) for name in _OF_DECISION}, "candidates": candidates}
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One attempt that was to give its container back; times in emulated seconds, None where it never came to that."""
+
+    decision: Decision
+    chosen: Row
+    """Its own row among the candidates."""
+    asked: list[Decision]
+    """What the Preemptor had asked of its job since that last chose among its tasks."""
+    outcome: str
+    """``checkpointed``, ``suspended``, ``killed`` or ``ended`` (by itself, before it was taken)."""
+    freed_s: float | None
+    """When its container was free again."""
+    cost_s: float | None
+    """The measured overhead: from asked (a kill: from ordered) to the container free."""
+    lost_s: float
+    """Work that has to be done again."""
+    keys_done: int | None
+    next_attempt: str | None
+    """The attempt that went on with the task: itself, where its process was only stopped."""
+    next_node: str | None
+    next_s: float | None
+    """When that one walked its first key, or went on."""
+    next_cost_s: float | None
+    """The measured overhead of that."""
+
+    @property
+    def requesters(self) -> list[str]:
+        """The jobs that wanted containers; empty where its own job did."""
+        return list(dict.fromkeys(decision.requester for decision in self.asked if decision.requester))
+
+    @property
+    def why_job(self) -> str:
+        """Why the Preemptor asked its job, the last time; empty where nobody asked it."""
+        if not self.asked:
+            return ""
+        last = self.asked[-1]
+        return why(last, next(row for row in last.candidates if row["job"] == self.chosen["job"]))
+
+    @property
+    def attempt(self) -> str:
+        """Its name; its container's, where the journal does not know it."""
+        return self.chosen["attempt"] or self.chosen["container"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, decisions by their numbers."""
+        names = ("job", "task", "attempt", "container", "node", "place", "score_name", "score", "progress")
+        after = ("outcome", "freed_s", "cost_s", "lost_s", "keys_done")
+        following = ("next_attempt", "next_node", "next_s", "next_cost_s")
+        return {
+            "decision": self.decision.decision,
+            "t_s": self.decision.t_s,
+            **{name: self.chosen[name] for name in names},
+            "why": why(self.decision, self.chosen),
+            "requesters": self.requesters,
+            "why_job": self.why_job,
+            "asked_in": [decision.decision for decision in self.asked],
+            **{name: getattr(self, name) for name in (*after, *following)},
+        }
+
+
+def evictions(path: str | Path) -> list[Eviction]:
+    """All of one run, by time.  Raises ConfigError: as ``analysis.load.load``."""
+    results = load(path)
+    return find_evictions(results, decisions_of(load_decisions(path)))
+
+
+def decisions_of(frame: DataFrame) -> list[Decision]:
+    """The choices of one run, from the frame of ``load_decisions``."""
+    found: list[Decision] = []
+    for row in _rows(frame.drop(columns=["run", "repeat"])):
+        if not found or found[-1].decision != row["decision"]:
+            found.append(Decision(**{name: row[name] for name in _OF_DECISION}))
+        found[-1].candidates.append({name: value for name, value in row.items() if name not in _OF_DECISION})
+    return found
+
+
+def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Eviction]:
+    """What the victims of ``decisions`` met with, of the same run."""
+    story = _Story(results)
+    asked: dict[str, list[Decision]] = defaultdict(list)
+    """By job, what the Preemptor has asked of it since it last gave something."""
+    last: dict[str, list[Decision]] = {}
+    found = []
+    for decision in decisions:
+        if decision.by == "preemptor":
+            for candidate in decision.candidates:
+                if candidate["chosen"]:
+                    asked[candidate["job"]].append(decision)
+            continue
+        job = decision.candidates[0]["job"]
+        last[job] = asked.pop(job, None) or last.get(job, [])
+        because = [] if decision.by == "application-master" else last[job]
+        for candidate in decision.candidates:
+            if candidate["chosen"]:
+                found.append(story.eviction(decision, candidate, because))
+    return found
+
+
+def why(decision: Decision, candidate: Row) -> str:
+    """Why a candidate was chosen or passed over, in a line: ``srt: 50.2 s left, 1st of 47``."""
+    return why_text(decision.rule, decision.by, candidate, len(decision.candidates) + decision.left_out)
+
+
+def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
+    """The same from the columns of ``load_decisions``."""
+    name, score = candidate["score_name"], candidate["score"]
+    parts = []
+    if score is not None:
+        parts.append(_SCORES[name].format(score))
+    elif name is not None:
+        parts.append(_NO_SCORE.get(name, "unknown"))
+    place = f"no. {candidate['place']:.0f} of {candidates}"
+    if rule == "pr":
+        place = f"drawn among {candidates}"
+    parts.append("the only one" if candidates == 1 else place)
+    late = "killed for not giving back in time, " if by == "resource-manager" else ""
+    return f"{late}{rule}: {', '.join(parts)}"
+
+
+def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows with None where there is no value; counts are whole numbers, which a frame with gaps does not keep."""
+    counts = {name: "Int64" for name in _COUNTS if name in frame}
+    known = frame.astype(counts).astype(object).where(frame.notna(), None)
+    return iter(known.to_dict("records"))
+
+
+class _Story:
+    """What happened to attempts, by container and by task."""
+
+    def __init__(self, results: Results) -> None:
+        self._attempts = {row["container"]: row for row in _rows(results.attempts)}
+        self._of_task: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        for row in self._attempts.values():
+            self._of_task[row["job"], row["kind"], row["task"]].append(row)
+        self._stops = _by_container(results.suspensions, "stopped_s")
+        self._operations = _by_container(results.operations, "begin_s")
+
+    def eviction(self, decision: Decision, chosen: Row, asked: list[Decision]) -> Eviction:
+        container, t_s = chosen["container"], decision.t_s
+        attempt = self._attempts.get(container, {})
+        stop = _first_from(self._stops.get(container, ()), "stopped_s", t_s)
+        outcome, freed_s, following = "ended", attempt.get("slot_freed_s"), None
+        if stop is not None:
+            outcome, freed_s = "suspended", stop["freed_s"]
+            following = attempt if stop["resumed_s"] is not None else self._after(attempt)
+        elif attempt.get("outcome") in ("checkpointed", "killed"):
+            outcome, following = attempt["outcome"], self._after(attempt)
+        next_s = following["first_key_s"] if following else None
+        if stop is not None and following is attempt:
+            next_s = stop["resumed_s"]
+        resumed = following and self._operation(following["container"], ("resume", "schedule"), t_s)
+        cost = self._operation(container, ("kill",) if outcome == "killed" else ("suspend",), t_s)
+        return Eviction(
+            decision=decision,
+            chosen=chosen,
+            asked=asked,
+            outcome=outcome,
+            freed_s=freed_s,
+            cost_s=cost["total_s"] if cost and outcome != "ended" else None,
+            lost_s=attempt.get("lost_s") or 0.0 if outcome == "killed" else 0.0,
+            keys_done=None if outcome == "suspended" else attempt.get("keys_done"),
+            next_attempt=following["attempt"] if following else None,
+            next_node=following["node"] if following else None,
+            next_s=next_s,
+            next_cost_s=resumed["total_s"] if resumed else None,
+        )
+
+    def _after(self, attempt: Row) -> Row | None:
+        """The next attempt at the same task."""
+        siblings = self._of_task[attempt["job"], attempt["kind"], attempt["task"]]
+        return next((row for row in siblings if row["ready_s"] > attempt["ready_s"]), None)
+
+    def _operation(self, container: str, names: tuple[str, ...], from_s: float) -> Row | None:
+        mine = [row for row in self._operations.get(container, ()) if row["operation"] in names]
+        return _first_from(mine, "begin_s", from_s)
+
+
+def _by_container(frame: DataFrame, time: str) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in _rows(frame.sort_values(time)):
+        found[row["container"]].append(row)
+    return found
+
+
+def _first_from(rows: Any, time: str, from_s: float) -> Row | None:
+    return next((row for row in rows if row[time] >= from_s), None)

@@ -1,0 +1,196 @@
+"""What ``natjam explain`` prints: the evictions of one run in a table, or those of one attempt with every candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from analysis.evictions import Decision, Eviction, decisions_of, find_evictions, why
+from analysis.load import load_decisions, load_runs
+from analysis.run_paths import find_runs
+from emulator.errors import ConfigError
+
+_ROWS = 60
+"""A terminal shows no more; ``--json`` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The evictions asked about, of one run."""
+
+    run: str
+    mechanism: str
+    evictions: list[Eviction]
+    decisions: list[Decision]
+    """Those that chose them, that asked their jobs, or that passed over the attempt asked about."""
+    attempt: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``--json`` prints; times in emulated seconds."""
+        return {
+            "run": self.run,
+            "mechanism": self.mechanism,
+            "evictions": [eviction.to_json() for eviction in self.evictions],
+            "decisions": [decision.to_json() for decision in self.decisions],
+        }
+
+
+def explain(path: Path, job: str | None = None, attempt: str | None = None) -> Explanation:
+    """The evictions of a run, of one of its jobs, or of one of its attempts.
+
+    Raises:
+        ConfigError: ``path`` is not one finished run, or has no such job or attempt.
+    """
+    runs = find_runs([path])
+    if len(runs) > 1:
+        raise ConfigError(f"{path}: holds {len(runs)} runs; name one of them, such as {runs[0].path}")
+    results = load_runs(runs)
+    _known(job, results.jobs["name"], "job", path)
+    _known(attempt, results.attempts["attempt"], "attempt", path)
+    decisions = decisions_of(load_decisions(path))
+    found = find_evictions(results, decisions)
+    if job is not None:
+        found = [eviction for eviction in found if eviction.chosen["job"] == job]
+    if attempt is not None:
+        found = [eviction for eviction in found if eviction.attempt == attempt]
+    wanted = {decision.decision for eviction in found for decision in (eviction.decision, *eviction.asked)}
+    if attempt is not None:
+        wanted |= {decision.decision for decision in decisions if _place(decision, attempt)}
+    kept = [decision for decision in decisions if decision.decision in wanted]
+    (run,) = results.runs.itertuples()
+    return Explanation(str(path), run.mechanism, found, kept, attempt)
+
+
+def _known(name: str | None, names: Iterable[str], what: str, path: Path) -> None:
+    known = list(dict.fromkeys(names))
+    if name is None or name in known:
+        return
+    close = get_close_matches(name, known, n=5) or [other for other in known if name in other][:5] or known[:5]
+    raise ConfigError(f"{path}: has no {what} '{name}'; it has {', '.join(close)}{_more(known, close)}")
+
+
+def _more(known: Collection[str], shown: Collection[str]) -> str:
+    left = len(known) - len(shown)
+    return f" and {left} more" if left else ""
+
+
+def _place(decision: Decision, attempt: str) -> int | None:
+    return next((row["place"] for row in decision.candidates if row["attempt"] == attempt), None)
+
+
+# ---- for a terminal ----
+
+
+def evictions_table(explanation: Explanation) -> Table:
+    """A row an eviction, at most 60."""
+    found = explanation.evictions
+    count = "one eviction" if len(found) == 1 else f"{len(found)} evictions"
+    table = Table(title=Text(f"{count} in {explanation.run}"), title_justify="left")
+    table.add_column("at, s", justify="right")
+    for name in ("attempt", "why it", "for", "why its job", "then", "went on"):
+        table.add_column(name)
+    for eviction in found[:_ROWS]:
+        table.add_row(
+            f"{eviction.decision.t_s:.1f}",
+            Text(eviction.attempt),
+            Text(why(eviction.decision, eviction.chosen)),
+            Text(", ".join(eviction.requesters) or "itself"),
+            Text(eviction.why_job),
+            Text(_then(eviction)),
+            Text(_went_on(eviction)),
+        )
+    return table
+
+
+def notes(explanation: Explanation) -> list[str]:
+    """What must be said besides."""
+    said = []
+    found, attempt = explanation.evictions, explanation.attempt
+    if not found:
+        whom = f"{attempt} was never chosen" if attempt else "nobody was evicted"
+        said.append(f"{whom} (mechanism {explanation.mechanism})")
+    if len(found) > _ROWS:
+        said.append(f"{len(found) - _ROWS} more: --json has all, --job and --attempt fewer")
+    if attempt:
+        passed = [decision for decision in explanation.decisions if _passed_over(decision, attempt)]
+        said += [f"passed over at {d.t_s:.1f} s by {d.by}: {why(d, _row(d, attempt))}" for d in passed[:_ROWS]]
+    return said
+
+
+def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
+    """The choices that chose the attempt asked about, and its job before: what each was, and its candidates."""
+    found = [decision for eviction in explanation.evictions for decision in (*eviction.asked, eviction.decision)]
+    for decision in {decision.decision: decision for decision in found}.values():
+        of_jobs = decision.by == "preemptor"
+        what = f"jobs for {decision.requester}" if of_jobs else f"reduces of {decision.candidates[0]['job']}"
+        taken = sum(row["chosen"] for row in decision.candidates)
+        containers = "a container" if taken == 1 else f"{taken} containers"
+        title = f"at {decision.t_s:.3f} s the {decision.by} took {containers} from these {what} by {decision.rule}"
+        yield title, _candidate_table(decision, of_jobs)
+
+
+def _passed_over(decision: Decision, attempt: str) -> bool:
+    return _place(decision, attempt) is not None and not _row(decision, attempt)["chosen"]
+
+
+def _row(decision: Decision, attempt: str) -> Any:
+    return next(row for row in decision.candidates if row["attempt"] == attempt)
+
+
+_TASK_COLUMNS = (("progress", "progress", "{:.0%}"), ("left, s", "remaining_s", "{:.1f}"), ("node", "node", "{}"))
+_JOB_COLUMNS = (
+    ("containers", "containers", "{:.0f}"),
+    ("priority", "priority", "{:.0f}"),
+    ("deadline, s", "deadline_s", "{:.1f}"),
+    ("laxity, s", "laxity_s", "{:.1f}"),
+    ("progress", "progress", "{:.0%}"),
+)
+
+
+def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
+    table = Table()
+    columns = _JOB_COLUMNS if of_jobs else _TASK_COLUMNS
+    columns = [column for column in columns if _has(decision.candidates, column[1])]
+    table.add_column("job" if of_jobs else "attempt")
+    for name in ("chosen", *(column[0] for column in columns)):
+        table.add_column(name, justify="right")
+    for row in decision.candidates:
+        cells = ["-" if row[field] is None else form.format(row[field]) for _, field, form in columns]
+        name = row["job"] if of_jobs else row["attempt"] or row["container"]
+        table.add_row(Text(name), str(row["chosen"] or ""), *cells, style="bold" if row["chosen"] else None)
+    if decision.left_out:
+        table.caption = f"and {decision.left_out} further down the line"
+    return table
+
+
+def _has(rows: Sequence[Any], name: str) -> bool:
+    return any(row[name] is not None for row in rows)
+
+
+def _then(eviction: Eviction) -> str:
+    if eviction.outcome == "ended":
+        return "ended by itself before it was taken"
+    kept = f"lost {eviction.lost_s:.1f} s" if eviction.outcome == "killed" else _kept(eviction)
+    cost = "" if eviction.cost_s is None else f" in {eviction.cost_s:.2f} s"
+    return f"{eviction.outcome}{cost}, {kept}"
+
+
+def _kept(eviction: Eviction) -> str:
+    return "process kept" if eviction.keys_done is None else f"{eviction.keys_done} keys kept"
+
+
+def _went_on(eviction: Eviction) -> str:
+    if eviction.outcome == "ended":
+        return ""
+    if eviction.next_s is None:
+        return "never"
+    where = "same node" if eviction.next_node == eviction.chosen["node"] else f"{eviction.next_node}"
+    who = "" if eviction.next_attempt == eviction.attempt else f", as {str(eviction.next_attempt).rpartition('/')[2]}"
+    cost = "" if eviction.next_cost_s is None else f" ({eviction.next_cost_s:.2f} s)"
+    return f"{eviction.next_s:.1f} s, {where}{who}{cost}"

@@ -1,0 +1,117 @@
+"""``natjam explain``: what it says of evictions is what the run's other tables say; what it cannot find is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from typer.testing import CliRunner
+
+from analysis.evictions import evictions
+from analysis.load import load
+from emulator.cli import app
+from tests.simulated_runs import simulate
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fig. 4 under three mechanisms."""
+    directory = tmp_path_factory.mktemp("runs")
+    for mechanism in ("checkpoint", "suspend", "kill"):
+        simulate(directory, mechanism, f"scheduler.mechanism={mechanism}")
+    return directory
+
+
+def explain(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(*arguments: object) -> str:
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
+    assert result.exit_code == 2
+    return result.output
+
+
+@pytest.mark.parametrize("mechanism", ["checkpoint", "suspend", "kill"])
+def test_every_eviction_has_its_cost_and_what_came_of_it(runs: Path, mechanism: str) -> None:
+    results = load(runs / mechanism)
+    found = evictions(runs / mechanism)
+    (research,) = results.jobs.loc[results.jobs["queue"] == "research"].itertuples()
+    assert len(found) == research.kills + research.suspensions > 4
+    attempts = results.attempts.set_index("attempt")
+    for eviction in found:
+        assert eviction.requesters == ["production-S"]
+        assert eviction.why_job.startswith("mr: ")
+        assert eviction.freed_s is not None
+        assert eviction.decision.t_s < eviction.freed_s <= eviction.decision.t_s + 12
+        assert eviction.next_attempt is not None
+        after = attempts.loc[eviction.next_attempt]
+        assert (after["job"], after["task"]) == (eviction.chosen["job"], eviction.chosen["task"])
+        assert eviction.next_s is not None
+        assert eviction.next_s > eviction.freed_s
+    costs = [eviction.cost_s for eviction in found]
+    measured = results.operations.loc[results.operations["operation"].isin(["suspend", "kill"]), "total_s"]
+    assert sorted(cost for cost in costs if cost is not None) == sorted(measured)
+    assert sum(eviction.lost_s for eviction in found) == pytest.approx(research.lost_work_s)
+    same = {"checkpoint": "checkpointed", "suspend": "suspended", "kill": "killed"}[mechanism]
+    assert {eviction.outcome for eviction in found} == {same}
+    if mechanism == "checkpoint":
+        resumed = attempts.dropna(subset="resumed_from")["resumed_from"]
+        assert {eviction.next_attempt: eviction.attempt for eviction in found} == resumed.to_dict()
+    elif mechanism == "suspend":
+        assert all(eviction.next_attempt == eviction.attempt for eviction in found)
+        assert sorted(eviction.next_s or 0 for eviction in found) == sorted(results.suspensions["resumed_s"])
+
+
+def test_the_table_and_the_json_say_the_same(runs: Path) -> None:
+    run = runs / "checkpoint"
+    text = explain(run)
+    told = json.loads(explain(run, "--json"))
+    assert f"{len(told['evictions'])} evictions in" in text
+    numbers = {decision["decision"]: decision for decision in told["decisions"]}
+    for eviction in told["evictions"]:
+        assert eviction["attempt"] in text
+        mine = [row for row in numbers[eviction["decision"]]["candidates"] if row["attempt"] == eviction["attempt"]]
+        assert [row["chosen"] for row in mine] == [1]
+        assert eviction["why"] == f"srt: {mine[0]['remaining_s']:.1f} s left, no. {mine[0]['place']} of " + str(
+            numbers[eviction["decision"]]["left_out"] + len(numbers[eviction["decision"]]["candidates"])
+        )
+        assert all(numbers[number]["by"] == "preemptor" for number in eviction["asked_in"])
+    assert told["mechanism"] == "checkpoint"
+
+
+def test_one_attempt_with_the_choices_it_was_in(runs: Path) -> None:
+    run = runs / "checkpoint"
+    told = json.loads(explain(run, "--json"))["evictions"]
+    last = told[-1]["attempt"]
+    text = explain(run, "--attempt", last)
+    assert "one eviction in" in text
+    assert "passed over at" in text, "it was a candidate before it was chosen"
+    assert f"the releaser took {len([e for e in told if e['t_s'] == told[-1]['t_s']])} containers from these" in text
+    spared = load(run).attempts.query("job == 'research-XL' and kind == 'reduce' and outcome == 'succeeded'")["attempt"]
+    longest = next(name for name in spared if name.endswith(".0"))
+    assert f"{longest} was never chosen (mechanism checkpoint)" in explain(run, "--attempt", longest)
+
+
+def test_one_job(runs: Path) -> None:
+    run = runs / "kill"
+    assert explain(run, "--job", "research-XL") == explain(run)
+    assert "nobody was evicted (mechanism kill)" in explain(run, "--job", "production-S")
+
+
+def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:
+    assert "has no job 'research'; it has research-XL" in refused(runs / "kill", "--job", "research")
+    output = refused(runs / "kill", "--attempt", "research-XL/r11.0")
+    assert "has no attempt 'research-XL/r11.0'; it has research-XL/r0" in output
+    assert "there is no such directory" in refused(tmp_path / "gone")
+    for number in (1, 2):
+        copytree(runs / "kill", tmp_path / f"twice/repeat-{number}")
+    output = refused(tmp_path / "twice").replace("\n", "")
+    assert "holds 2 runs; name one of them, such as" in output
+    assert "repeat-1" in output
+    (tmp_path / "twice/repeat-1/decisions.parquet").unlink()
+    assert "decisions.parquet: is missing" in refused(tmp_path / "twice/repeat-1")
