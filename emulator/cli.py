@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from emulator import __version__, cli_campaign, cli_engines, cli_fidelity, cli_results
+from emulator import __version__, cli_campaign, cli_engines, cli_fidelity, cli_results, cli_workload
 from emulator.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 
@@ -190,7 +190,7 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (cli_engines, cli_fidelity, cli_results, cli_campaign):
+for commands in (cli_engines, cli_fidelity, cli_results, cli_campaign, cli_workload):
     commands.add_commands(app)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 _PLAIN_PERIOD_S = 5.0
+_SILENT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,36 @@ class WorkDisplay:
         elif status.part != self._last_part or time.monotonic() - self._last_line_s >= _PLAIN_PERIOD_S:
             self._last_part, self._last_line_s = status.part, time.monotonic()
             self._console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
+
+
+class ReadingDisplay:
+    """How much of some files has been read; shown from the second second on.  Use as a context manager around it."""
+
+    def __init__(self, console: Console, part: str, total_bytes: int) -> None:
+        self._display = WorkDisplay(console)
+        self._part, self._total_bytes = part, total_bytes
+        self._read_bytes = 0
+        self._start_s = time.monotonic()
+        self._is_shown = False
+
+    def __enter__(self) -> ReadingDisplay:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_shown:
+            self._display.__exit__(*exception)
+
+    def add(self, count: int) -> None:
+        """So many bytes more have been read."""
+        self._read_bytes += count
+        passed_s = time.monotonic() - self._start_s
+        if passed_s < _SILENT_S or not self._read_bytes:
+            return
+        if not self._is_shown:
+            self._is_shown = True
+            self._display.__enter__()
+        done = min(1.0, self._read_bytes / max(1, self._total_bytes))
+        self._display.update(WorkStatus(self._part, done, passed_s * (1 - done) / done))
 
 
 def in_words(real_s: float) -> str:

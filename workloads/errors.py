@@ -19,10 +19,9 @@ class TraceError(ConfigError):
 class Problems:
     """What becomes of the broken rows of a trace: the first one raises; if lenient, each is skipped and counted."""
 
-    KEPT = 100
-
-    def __init__(self, lenient: bool = False) -> None:
+    def __init__(self, lenient: bool = False, most_kept: int = 100) -> None:
         self.lenient = lenient
+        self.most_kept = most_kept
         self.count = 0
         self.kept: list[TraceError] = []
         """The first ones."""
@@ -33,7 +32,7 @@ class Problems:
         if not self.lenient:
             raise error
         self.count += 1
-        if len(self.kept) < self.KEPT:
+        if len(self.kept) < self.most_kept:
             self.kept.append(error)
 
 

@@ -11,6 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from emulator.errors import ConfigError
+
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
 GREY, LIGHT_GREY = "#767676", "#d0d0d0"
@@ -62,3 +64,14 @@ def save(figure: Figure, paths: Iterable[Path]) -> None:
     """Write a figure in the format of each path's suffix (PNG at 150 dots an inch, SVG, PDF)."""
     for path in paths:
         figure.savefig(path, dpi=150)
+
+
+def save_as(figure: Figure, path: Path) -> None:
+    """Write a figure where a user wants it.  Raises ConfigError where that cannot be, or is no known format."""
+    known = figure.canvas.get_supported_filetypes()
+    if path.suffix.removeprefix(".") not in known:
+        raise ConfigError(f"{path}: the suffix tells the format; use .png, .svg or .pdf")
+    try:
+        save(figure, [path])
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,31 @@
+"""Figure of a workload: arrivals and the distributions of sizes and lengths."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+from workloads.inspection import DISTRIBUTIONS, Inspection
+
+
+def workload_figure(inspection: Inspection) -> Figure:
+    """Submissions an hour, and a histogram of each distribution that holds anything, on logarithmic axes."""
+    names = [name for name in DISTRIBUTIONS if inspection.distributions[name].count]
+    columns = 3
+    figure, panels = style.new_figure(-(-(len(names) + 1) // columns), columns)
+    panels[0].bar(range(len(inspection.hourly)), inspection.hourly, color=style.BLUE)
+    style.finish(panels[0], "hour", "submissions", "arrivals", legend=False)
+    for name, panel in zip(names, panels[1:], strict=False):
+        bins = [one for one in inspection.distributions[name].per_decade(4) if one[1]]
+        panel.bar(
+            [low for low, _, _ in bins],
+            [count for _, _, count in bins],
+            width=[high - low for low, high, _ in bins],
+            align="edge",
+            color=style.BLUE,
+        )
+        panel.set_xscale("log")
+        style.finish(panel, f"{name}, {DISTRIBUTIONS[name]}", "count", name, legend=False)
+    for panel in panels[len(names) + 1 :]:
+        panel.set_visible(False)
+    return figure

@@ -1,0 +1,196 @@
+"""``natjam workload``: each command on traces that are shipped, and its refusals."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SYNTH, TWO_JOBS, read
+from workloads.adapt import Target, adapt
+from workloads.errors import Problems
+from workloads.importers import open_trace
+from workloads.schema import TraceEntry
+
+
+def workload(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["workload", *map(str, arguments)])
+
+
+def done(*arguments: object) -> str:
+    result = workload(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_help_has_an_example_of_every_command() -> None:
+    for command in ("inspect", "validate", "convert", "scale", "generate"):
+        assert f"    natjam workload {command}" in done(command, "--help")
+
+
+class TestInspect:
+    def test_facebooks_day(self, tmp_path: Path) -> None:
+        said = done("inspect", FACEBOOK_DAY, "--json", tmp_path / "day.json", "--png", tmp_path / "day.png")
+        told = json.loads((tmp_path / "day.json").read_text())
+        assert (tmp_path / "day.png").read_bytes().startswith(b"\x89PNG")
+        assert told["jobs"] == told["jobs_without_tasks"] == sum(told["hourly_submissions"]) == 5894
+        assert told["span_s"] == 86404 - 49
+        assert told["hourly_submissions"][11] == 0
+        assert told["hourly_max_over_min"] == 554 / 114
+        assert told["columns"]["shuffle_bytes"] == {"source": "measured", "rule": "column 5"}
+        assert told["columns"]["tasks"]["source"] == "not in it"
+        shuffle = told["distributions"]["shuffle a job"]
+        assert (shuffle["n"], shuffle["p50"]) == (5894, 0), "three quarters are map-only"
+        for words in ("5,894", "submissions in each hour", "4,448", "column 5", "██"):
+            assert words in said
+
+    def test_what_is_measured_and_what_is_modelled(self, tmp_path: Path) -> None:
+        done("inspect", GOOGLE, "--format", "google", "--json", tmp_path / "slice.json")
+        told = json.loads((tmp_path / "slice.json").read_text())
+        sources = {name: column["source"] for name, column in told["columns"].items()}
+        assert sources["tasks.length_ns"] == "mixed"
+        assert sources["tasks.kind"] == "modelled"
+        assert sources["tasks.evictions"] == "measured"
+        assert sources["input_bytes"] == "not in it"
+        assert 0 < told["tasks_with_modelled_length"] < told["reduces"]
+        assert told["facts"]["task events EVICT"] > 0
+
+    def test_an_empty_workload(self, tmp_path: Path) -> None:
+        empty = tmp_path / "empty.jsonl"
+        empty.write_text('{"natjam_workload": 1, "format": "x", "origin": "zero"}\n')
+        assert "jobs" in done("inspect", empty, "--png", tmp_path / "empty.svg")
+
+
+class TestValidate:
+    def broken(self, folder: Path) -> Path:
+        rows = FIRST_50.read_text().splitlines()
+        rows[3] = rows[3].replace("\t", ",")
+        rows[7] = "\t".join((rows[7].split("\t")[0], "-5", *rows[7].split("\t")[2:]))
+        path = folder / "broken.tsv"
+        path.write_text("\n".join(rows) + "\n")
+        return path
+
+    def test_each_broken_row_is_told_and_refused(self, tmp_path: Path) -> None:
+        path = self.broken(tmp_path)
+        result = workload("validate", path)
+        assert result.exit_code == 2
+        assert f"{path}:4: 1 tab-separated fields" in result.stderr
+        assert f"{path}:8: submit time: '-5' is negative" in result.stderr
+        assert "2 broken rows, 48 jobs" in result.stdout
+        shown = workload("validate", path, "--show", 1).stderr
+        assert "and 1 more" in shown
+        assert f"{path}:8" not in shown
+
+    def test_lenient_skips_and_counts(self, tmp_path: Path) -> None:
+        path = self.broken(tmp_path)
+        assert "2 broken rows, 48 jobs" in done("validate", path, "--lenient")
+        assert workload("convert", path, tmp_path / "out.jsonl").exit_code == 2
+        assert not (tmp_path / "out.jsonl").exists()
+        lenient = workload("convert", path, tmp_path / "out.jsonl", "--lenient")
+        assert lenient.exit_code == 0
+        assert f"2 broken rows skipped; the first: {path}:4" in lenient.stderr
+        assert len(read(tmp_path / "out.jsonl", "natjam").jobs) == 48
+
+    def test_a_sound_file(self) -> None:
+        assert "0 broken rows, 50 jobs and 0 tasks" in done("validate", FIRST_50)
+
+
+class TestConvert:
+    def test_round_through_every_kind_of_file(self, tmp_path: Path) -> None:
+        original = read(TWO_JOBS, "rumen")
+        chain = [tmp_path / name for name in ("a.parquet", "b.jsonl", "c.jsonl.gz", "d.parquet")]
+        done("convert", TWO_JOBS, chain[0], "--format", "rumen")
+        for source, target in pairwise(chain):
+            done("convert", source, target)
+        found = read(chain[-1], "natjam")
+        assert found.jobs == original.jobs
+        assert found.header.columns == original.header.columns
+        assert found.header.history[0] == original.header.history[0]
+
+    def test_to_sls_and_back(self, tmp_path: Path) -> None:
+        done("convert", TWO_JOBS, tmp_path / "two.json", "--format", "rumen")
+        done("convert", tmp_path / "two.json", tmp_path / "again.json", "--format", "sls")
+        assert (tmp_path / "again.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+        assert read(tmp_path / "again.json", "sls").jobs == read(TWO_JOBS, "rumen").jobs
+
+    def test_a_trace_without_tasks_cannot_become_sls(self, tmp_path: Path) -> None:
+        result = workload("convert", FIRST_50, tmp_path / "out.json")
+        assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+        assert "has no tasks to export" in result.stderr
+
+
+class TestScale:
+    OPTIONS = ("--window-s", "[0, 3600]", "--production-fraction", "0.3", "--load", "1.3", "--seed", "5")
+
+    def test_it_writes_what_an_experiment_with_the_same_trace_would_run(self, tmp_path: Path) -> None:
+        said = done("scale", FACEBOOK_DAY, tmp_path / "small.parquet", *self.OPTIONS)
+        entry = TraceEntry(
+            format="swim", path=str(FACEBOOK_DAY), window_s=(0.0, 3600.0), production_fraction=0.3, load=1.3
+        )
+        wanted = adapt(lambda: open_trace(FACEBOOK_DAY, "swim", Problems()), entry, Target(6, 72), 5)
+        found = read(tmp_path / "small.parquet", "natjam")
+        assert found.jobs == list(wanted.jobs)
+        assert wanted.factors is not None
+        assert f"offered {wanted.factors.offered:.4g}" in said
+        assert found.header.columns["tasks.length_ns"].source == "modelled"
+
+    def test_deadlines_and_any_other_parameter(self, tmp_path: Path) -> None:
+        for seed, name in ((1, "a"), (1, "b"), (2, "c")):
+            options = ("--deadline-factor", "{uniform: [0, 2]}", "--production-fraction", 1, "--seed", seed)
+            more = ("--set", "rates.map_overhead_s=7", "--set", "rates.byte_rules=swim")
+            done("scale", FIRST_50, tmp_path / f"{name}.jsonl", *options, *more)
+        found = {name: read(tmp_path / f"{name}.jsonl", "natjam").jobs for name in "abc"}
+        assert found["a"] == found["b"]
+        assert [job.deadline_ns for job in found["a"]] != [job.deadline_ns for job in found["c"]]
+        assert all(job.deadline_ns and job.deadline_ns > job.submit_ns for job in found["a"])
+        assert min(length for job in found["a"] for length in job.lengths_ns("map")) >= 7 * 10**9
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--load", "-1"), "load: must be greater than 0"),
+            (("--window-s", "0"), "window_s"),
+            (("--deadline-factor", "often"), "deadline_factor"),
+            (("--set", "rates.maps=3"), "rates.maps: unknown key"),
+            (("--production-fraction", "0.3", "--production-priority", "9"), "not both"),
+            (("--overheads", "none-such"), "none-such"),
+            ((), "give production_fraction or production_priority"),
+        ],
+    )
+    def test_what_it_refuses(self, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+        result = workload("scale", FIRST_50, tmp_path / "x.jsonl", *options)
+        assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("inspect", "none.tsv"), "natjam: none.tsv: cannot be read: No such file"),
+        (("inspect", "a.trace"), "its suffix does not tell its format; name it with --format"),
+        (("inspect", FIRST_50, "--format", "swm"), "did you mean 'swim'?"),
+        (("inspect", FIVE_JOBS, "--format", "rumen", "--unfinished", "never"), "unfinished: must be"),
+        (("inspect", FIRST_50, "--png", "a.exe"), "natjam: a.exe: the suffix tells the format"),
+        (("convert", FIRST_50, "a.csv"), "natjam: a.csv: the suffix tells what to write"),
+        (("convert", FIRST_50, "/none/a.jsonl"), "natjam: /none/a.jsonl: cannot be written"),
+        (("validate", SYNTH, "--format", "google"), "syn.json"),
+        (("generate", "a.jsonl", "--jobs", "0"), "jobs: must be at least 1"),
+        (("generate", "a.jsonl", "--arrivals", "bursty", "--span-s", "60"), "raise span_s or lower burst_period_s"),
+        (("generate", "a.jsonl", "--set", "jobz=3"), "did you mean 'jobs'?"),
+    ],
+)
+def test_bad_input_is_one_message(
+    arguments: tuple[object, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = workload(*arguments)
+    assert result.exit_code in (1, 2)
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
