@@ -7,8 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from emulator.cli import app
 from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SYNTH, TWO_JOBS, read
