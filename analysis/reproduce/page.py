@@ -9,7 +9,7 @@ from html import escape
 from matplotlib.figure import Figure
 
 from analysis.reproduce.run import Reproduced, Reproduction
-from analysis.reproduce.tables import COLUMNS, closing_lines, rows
+from analysis.reproduce.tables import closing_lines, columns, rows
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
@@ -36,7 +36,7 @@ def page(reproduction: Reproduction, drawings: dict[str, Figure]) -> str:
 
 def _section(figure: Reproduced, drawing: Figure) -> str:
     definition = figure.definition
-    head = "".join(f"<th>{column}</th>" for column in COLUMNS)
+    head = "".join(f"<th>{column}</th>" for column in columns(figure))
     return (
         f"<h2>{escape(definition.id)}: {escape(definition.title)}</h2>"
         f'<p class="source">{escape(definition.source)}. {escape(definition.about)}</p>'

@@ -15,12 +15,16 @@ from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
 from emulator.config import load_experiment
+from emulator.overheads import NATIVE
 
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
 DISTURBED_LAG_REAL_MS = 25.0
 """A live run one in a hundred of whose timers was later than this was not alone on the machine."""
 WITHIN = "within"
+PADDED = ("schedule_s", "suspend_s", "resume_s")
+"""Overheads that a published profile sets."""
+_SIMULATED = "-simulated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Reproduced:
     runs: Mapping[str, Mapping[int, PlannedRun]]
     """Of every variant, by seed."""
     summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
+    simulated: Mapping[str, Measured]
+    """Of live runs, what simulations with the same seeds give: the same lengths, without the machine.  Else empty."""
 
     @property
     def disturbed(self) -> dict[tuple[str, int], float]:
@@ -47,11 +53,20 @@ class Reproduced:
     @property
     def errors(self) -> list[float]:
         """Distances from the published figures of the claims that must be within some distance; absolute."""
+        return [abs(cell.error) for cell in self._held if cell.error is not None]
+
+    @property
+    def distances_from_simulation(self) -> list[float]:
+        """Of the same cells from what simulations with the same seeds give; absolute."""
+        pairs = [(cell.mean, self.simulated[cell.name].mean) for cell in self._held if cell.name in self.simulated]
+        return [abs(live / simulated - 1) for live, simulated in pairs if live is not None and simulated]
+
+    @property
+    def _held(self) -> list[Measured]:
         if self.definition.calibration:
             return []
         claims = all_claims()
-        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
-        return [abs(cell.error) for cell in held if cell.error is not None]
+        return [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +85,30 @@ class Reproduction:
     @property
     def mean_abs_error(self) -> float | None:
         """Of all cells, those that were fitted apart."""
-        errors = [error for figure in self.figures for error in figure.errors]
-        return sum(errors) / len(errors) if errors else None
+        return _mean([error for figure in self.figures for error in figure.errors])
+
+    @property
+    def distance_from_simulation(self) -> float | None:
+        """Mean over the same cells; None where nothing was live."""
+        return _mean([distance for figure in self.figures for distance in figure.distances_from_simulation])
+
+    @property
+    def overruns(self) -> dict[str, tuple[int, int, float]]:
+        """Of live runs that pad to published overheads: operations that took longer, all, and their mean, by name."""
+        summaries = [
+            summary
+            for figure in self.figures
+            if figure.simulated
+            for by_seed in figure.summaries.values()
+            for summary in by_seed.values()
+        ]
+        found = {}
+        for name in PADDED:
+            timed = [summary["overheads"][name] for summary in summaries if summary["overheads"][name]["n"]]
+            if n := sum(of["n"] for of in timed):
+                mean_s = sum(of["n"] * of["mean"] for of in timed) / n
+                found[name.removesuffix("_s")] = (sum(of["overruns"] for of in timed), n, mean_s)
+        return found
 
     def run_path(self, run: PlannedRun) -> Path:
         """The directory of one run."""
@@ -130,33 +167,63 @@ def reproduce(
         ConfigError, RunError: as ``run_campaign`` does.
     """
     runs = {figure.id: planned_runs(variants[figure.id]) for figure in figures}
+    simulated = {id: [_as_simulation(run) for run in found if _is_padded(run)] for id, found in runs.items()}
     made = CampaignDirectory(path).made()
     first: dict[str, PlannedRun] = {}
     """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
-    for run in (run for found in runs.values() for run in found):
+    for run in (run for found in [*runs.values(), *simulated.values()] for run in found):
         first.setdefault(run.sha256, replace(run, variant=made.get(run.sha256, run.variant)))
     campaign = run_campaign("reproduce", list(first.values()), path, on_status)
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
-    return Reproduction(
-        engine, tuple(_reproduced(figure, runs[figure.id], first, summaries, engine) for figure in figures), campaign
+    found = []
+    for figure in figures:
+        made = _made(figure, runs[figure.id], first, summaries)
+        beside = _made(figure, simulated[figure.id], first, summaries)
+        found.append(_reproduced(figure, made, beside, engine))
+    return Reproduction(engine, tuple(found), campaign)
+
+
+def _is_padded(run: PlannedRun) -> bool:
+    """Whether it is live, and its overheads are not this machine's own: a simulation can do without a calibration."""
+    return run.experiment.engine == "live" and run.experiment.overheads != NATIVE
+
+
+def _as_simulation(run: PlannedRun) -> PlannedRun:
+    return replace(
+        run, variant=run.variant + _SIMULATED, experiment=run.experiment.model_copy(update={"engine": "sim"})
     )
 
 
-def _reproduced(
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Runs of a figure that are there, and their summaries, by variant and seed."""
+
+    runs: dict[str, dict[int, PlannedRun]]
+    summaries: dict[str, dict[int, Mapping[str, Any]]]
+
+
+def _made(
     figure: FigureDefinition,
     runs: Sequence[PlannedRun],
     first: Mapping[str, PlannedRun],
     summaries: Mapping[str, Mapping[str, Any] | None],
-    engine: str,
-) -> Reproduced:
-    prefix = len(figure.id) + 1
-    mine: dict[str, dict[int, PlannedRun]] = {}
-    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+) -> _Made:
+    made = _Made({}, {})
     for run in runs:
-        variant, seed = run.variant[prefix:], run.experiment.seed
+        variant, seed = run.variant[len(figure.id) + 1 :].removesuffix(_SIMULATED), run.experiment.seed
         summary = summaries[run.sha256]
         if summary is not None:
-            mine.setdefault(variant, {})[seed] = first[run.sha256]
-            found.setdefault(variant, {})[seed] = summary
-    cells = measure(figure, found, all_claims())
-    return Reproduced(figure, cells, judge(figure, cells, all_claims(), engine), mine, found)
+            made.runs.setdefault(variant, {})[seed] = first[run.sha256]
+            made.summaries.setdefault(variant, {})[seed] = summary
+    return made
+
+
+def _reproduced(figure: FigureDefinition, made: _Made, simulated: _Made, engine: str) -> Reproduced:
+    claims = all_claims()
+    cells = measure(figure, made.summaries, claims)
+    beside = measure(figure, simulated.summaries, claims) if simulated.runs else {}
+    return Reproduced(figure, cells, judge(figure, cells, claims, engine), made.runs, made.summaries, beside)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -16,6 +16,8 @@ from analysis.reproduce.run import Reproduced, Reproduction
 from analysis.reproduce.verdict import Verdict, misses
 
 COLUMNS = ("cell", "published", "measured", "s.d.", "n", "error", "accepted", "ok")
+SIMULATED = "simulated"
+_SIMULATED_PLACE = COLUMNS.index("measured") + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,15 @@ class Row:
     """One line of a figure's table."""
 
     texts: tuple[str, ...]
-    """As ``COLUMNS``."""
+    """As ``columns`` says."""
     ok: bool | None
     """None where nothing is claimed."""
+
+
+def columns(figure: Reproduced) -> tuple[str, ...]:
+    """What the columns of a figure's table are."""
+    more = (SIMULATED,) if figure.simulated else ()
+    return (*COLUMNS[:_SIMULATED_PLACE], *more, *COLUMNS[_SIMULATED_PLACE:])
 
 
 def rows(figure: Reproduced) -> list[Row]:
@@ -36,7 +44,15 @@ def rows(figure: Reproduced) -> list[Row]:
         _cell_row(name, cell, held.get(cell.cell.claim or ""), disturbed[cell.cell.variant or ""])
         for name, cell in figure.cells.items()
     ]
-    return [*found, *(_order_row(held[claim]) for claim in figure.definition.orders if claim in held)]
+    found += [_order_row(held[claim]) for claim in figure.definition.orders if claim in held]
+    if not figure.simulated:
+        return found
+    return [_with_simulated(row, figure.simulated.get(row.texts[0])) for row in found]
+
+
+def _with_simulated(row: Row, simulated: Measured | None) -> Row:
+    text = "" if simulated is None else number(simulated.mean)
+    return Row((*row.texts[:_SIMULATED_PLACE], text, *row.texts[_SIMULATED_PLACE:]), row.ok)
 
 
 def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int) -> Row:
@@ -90,7 +106,7 @@ def figure_table(figure: Reproduced) -> Table:
     """A figure's table for the terminal."""
     definition = figure.definition
     table = Table(title=f"{definition.id}: {definition.title} ({definition.source})", title_justify="left")
-    for column in COLUMNS:
+    for column in columns(figure):
         table.add_column(column, justify="left" if column in ("cell", "accepted", "ok") else "right")
     for row in rows(figure):
         style = {None: None, True: "green", False: "red"}[row.ok]
@@ -105,6 +121,14 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     if reproduction.mean_abs_error is not None:
         cells = sum(len(figure.errors) for figure in reproduction.figures)
         yield f"mean distance from the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
+    if reproduction.distance_from_simulation is not None:
+        yield f"mean distance from simulations with the same seeds {reproduction.distance_from_simulation:.1%}"
+    for name, (over, n, mean_s) in reproduction.overruns.items():
+        if over:
+            yield (
+                f"{name}: {over} of {n} took longer than the published time, {mean_s:.2f} s on average: the machine was"
+                " busy, or is too slow for this --time-scale"
+            )
     for figure in reproduction.figures:
         for (variant, seed), lag_s in figure.disturbed.items():
             path = reproduction.run_path(figure.runs[variant][seed])

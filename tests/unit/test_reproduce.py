@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,14 +17,17 @@ from typer.testing import CliRunner
 from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
 from analysis.reproduce.measure import Measured, first_met, measure
 from analysis.reproduce.run import Reproduction, planned, reproduce
-from analysis.reproduce.tables import COLUMNS, closing_lines, rows
+from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import judge, misses
-from emulator.campaign.plan import Variant
+from emulator.campaign.directory import CampaignDirectory
+from emulator.campaign.plan import Variant, planned_runs
 from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.config_problems import validated
 from emulator.config_yaml import dump_yaml, read_document
 from emulator.errors import ConfigError
+from emulator.run import run_experiment
+from emulator.rundir import write_json
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
@@ -255,21 +260,32 @@ def test_a_sweep_is_met_from_where_it_stays_met() -> None:
 # ---- the whole ----
 
 
-def made(path: Path, id: str, variant: str, live_lag_ms: float | None = None) -> Reproduction:
-    """A figure of one small simulated run, made as a live one is told of where it is given a lag."""
+def small(path: Path, id: str, variant: str, engine: str) -> tuple[FigureDefinition, dict[str, list[Variant]]]:
+    """A figure of one small run."""
     (path / "small.yaml").write_text(SMALL)
-    experiment = load_experiment(path / "small.yaml", ["engine=sim", "overheads=hadoop-0.23"])
-    figure = FigureDefinition.model_validate(
-        {**_FIGURE, "id": id, "variants": {variant: {}}, "cells": {"c": {"variant": variant, "value": "makespan_s"}}}
-    )
-    variants = {id: [Variant(f"{id.replace('/', '-')}-{variant}", experiment, (1,))]}
-    if live_lag_ms is not None:
-        (summary_path,) = path.glob("out/runs/*/seed-1/summary.json")
-        summary = json.loads(summary_path.read_text())
-        late_s = live_lag_ms * 20 / 1000
-        summary["lag"] = {"p99_real_ms": live_lag_ms, "p99_emulated_s": late_s, "within_bound": late_s <= 0.5}
-        summary_path.write_text(json.dumps(summary))
+    experiment = load_experiment(path / "small.yaml", [f"engine={engine}", "overheads=hadoop-0.23"])
+    cells = {"c": {"variant": variant, "value": "makespan_s"}}
+    figure = FigureDefinition.model_validate({**_FIGURE, "id": id, "variants": {variant: {}}, "cells": cells})
+    return figure, {id: [Variant(f"{id.replace('/', '-')}-{variant}", experiment, (1,))]}
+
+
+def made(path: Path, id: str, variant: str) -> Reproduction:
+    """That figure, simulated."""
+    figure, variants = small(path, id, variant, "sim")
     return reproduce([figure], variants, "sim", path / "out", lambda status: None)
+
+
+def told_of(path: Path, change: Callable[[dict[str, Any]], None]) -> Reproduction:
+    """The figure of a live run that left what a simulation leaves, but for a change to its summary."""
+    figure, variants = small(path, "p/f", "v", "live")
+    runs, directory = planned_runs(variants["p/f"]), CampaignDirectory(path / "out")
+    with directory.held():
+        directory.take_plan("reproduce", runs)
+    simulated = runs[0].experiment.model_copy(update={"engine": "sim"})
+    summary = run_experiment(simulated, directory.run_path(runs[0]), lambda status: None)
+    change(summary)
+    write_json(directory.run_path(runs[0]) / "summary.json", summary)
+    return reproduce([figure], variants, "live", path / "out", lambda status: None)
 
 
 def test_a_run_that_another_figure_has_made_is_not_made_again(tmp_path: Path) -> None:
@@ -281,12 +297,36 @@ def test_a_run_that_another_figure_has_made_is_not_made_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("lag_ms", "disturbed"), [(10, False), (24.9, False), (25.1, True), (100, True)])
 def test_a_disturbed_run_is_marked(tmp_path: Path, lag_ms: float, disturbed: bool) -> None:
-    made(tmp_path, "p/f", "v")
-    found = made(tmp_path, "p/f", "v", live_lag_ms=lag_ms)
-    assert [row.texts[COLUMNS.index("n")] for row in rows(found.figures[0])] == ["1, 1 disturbed" if disturbed else "1"]
+    def late(summary: dict[str, Any]) -> None:
+        late_s = lag_ms * 20 / 1000
+        summary["lag"] = {"p99_real_ms": lag_ms, "p99_emulated_s": late_s, "within_bound": late_s <= 0.5}
+
+    found = told_of(tmp_path, late)
+    place = columns(found.figures[0]).index("n")
+    assert [row.texts[place] for row in rows(found.figures[0])] == ["1, 1 disturbed" if disturbed else "1"]
     said = [line for line in closing_lines(found) if line.startswith("disturbed")]
     assert len(said) == disturbed
     assert all(line.endswith("out/runs/p-f-v/seed-1") for line in said)
+
+
+def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def slow(summary: dict[str, Any]) -> None:
+        summary["makespan_s"] *= 1.1
+        summary["overheads"]["schedule_s"] |= {"overruns": 3, "mean": 7.25}
+
+    found = told_of(tmp_path, slow)
+    (figure,) = found.figures
+    assert figure.cells["c"].mean == pytest.approx(1.1 * (figure.simulated["c"].mean or 0))
+    (row,) = rows(figure)
+    assert row.texts[columns(figure).index("simulated")] == f"{figure.simulated['c'].mean:.1f}"
+    assert len(row.texts) == len(columns(figure))
+    n = next(iter(figure.summaries["v"].values()))["overheads"]["schedule_s"]["n"]
+    assert f"schedule: 3 of {n} took longer than the published time, 7.25 s on average" in "".join(closing_lines(found))
+    assert not made(tmp_path_factory.mktemp("x"), "p/f", "v").figures[0].simulated, (
+        "a simulation has no need of another"
+    )
 
 
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
