@@ -73,7 +73,7 @@ class Cluster(_Model):
     max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
     racks: Annotated[int, Field(ge=1)] = 1
     network_mbit_s: PositiveSize = 1000.0
-    """Speed of a node's network; read by the sim engine only, a live run uses the machines' own network."""
+    """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
     slots: Any = None
     availability: Any = None
 

@@ -123,6 +123,7 @@ class Host:
             "work_dir": str(work_dir),
             "output_dir": str(self.directory / "output"),
             "secret": "a secret of the run",
+            "network_bytes_real_s": 10**12,
         }
         merged = {**defaults, **params}
         if localised:

@@ -13,6 +13,7 @@ Should the supervisor die, all its processes are dead; every one is reported as 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import shutil
 import time
@@ -86,6 +87,8 @@ class NodeHost(MachineHost):
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
         """Of every node of the run."""
+        network_bytes_s = plan.experiment.cluster.network_mbit_s * 125_000
+        self._network_bytes_real_s = math.ceil(network_bytes_s * plan.experiment.time_scale)
         self._processes: dict[str, _Process] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
@@ -291,6 +294,7 @@ class NodeHost(MachineHost):
             "duration_ns": spec.reduce_ns[launch.task],
             "outputs": self._outputs.get((node, launch.job), []),
             "secret": self.plan.secret,
+            "network_bytes_real_s": self._network_bytes_real_s,
             "checkpoint": checkpoint
             and {
                 "version": 1,

@@ -83,10 +83,11 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
     """Bring a reduce's input to this node's disk, merged; returns (path, keys).
 
     ``params`` are the launch parameters of kind "reduce" (job, task, maps, keys, node, work_dir, secret,
-    checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input already on this disk,
-    from an attempt before, is used as it is.  A partition on this disk is read there; other nodes' services
-    are asked once each, three times if they fail.  Raises :class:`FetchFailed` when an output cannot be had,
-    :class:`records.RecordError` when the merged input does not have ``keys`` keys, OSError when the disk
+    network_bytes_real_s, checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input
+    already on this disk, from an attempt before, is used as it is.  A partition on this disk is read there;
+    other nodes' services are asked once each, three times if they fail, and what they send is taken no faster
+    than ``network_bytes_real_s`` bytes a real second.  Raises :class:`FetchFailed` when an output cannot be
+    had, :class:`records.RecordError` when the merged input does not have ``keys`` keys, OSError when the disk
     refuses.
     """
     localised = _localised(params)
@@ -148,6 +149,8 @@ class _Fetch:
         self._directory = directory
         self._memory_left = _MEMORY_BYTES
         self._files: list[BinaryIO] = []
+        self._network_free_real_ns = time.monotonic_ns()
+        """When all that has come so far would have come through the node's network."""
 
     def __enter__(self) -> _Fetch:
         return self
@@ -225,7 +228,7 @@ class _Fetch:
                 raise BadResponse(f"a frame of map {found}, {size} bytes, where map {map_index} should be")
             name = f"{service} (map {map_index})"
             if size <= self._memory_left:
-                data = _read_exactly(response, size)
+                data = self._take(response, size)
                 if zlib.crc32(data) != crc:
                     raise BadResponse("the partition is damaged (CRC)", map_index)
                 self._add(map_index, name, Partition(0, size, count, crc), data)
@@ -234,12 +237,21 @@ class _Fetch:
         if length:
             raise BadResponse(f"{length} bytes too many")
 
+    def _take(self, response: BinaryIO, size: int) -> bytes:
+        """Read ``size`` bytes, no faster than the node's network is."""
+        began_real_ns = max(self._network_free_real_ns, time.monotonic_ns())
+        data = _read_exactly(response, size)
+        self._network_free_real_ns = began_real_ns + size * 10**9 // self._params["network_bytes_real_s"]
+        while (left_real_ns := self._network_free_real_ns - time.monotonic_ns()) > 0:
+            time.sleep(left_real_ns / 1e9)
+        return data
+
     def _spill(self, response: BinaryIO, map_index: int, name: str, partition: Partition) -> None:
         file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed in __exit__
         self._files.append(file)
         left, crc = partition.length, 0
         while left:
-            block = _read_exactly(response, min(left, _COPY_BYTES))
+            block = self._take(response, min(left, _COPY_BYTES))
             crc = zlib.crc32(block, crc)
             left -= len(block)
             file.write(block)

@@ -99,6 +99,7 @@ def test_fetch_and_merge_one_reduce(benchmark: BenchmarkFixture, data: JobData, 
         "node": "node-2",
         "work_dir": str(tmp_path / "node-2"),
         "secret": SECRET,
+        "network_bytes_real_s": 10**12,
         "checkpoint": None,
     }
     outputs = [{"map": m, "url": service_url} for m in range(data.maps)]

@@ -114,6 +114,7 @@ def reduce_params(root: Path, node: str, task: int, maps: int, keys: int) -> dic
         "node": node,
         "work_dir": str(root / node),
         "secret": SECRET,
+        "network_bytes_real_s": 10**12,
         "container_id": "c1",
         "checkpoint": None,
     }
@@ -168,6 +169,18 @@ def test_big_partition_is_sent_and_merged_whole(service: Service):
     assert keys == 300
     assert walked(path) == expected
     assert os.listdir(Path(path).parent) == ["input"]
+
+
+@pytest.mark.parametrize("megabytes", [2, 8])  # in memory, and through a file
+def test_a_reduce_takes_what_comes_no_faster_than_its_nodes_network(service: Service, megabytes: int):
+    values = [(b"%02d" % n, bytes(1_000_000)) for n in range(megabytes)]
+    write_map(service.root, "node-1", 0, [values])
+    params = reduce_params(service.root, "node-2", 0, 1, megabytes) | {"network_bytes_real_s": 20_000_000}
+    began_real_s = time.monotonic()
+    shuffle.fetch_and_merge(params, [{"map": 0, "url": service.url("node-1")}])
+    assert time.monotonic() - began_real_s >= megabytes / 20
+    own = reduce_params(service.root, "node-1", 0, 1, megabytes) | {"network_bytes_real_s": 1}
+    shuffle.fetch_and_merge(own, [{"map": 0, "url": service.url("node-1")}])  # its own disk: no network
 
 
 def test_many_maps_are_asked_for_in_several_requests(service: Service):
