@@ -250,7 +250,7 @@ class NatjamRun(RunResults):
                 page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
             except (OSError, ValueError):
                 continue  # just being made, or gone
-            found += page.snapshot(range(page.slots)).values()
+            found += [page.read(slot) for slot in range(page.slots)]
             page.close()
         return found
 

@@ -72,8 +72,8 @@ class _Process:
     ordered_real_ns: int
     input_sent_real_ns: int = 0
     """When the last map outputs were sent to it, if it was launched without."""
-    told: tuple[int, int] | None = None
-    """The last reading passed on."""
+    keys_told: int = 0
+    """The key counter last passed on."""
 
 
 class NodeHost(MachineHost):
@@ -337,6 +337,8 @@ class NodeHost(MachineHost):
 
     def _forget(self, container: str, process: _Process) -> None:
         del self._processes[container]
+        if self._supervisor is not None:
+            self._supervisor.page.clear(process.slot)  # the next one to use it may have to wait for its launch
         self._free_slots.append(process.slot)
 
     def _launched(self, process: _Process, event: dict[str, Any]) -> Message:
@@ -428,16 +430,17 @@ class NodeHost(MachineHost):
         self.at(following * period_ns, self._pass_on_progress, following)
         if self._supervisor is None or self._closing:
             return
-        reduces = {p.slot: c for c, p in self._processes.items() if p.launch.kind is Kind.REDUCE}
+        page = self._supervisor.page
         changed = [reading for reading in self._first_readings if reading[0] in self._processes]
         self._first_readings.clear()
-        for slot, progress in self._supervisor.page.snapshot(reduces).items():
-            process = self._processes[reduces[slot]]
-            reading = (progress.last_key_real_ns, progress.keys_done)
-            if progress.state is TaskState.RUNNING and progress.last_key_real_ns and reading != process.told:
-                process.told = reading
+        for container, process in self._processes.items():
+            if process.launch.kind is not Kind.REDUCE or page.keys_done(process.slot) == process.keys_told:
+                continue
+            progress = page.read(process.slot)
+            if progress.state is TaskState.RUNNING and progress.last_key_real_ns:
+                process.keys_told = progress.keys_done
                 at_ns = self.clock.to_emulated_ns(progress.last_key_real_ns)
-                changed.append((reduces[slot], at_ns, progress.keys_done))
+                changed.append((container, at_ns, progress.keys_done))
         self._pass_on(changed)
 
     def _pass_on(self, readings: list[tuple[str, int, int]]) -> None:
