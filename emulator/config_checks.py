@@ -33,7 +33,13 @@ POLICY_NAMES: dict[str, tuple[str, ...]] = {
 OWN_FUNCTIONS = ("allocation", "job_selection", "job_eviction", "task_eviction")
 """Axes on which ``module:function`` names a policy of the user's own."""
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "allocation": ("fifo", "fair", "flex", "adaptive", "reverse-adaptive", "deadline"),
+    "allocation": (
+        "fifo",
+        "fair",
+        "flex",
+        "adaptive",
+        "reverse-adaptive",
+    ),
     "job_selection": (),
     "job_eviction": (),
     "task_eviction": ("smallest-memory", "lowest-cost"),
@@ -149,7 +155,12 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     for name, queue in allocation.queues.items():
         if not name or len(name) > 80 or not name.isprintable():
             yield (*where, name), "the name of a queue must be 1 to 80 printable characters"
-        if queue.maximum == 0:
+        if allocation.name == "single-queue" and queue.maximum != 1:
+            yield (
+                (*where, name, "maximum"),
+                f"a single queue has the whole cluster: 1, not {queue.maximum:g}; remove it",
+            )
+        elif queue.maximum == 0:
             yield (*where, name, "maximum"), "must be greater than 0, or no job of the queue can ever run"
         elif queue.capacity > queue.maximum:
             message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
@@ -160,6 +171,8 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
                 f"under hard-cap the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
                 " remove it, make them equal, or use soft-cap",
             )
+    if allocation.name == "single-queue" and len(allocation.queues) != 1:
+        yield where, f"single-queue needs one queue, for all jobs, not {len(allocation.queues)}; leave one"
     if allocation.name == "two-queue" and set(allocation.queues) != TWO_QUEUES:
         yield where, f"two-queue needs the queues production and research, not {', '.join(allocation.queues)}"
 

@@ -51,8 +51,10 @@ class Bench:
             self.answers[job] = response.answer.id
         return response.answer
 
-    def submit(self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2) -> list[Effect]:
-        return self(SubmitJob(job, queue, maps, reduces))
+    def submit(
+        self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2, priority: int = 0
+    ) -> list[Effect]:
+        return self(SubmitJob(job, queue, maps, reduces, priority=priority))
 
     def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
         """Submit ``job``, start its master, and have its ask served by node-1."""

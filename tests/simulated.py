@@ -74,6 +74,8 @@ def make_settings(
     if job_selection == "auto":
         job_selection = policies.selection_for(job_eviction)
     preemption_order = policies.DICTATED_SELECTION.get(job_eviction, job_selection)
+    if queues is None and allocation == "single-queue":
+        queues = (QueueSettings("research", 0, total, total),)
     if queues is None:
         queues = (
             QueueSettings("production", 0, total // 4, total),

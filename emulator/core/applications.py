@@ -118,6 +118,11 @@ class Requests:
         waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
         return waiting + (self.application_master is not None)
 
+    @property
+    def movable(self) -> int:
+        """Those that a container on any node serves: a stopped process goes on in one of its own node's only."""
+        return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
+
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[Allocation], now_ns: int) -> None:
         """Take the ask of a heartbeat; what stays asked for keeps the instant it was first asked."""
         ask = heartbeat.ask

@@ -2,7 +2,8 @@
 
 Hadoop 0.23's ApplicationMaster reports in its heartbeats 5% for the set-up of a job and 5% for its clean-up; the rest
 is the mean progress of its maps and that of its reduces, 45% each, or 90% where a job has only one kind.  The set-up is
-done when it can report at all, the clean-up when it has ended.  Whole millionths: no float may decide an order.
+done when it can report at all, the clean-up when it has ended.  A third of a reduce is copying its input, a
+third merging it, the rest walking its keys.  Whole millionths: no float may decide an order.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from emulator.core.task import Task, TaskState
 WHOLE_PPM = 1_000_000
 _SETUP_PPM = 50_000
 _TASKS_PPM = 900_000
+_INPUT_PPM = 666_667
+"""Progress of a reduce that has its input."""
 
 
 def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
-    """Progress of a running job from its own tasks; a map counts when it is done, a reduce by its keys."""
+    """Progress of a running job from its own tasks; a map counts when it is done, a reduce from its first key on."""
     parts = [sum(map(_task_ppm, tasks)) * _TASKS_PPM // len(tasks) // WHOLE_PPM for tasks in (maps, reduces) if tasks]
     return _SETUP_PPM + sum(parts) // max(1, len(parts))
 
@@ -27,8 +30,11 @@ def _task_ppm(task: Task) -> int:
         return WHOLE_PPM
     if not task.keys_total or not task.attempts:
         return 0
-    saved = task.checkpoint.keys_done if task.checkpoint else 0
-    return max(saved, task.attempt.estimate.keys_done) * WHOLE_PPM // task.keys_total
+    estimate = task.attempt.estimate
+    keys_done = max(task.checkpoint.keys_done if task.checkpoint else 0, estimate.keys_done)
+    if not keys_done and estimate.at_ns is None:
+        return 0
+    return _INPUT_PPM + keys_done * (WHOLE_PPM - _INPUT_PPM) // task.keys_total
 
 
 def remaining_ns(progress: int, elapsed_ns: int) -> int | None:

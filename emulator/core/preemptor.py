@@ -87,13 +87,21 @@ class Preemptor:
         choices, self._choices = self._choices, []
         return explain_jobs(self._rule, choices)
 
-    def allocated(self, requester: str, former_owner: str | None) -> None:
-        """``requester`` was given a container that ``former_owner`` held before: one entry is fulfilled."""
-        entries = self.reclaims.get(requester)
-        if not entries:
-            return
-        matching = next((i for i, entry in enumerate(entries) if entry.victim == former_owner), 0)
-        self._drop(requester, matching)
+    def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
+        """``requester`` was given a container that ``former_owner`` held before, and still wants ``pending``.
+
+        A container fulfils an entry that names its former owner, which has one less to give: one of ``requester``'s,
+        or else another's, who must ask again.  No other container does, as long as more is wanted than is on its way.
+        """
+        named = [
+            (other != requester, entry.since_ns, other, i)
+            for other, entries in self.reclaims.items()
+            for i, entry in enumerate(entries)
+            if entry.victim == former_owner
+        ]
+        if named:
+            self._drop(*min(named)[2:])
+        self.withdraw_surplus(requester, pending)
 
     def withdraw_surplus(self, requester: str, pending: int) -> None:
         """The job wants fewer containers than are being reclaimed for it: its newest intentions are void."""

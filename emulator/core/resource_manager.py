@@ -17,6 +17,8 @@ allocation, because that is where scheduling overhead begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from emulator.core.admission import Admission
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.attention import Attention
@@ -206,7 +208,7 @@ class ResourceManager:
             for resume in message.ask.resumes:
                 if resume.hostname in self.free_nodes:
                     self.attention.wait_for(node_address(resume.hostname))
-            self.preemptor.withdraw_surplus(application.name, application.requests.pending)
+            self.preemptor.withdraw_surplus(application.name, application.requests.movable)
         # Requests it has not been told of are void once what they were for has been had from elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
@@ -305,19 +307,19 @@ class ResourceManager:
     def _allocate_one(self, node: Node, now_ns: int) -> list[Effect] | None:
         if not self._queues.pending:
             return None
-        queues = self._queues.views()
-        for queue in allocate(self._scheduler.allocation, queues, self._total).order:
-            wish = self._first_wish(queue, node, now_ns)
+        decision = allocate(self._scheduler.allocation, self._queues.views(), self._total)
+        for queue in decision.order:
+            wish = self._first_wish(queue, decision.resumes_first, node, now_ns)
             if wish is not None:
                 return self._give(*wish, node, now_ns)
         return None
 
-    def _first_wish(self, queue: str, node: Node, now_ns: int) -> tuple[Application, Kind, int | None] | None:
+    def _first_wish(
+        self, queue: str, resumes_first: bool, node: Node, now_ns: int
+    ) -> tuple[Application, Kind, int | None] | None:
         """The request of ``queue`` that ``node`` serves next: job, kind, and the task if it is suspended."""
         jobs = self._in_order(queue, now_ns)
-        for application in jobs:
-            if application.requests.since[Kind.MAP]:
-                continue  # its maps come first, or its reduces would wait for ever for their output
+        for application in jobs if resumes_first else ():
             task = self._resume_for(application, node, now_ns)
             if task is not None:
                 return application, Kind.REDUCE, task
@@ -327,16 +329,14 @@ class ResourceManager:
                 return application, Kind.APPLICATION_MASTER, None
             if requests.since[Kind.MAP]:
                 return application, Kind.MAP, None
-            if requests.since[Kind.REDUCE]:
-                return application, Kind.REDUCE, None
+            task = None if resumes_first else self._resume_for(application, node, now_ns)
+            if task is not None or requests.since[Kind.REDUCE]:
+                return application, Kind.REDUCE, task
         return None
 
     def _in_order(self, queue: str, now_ns: int) -> list[Application]:
-        views = tuple(
-            self._job_view(application, now_ns)
-            for application in self.applications.values()
-            if application.queue == queue and application.requests.pending
-        )
+        """The jobs of ``queue`` that wait for containers."""
+        views = tuple(view for view in self._job_views(queue, now_ns) if view.pending)
         order = order_jobs(self._scheduler.job_selection, views, now_ns)
         self.attention.selection_left_out |= len(order) < len(views)
         return [self.applications[name] for name in order]
@@ -344,6 +344,8 @@ class ResourceManager:
     def _resume_for(self, application: Application, node: Node, now_ns: int) -> int | None:
         """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
         elsewhere = None
+        if application.requests.since[Kind.MAP]:
+            return None  # its maps come first, or its reduces would wait for ever for their output
         for task, (resume, since_ns) in application.requests.resumes.items():
             if resume.container is not None:
                 held = self.containers.get(resume.container)
@@ -387,7 +389,7 @@ class ResourceManager:
         application.slots += 1
         application.running_reduces += kind is Kind.REDUCE
         self._queues.note(application)
-        self.preemptor.allocated(application.name, slot.former_owner)
+        self.preemptor.allocated(application.name, slot.former_owner, requests.movable)
         if kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.allocated.append(Allocation(held.id, kind, node.name, ready_ns, task))
@@ -474,41 +476,62 @@ class ResourceManager:
         if not self._may_reclaim():
             return effects
         queues = self._queues.views()
-        for queue, victims in allocate(self._scheduler.allocation, queues, self._total).reclaim:
-            view = next(view for view in queues if view.name == queue)
-            room = view.maximum - view.used
-            for application in self._in_order(queue, now_ns):
-                room -= self._reclaim_for(application, victims, room, now_ns)
-        self._reclaimed_revision = self.revision
+        decision = allocate(self._scheduler.allocation, queues, self._total)
+        all_asked = True
+        for queue, victims in decision.reclaim:
+            others = tuple(victim for victim in victims if victim != queue)
+            if others:
+                view = next(view for view in queues if view.name == queue)
+                self._reclaim_from_queues(queue, others, view.maximum - view.used, now_ns)
+            if queue in victims:
+                all_asked &= self._reclaim_within(queue, decision.reclaims_a_run, now_ns)
+        if all_asked:
+            self._reclaimed_revision = self.revision
         return [*effects, *self.preemptor.explain()]
 
-    def _reclaim_for(self, application: Application, victims: tuple[str, ...], room: int, now_ns: int) -> int:
-        """Make the reclaim requests ``application`` lacks; return how many containers are then on their way to it."""
-        outstanding = self.preemptor.outstanding(application.name)
-        while outstanding < min(application.requests.pending, room):
-            jobs = self._victims(victims, now_ns)
-            if not jobs:
-                break
-            self.revision += 1
-            view = JobEvictionView(now_ns, jobs, self.costs.measured())
-            victim = self.preemptor.choose(application.name, view)
-            self.applications[victim].reclaim += 1
-            self.attention.wait_for(job_address(victim))
-            outstanding += 1
-        return outstanding
+    def _reclaim_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
+        """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
+        for application in self._in_order(queue, now_ns):
+            outstanding = self.preemptor.outstanding(application.name)
+            while outstanding < min(application.requests.movable, room):
+                jobs = next(filter(None, (self._victims(self._job_views(name, now_ns)) for name in victims)), ())
+                if not jobs:
+                    return
+                self._reclaim(application, jobs, now_ns)
+                outstanding += 1
+            room -= outstanding
 
-    def _victims(self, queues: tuple[str, ...], now_ns: int) -> tuple[JobView, ...]:
-        """Jobs of the first of ``queues`` that have a reduce to give."""
-        for queue in queues:
-            views = (
-                net_of(self._job_view(application, now_ns), self.preemptor.asked_of(application.name))
-                for application in self.applications.values()
-                if application.queue == queue and application.running_reduces
-            )
-            found = tuple(view for view in views if view.reclaimable > 0)
-            if found:
-                return found
-        return ()
+    def _reclaim_within(self, queue: str, most: int | None, now_ns: int) -> bool:
+        """The first job that still waits takes from those after it, if any has something to give (natjam, section 4);
+        of more than one reclaim a run, the next ones go to it as long as it lacks them, then to the next job.  Whether
+        that is all that may be asked for: False when only ``most`` has set the end."""
+        views = {view.name: view for view in self._job_views(queue, now_ns)}
+        order = order_jobs(self._scheduler.preemption_order, tuple(views.values()), now_ns)
+        made = 0
+        for place, name in enumerate(order):
+            application = self.applications[name]
+            lacking = application.requests.movable - self.preemptor.outstanding(name)
+            for _ in range(lacking):
+                jobs = self._victims(views[later] for later in order[place + 1 :])
+                if not jobs:
+                    return True
+                if made == most:
+                    return False
+                self._reclaim(application, jobs, now_ns)
+                made += 1
+        return True
+
+    def _reclaim(self, application: Application, jobs: tuple[JobView, ...], now_ns: int) -> None:
+        self.revision += 1
+        view = JobEvictionView(now_ns, jobs, self.costs.measured())
+        victim = self.preemptor.choose(application.name, view)
+        self.applications[victim].reclaim += 1
+        self.attention.wait_for(job_address(victim))
+
+    def _victims(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+        """Those of ``jobs`` that have a reduce to give, net of what has been asked back."""
+        views = (net_of(view, self.preemptor.asked_of(view.name)) for view in jobs if view.reclaimable)
+        return tuple(view for view in views if view.reclaimable > 0)
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
         """Kill the victim job's container that the task eviction order puts first; whether there was one.
@@ -562,6 +585,11 @@ class ResourceManager:
         for requester, entries in self.preemptor.reclaims.items():
             assert requester in self.applications, requester
             assert all(entry.victim in self.applications for entry in entries), requester
+
+    def _job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:
+        for application in self.applications.values():
+            if application.queue == queue:
+                yield self._job_view(application, now_ns)
 
     def _job_view(self, application: Application, now_ns: int) -> JobView:
         progress, heard_ns = application.progress_ppm, application.heard_ns

@@ -7,7 +7,7 @@ Each entry is a plain documented function on a frozen view (``emulator.policies.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from emulator.policies.allocation import hard_cap, soft_cap, two_queue
+from emulator.policies.allocation import hard_cap, single_queue, soft_cap, two_queue
 from emulator.policies.job_eviction import (
     least_resources,
     lowest_priority,
@@ -20,7 +20,12 @@ from emulator.policies.job_selection import earliest_deadline_first, fifo, least
 from emulator.policies.task_eviction import longest_remaining_time, random_order, shortest_remaining_time
 from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
 
-ALLOCATION: dict[str, AllocationPolicy] = {"two-queue": two_queue, "hard-cap": hard_cap, "soft-cap": soft_cap}
+ALLOCATION: dict[str, AllocationPolicy] = {
+    "two-queue": two_queue,
+    "single-queue": single_queue,
+    "hard-cap": hard_cap,
+    "soft-cap": soft_cap,
+}
 JOB_SELECTION: dict[str, JobSelectionPolicy] = {
     "fifo": fifo,
     "priority": priority,

@@ -22,6 +22,15 @@ def two_queue(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
     return AllocationDecision(order, reclaim)
 
 
+def single_queue(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
+    """Natjam-R: one queue in the order of the job selection, whose jobs take containers from those after them.
+
+    Any number of priorities.  One container is asked back a run of the Preemptor.  Source: natjam, section 4.
+    """
+    (queue,) = queues
+    return AllocationDecision((queue.name,), ((queue.name, (queue.name,)),), reclaims_a_run=1, resumes_first=False)
+
+
 def hard_cap(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
     """Hard cap: no queue ever holds more than its capacity; nothing is preempted.  Source: natjam, section 5."""
     return AllocationDecision(_most_underserved(tuple(queue for queue in queues if queue.used < queue.capacity)))

@@ -32,11 +32,18 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class AllocationDecision:
-    """``order``: queues that may get the next container, best first.  ``reclaim``: for each queue that may take
-    containers back from others, the queues it may take them from."""
+    """Who may have containers."""
 
     order: tuple[str, ...]
+    """Queues that may get the next container, best first."""
     reclaim: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """For each queue that may take containers back, the queues it may take them from.  One that may take from itself
+    does so between its jobs, each only from those that come after it."""
+    reclaims_a_run: int | None = None
+    """Most containers to ask back between the jobs of a queue in a run of the Preemptor; None: all that are wanted."""
+    resumes_first: bool = True
+    """Whether the suspended reduces of a queue go before all that is new in it (natjam, section 3.2, R1), or only
+    before the new reduces of their own job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hypothesis import strategies as st
 from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
+from emulator import policies
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Kind
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.sim.cost_model import CostModel
 
 _LIMIT_S = 20_000
+_PREEMPTIVE = ("two-queue", "single-queue")
+_SELECTIONS = ("auto", *policies.JOB_SELECTION)
 _ATTEMPTS_MAX = 4
 CALM, BAD_NETWORK = (
     st.none(),
@@ -51,8 +54,9 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
     containers = draw(st.integers(2 if nodes == 1 else 1, 4))
     total = nodes * containers
     mechanism = draw(st.sampled_from(("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")))
-    names = ("two-queue", "soft-cap", "hard-cap") if mechanism == "wait" and total >= 4 else ("two-queue",)
+    names = ("two-queue", "soft-cap", "hard-cap") if mechanism == "wait" and total >= 4 else _PREEMPTIVE
     allocation = draw(st.sampled_from(names))
+    eviction = draw(st.sampled_from(tuple(policies.JOB_EVICTION)))
     quarter = max(2, total // 4)
     caps = (QueueSettings("production", 0, quarter, quarter), QueueSettings("research", 1, total - 2, total - 2))
     return make_settings(
@@ -65,7 +69,8 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         mechanism=mechanism,
         allocation=allocation,
         queues=caps if allocation == "hard-cap" else None,
-        job_eviction=draw(st.sampled_from(("mr", "lr", "pr"))),
+        job_eviction=eviction,
+        job_selection="auto" if eviction in policies.DICTATED_SELECTION else draw(st.sampled_from(_SELECTIONS)),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
@@ -76,7 +81,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
 
 
 @st.composite
-def _workloads(draw: st.DrawFn, containers: int) -> tuple[JobSpec, ...]:
+def _workloads(draw: st.DrawFn, containers: int, one_queue: bool) -> tuple[JobSpec, ...]:
     """A research job that fills the cluster with reduces, urgent jobs that come meanwhile, and some of any kind."""
 
     def lengths(fewest: int, most: int, longest_ms: int, shortest_ms: int = 100) -> tuple[float, ...]:
@@ -92,7 +97,15 @@ def _workloads(draw: st.DrawFn, containers: int) -> tuple[JobSpec, ...]:
     for number in range(draw(st.integers(0, 2))):
         queue, submit_s = draw(st.sampled_from(("production", "research"))), draw(st.integers(0, 20_000)) / 1000
         jobs.append(make_job(f"other-{number}", queue, submit_s, lengths(0, 4, 3000), lengths(0, 4, 8_000), 0.3))
-    return tuple(jobs)
+    return tuple(_with_order(draw, job, "research" if one_queue else job.queue) for job in jobs)
+
+
+def _with_order(draw: st.DrawFn, job: JobSpec, queue: str) -> JobSpec:
+    """The job with a priority and perhaps a deadline; an urgent one has one that comes first."""
+    priority = draw(st.integers(0, 2)) + (job.queue == "production")
+    slack_s = draw(st.none() | st.integers(1, 20 if job.queue == "production" else 90))
+    deadline_ns = None if slack_s is None else job.submit_ns + slack_s * SECOND_NS
+    return replace(job, queue=queue, priority=priority, deadline_ns=deadline_ns)
 
 
 @st.composite
@@ -129,7 +142,8 @@ def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[
 def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False) -> Case:
     """Clusters with work; ``faults``: processes crash and nodes are lost."""
     cluster = draw(_cluster_settings())
-    jobs = draw(_workloads(sum(node.containers for node in cluster.nodes)))
+    one_queue = len(cluster.scheduler.queues) == 1
+    jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue))
     costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
     if not faults:
         return Case(cluster, jobs, costs, chaos)

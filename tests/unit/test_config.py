@@ -85,6 +85,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
             ["scheduler.job_selection", "auto or edf", "allow_inconsistent"],
             id="inconsistent",
         ),
+        pytest.param("two-queue", "single-queue", 9, ["single-queue needs one queue"], id="single queue of two"),
         pytest.param("two-queue", "soft-cap", 14, ["soft-cap never preempts", "wait"], id="soft-cap preempting"),
         pytest.param("hadoop-0.23", "hadop-0.23", 4, ["overheads", "did you mean 'hadoop-0.23'"], id="overheads"),
         pytest.param("hadoop-0.23", "./none.yaml", 4, ["overheads", "no such file"], id="overheads file"),

@@ -17,7 +17,7 @@ from emulator.assemble import load_policy
 from emulator.core.decisions import PolicyError, allocate, choose_job, order_jobs, order_tasks
 from emulator.core.messages import MeasuredCosts
 from emulator.errors import NatjamError
-from emulator.policies.allocation import hard_cap, soft_cap, two_queue
+from emulator.policies.allocation import hard_cap, single_queue, soft_cap, two_queue
 from emulator.policies.job_eviction import (
     least_resources,
     lowest_priority,
@@ -154,6 +154,13 @@ def test_two_queue_serves_production_first_and_lets_it_reclaim_whatever_the_capa
     decision = two_queue(queues(12, 4), 16)
     assert decision == AllocationDecision(("production", "research"), (("production", ("research",)),))
     assert two_queue(queues(16, 0), 16) == AllocationDecision(("research",), ())
+
+
+def test_a_single_queue_takes_from_itself_one_container_a_run() -> None:
+    (queue, _) = queues(16, 0)
+    decision = single_queue((queue,), 16)
+    assert (decision.order, decision.reclaim) == (("production",), (("production", ("production",)),))
+    assert (decision.reclaims_a_run, decision.resumes_first) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +318,8 @@ def test_an_order_may_leave_tasks_out(fewer: Any) -> None:
         AllocationDecision((), (("production", ("stranger",)),)),
         AllocationDecision((), (("production", "research"),)),  # pyright: ignore
         AllocationDecision((), None),  # pyright: ignore
+        AllocationDecision((), reclaims_a_run=0),
+        AllocationDecision((), reclaims_a_run=1.5),  # pyright: ignore
     ],
 )
 def test_an_allocation_of_other_queues_is_refused(nonsense: Any) -> None:
