@@ -85,6 +85,8 @@ def _cluster_and_jobs(scheduler: Scheduler, random: Random) -> dict[str, Any]:
 
 def _queues(allocation: str, random: Random) -> dict[str, Any]:
     share = random.choice((0.25, 0.4, 0.5))
+    if allocation == "single-queue":
+        return {"all": {"capacity": 1.0}}
     return {"production": {"capacity": share}, "research": {"capacity": 1 - share}}
 
 
