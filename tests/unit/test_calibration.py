@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -99,8 +99,9 @@ def test_what_is_missing_or_impossible_is_refused_by_name(tmp_path: Path, path: 
 ANYTHING = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
-@given(st.dictionaries(st.text(max_size=12), st.recursive(ANYTHING, st.lists)))
+@given(st.dictionaries(st.text(max_size=12), st.recursive(ANYTHING, st.lists, max_leaves=9), max_size=5))
 @example({"operations": {}})
+@settings(max_examples=40)
 def test_whatever_a_file_holds_it_is_refused_in_words(tmp_path: Path, data: dict[str, Any]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(dump_yaml({"natjam_calibration": 1, **data}))
