@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,21 +23,29 @@ def nonsense(view, random):
 '''
 
 
-@pytest.mark.parametrize(
-    ("axis", "policy", "said"),
-    [
-        ("job_eviction", "bad_policies:raising", "nobody to be found"),
-        ("task_eviction", "bad_policies:nonsense", "42"),
-    ],
-)
-def test_a_policy_of_the_users_that_fails(
-    ray_cluster: RayCluster, tmp_path: Path, axis: str, policy: str, said: str
-) -> None:
+def test_policies_of_the_users_that_fail(ray_cluster: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "bad_policies.py").write_text(POLICIES)
-    options = ("--set", f"scheduler.{axis}={policy}")
-    with NatjamRun(tmp_path, *options, cluster=ray_cluster, variables={"PYTHONPATH": str(tmp_path)}) as run:
-        run.check_failed("eviction", policy, said)
-        assert not (run.out / "summary.json").exists()
+    failing = {
+        "job_eviction": ("bad_policies:raising", "nobody to be found"),
+        "task_eviction": ("bad_policies:nonsense", "42"),
+    }
+    with ExitStack() as running:
+        for axis in failing:
+            (tmp_path / axis).mkdir()
+        runs = {
+            axis: running.enter_context(
+                NatjamRun(
+                    tmp_path / axis,
+                    *("--set", f"scheduler.{axis}={policy}"),
+                    cluster=ray_cluster,
+                    variables={"PYTHONPATH": str(tmp_path)},
+                )
+            )
+            for axis, (policy, _) in failing.items()
+        }
+        for axis, run in runs.items():
+            run.check_failed("eviction", *failing[axis])
+            assert not (run.out / "summary.json").exists()
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:

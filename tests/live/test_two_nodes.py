@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import pytest
 
 from tests.live_runs import LEFT_BOUND_S, SMALL, NatjamRun, RayCluster, gone, listening_addresses, until
 from tests.run_results import job_of
@@ -29,6 +29,10 @@ workload:
 """
 """Four containers.  Production takes two of the three in which research has reduces, and keeps them until research has
 ended: both stopped reduces go on in the fourth, and one of them at least comes from the other node."""
+
+
+LONG = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
+"""It does not end by itself."""
 
 
 def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
@@ -89,26 +93,33 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
         assert [row["node"] for row in maps if row["task"] == task] == [node, other]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_an_ended_driver_leaves_nothing_on_either_node(
-    ray_cluster: RayCluster, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_ended_driver_leaves_nothing_on_either_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
     before = ray_cluster.processes()
-    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
-        run.walking("research")
-        assert len(run.work_directories()) == 2
-        run.process.send_signal(number)
-        assert run.wait() == (-signal.SIGKILL if number == signal.SIGKILL else 130)
-        run.check_nothing_left()
-        assert "SIGTERM received" not in run.log, "Ray's own words"
-        assert not (run.out / "summary.json").exists()
+    with _both(tmp_path, "terminated", "killed", cluster=ray_cluster) as (terminated, killed):
+        for run, number, status in ((terminated, signal.SIGTERM, 130), (killed, signal.SIGKILL, -signal.SIGKILL)):
+            run.walking("research")
+            assert len(run.work_directories()) == 2
+            run.process.send_signal(number)
+            assert run.wait() == status
+            run.check_nothing_left()
+            assert "SIGTERM received" not in run.log, "Ray's own words"
+            assert not (run.out / "summary.json").exists()
     assert before <= ray_cluster.processes(), "the cluster is as it was"
 
 
-@pytest.mark.parametrize("host", ["rm", "applications-1"])
-def test_a_host_that_cannot_be_replaced_ends_the_run(ray_cluster: RayCluster, tmp_path: Path, host: str) -> None:
-    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
-        run.walking("research")
-        os.kill(run.host(host), signal.SIGKILL)
-        run.check_failed(f"{host} has died")
-        assert not (run.out / "summary.json").exists()
+def test_a_host_that_cannot_be_replaced_ends_the_run(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    with _both(tmp_path, "rm", "applications-1", cluster=ray_cluster) as runs:
+        for run, host in zip(runs, ("rm", "applications-1"), strict=True):
+            run.walking("research")
+            os.kill(run.host(host), signal.SIGKILL)
+            run.check_failed(f"{host} has died")
+            assert not (run.out / "summary.json").exists()
+
+
+@contextmanager
+def _both(directory: Path, *names: str, cluster: RayCluster) -> Iterator[list[NatjamRun]]:
+    """Runs of these names, side by side: they are not touched by each other's end."""
+    with ExitStack() as running:
+        for name in names:
+            (directory / name).mkdir()
+        yield [running.enter_context(NatjamRun(directory / name, experiment=LONG, cluster=cluster)) for name in names]
