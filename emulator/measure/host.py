@@ -37,6 +37,8 @@ class MeasuredHost:
         self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._on_lost)
         self._shuffle = ShuffleProcess(run_id, self._secret, directory, nodes, "127.0.0.1")
         self._lost: str | None = None
+        self._leaving = False
+        """Nobody waits for answers any more."""
         self.lags: list[LagRecord] = []
         """What tasks have said of their keys' lag at their exit."""
 
@@ -52,6 +54,7 @@ class MeasuredHost:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._leaving = True
         with _no_interrupts():
             try:
                 await self._client.close()
@@ -90,6 +93,8 @@ class MeasuredHost:
             del self._answers[key]
 
     def _on_event(self, event: dict[str, Any]) -> None:
+        if self._leaving:
+            return
         event["heard_real_ns"] = time.monotonic_ns()
         container, name = event["id"], event["event"]
         if name == "exited":
