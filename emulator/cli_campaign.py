@@ -77,7 +77,9 @@ def reproduce(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Figures, as in natjam/fig4; papers; or all.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="sim or live.")] = "sim",
+    engine: Annotated[
+        str | None, typer.Option(help="sim or live [default: sim where a figure can be simulated]", show_default=False)
+    ] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, of live runs.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="5 seeds of each simulation, a single live run.")] = False,
     out: Annotated[
@@ -95,6 +97,7 @@ def reproduce(
       natjam reproduce --list
       natjam reproduce natjam/fig4
       natjam reproduce natjam --engine live --time-scale 20
+      natjam reproduce natjam/overhead                  # live: this machine's own
       natjam reproduce all --quick --strict
     """
     from analysis.reproduce.definitions import ALL, chosen_figures
@@ -111,9 +114,11 @@ def reproduce(
         return
     if not ids:
         raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")
-    if engine not in ("sim", "live"):
+    if engine not in ("sim", "live", None):
         raise ConfigError(f"--engine {engine}: must be sim or live")
-    figures = [figure for figure in chosen_figures(ids) if engine in figure.engines]
+    chosen = chosen_figures(ids)
+    engine = engine or ("sim" if any("sim" in figure.engines for figure in chosen) else "live")
+    figures = [figure for figure in chosen if engine in figure.engines]
     if not figures:
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
     variants = planned(figures, engine, time_scale, quick)
@@ -128,6 +133,8 @@ def reproduce(
     write_results(result, out)
     for line in [*failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
+    if left_out := ", ".join(figure.id for figure in chosen if figure not in figures):
+        console.print(f"not for --engine {engine}: {left_out}", soft_wrap=True, highlight=False)
     console.print(f"results in {out}; the page: {out / PAGE_NAME}", soft_wrap=True, highlight=False)
     if result.campaign.failures:
         raise RunError(f"{len(result.campaign.failures)} of {len(result.campaign.runs)} runs failed")

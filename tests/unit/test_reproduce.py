@@ -88,6 +88,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     for arguments, message in (
         (["natjam/fgi4"], "there is no figure or paper 'natjam/fgi4'; did you mean 'natjam/fig4'?"),
         (["natjam/fig4", "--engine", "warp"], "--engine warp: must be sim or live"),
+        (["natjam/overhead", "--engine", "sim"], "natjam/overhead: not for --engine sim"),
         ([], "name what to reproduce"),
     ):
         result = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
