@@ -32,7 +32,14 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
     return run_experiment(experiment, out_dir, lambda status: None)
 
 
-@pytest.mark.parametrize("file", sorted(CATALOGUE.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=pytest.mark.slow if file.stem == "natjam-2000" else ())
+        for file in sorted(CATALOGUE.glob("*.yaml"))
+    ],
+    ids=lambda file: file.stem,
+)
 def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, tmp_path: Path) -> None:
     summary = simulate(file, tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
