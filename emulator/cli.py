@@ -21,7 +21,14 @@ from emulator.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
     from emulator.config import Experiment
+    from emulator.engine import OnStatus
+    from emulator.live.watch_page import WatchPage
+    from emulator.progress import RunStatus
 
 INTERRUPTED_EXIT_CODE = 130
 
@@ -88,6 +95,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve a page on this machine that draws a live run as it goes.")
+    ] = False,
 ) -> None:
     """Run an experiment and say what it did to every job.
 
@@ -95,6 +105,7 @@ def run(
     Examples:
       natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --out fig4
       natjam run workloads/catalog/natjam-fig4.yaml --set scheduler.mechanism=suspend --set overheads=native
+      natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --watch     # open the address it prints
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
     """
     from emulator.config import load_experiment
@@ -114,8 +125,10 @@ def run(
     try:
         from emulator.run import run_experiment
 
-        with RunDisplay(console) as display:
-            summary = run_experiment(experiment, out_dir, display.update)
+        with _watch_page(experiment, watch, console) as page, RunDisplay(console) as display:
+            summary = run_experiment(experiment, out_dir, _both(display.update, page))
+            if page is not None:
+                page.end(f"the run has ended; results in {out_dir}")
     except BaseException:
         with contextlib.suppress(OSError):
             out_dir.rmdir()  # only if nothing was written: an empty results directory tells nothing
@@ -126,6 +139,32 @@ def run(
     found = failures(summary)
     if found:
         raise RunError("; ".join(found))
+
+
+@contextlib.contextmanager
+def _watch_page(experiment: Experiment, wanted: bool, console: Console) -> Iterator[WatchPage | None]:
+    """The page of ``--watch``, its address printed; None where none is wanted."""
+    if not wanted:
+        yield None
+        return
+    if experiment.engine != "live":
+        raise ConfigError("--watch is for live runs; a simulation leaves its report.html when it has ended")
+    from emulator.live.watch_page import WatchPage
+
+    with WatchPage(experiment) as page:
+        console.print(f"watch it at {page.address}", soft_wrap=True, highlight=False, markup=False)
+        yield page
+
+
+def _both(display: OnStatus, page: WatchPage | None) -> OnStatus:
+    """Tells the terminal and, if there is one, the page."""
+
+    def tell(status: RunStatus) -> None:
+        display(status)
+        if page is not None:
+            page.update(status)
+
+    return tell
 
 
 @app.command()

@@ -6,7 +6,7 @@ text every few seconds.  The bars' segments differ in shape, not only in colour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -58,6 +58,10 @@ class RunStatus:
     containers_suspended: int
     """Stopped processes: they hold memory, but no container."""
     lag_p99_real_ms: float | None
+    journal: Sequence[bytes] = ()
+    """Encoded records that have come since the status before, under the live engine."""
+    repeat: int = 1
+    """Which one of the experiment."""
 
 
 class RunDisplay:

@@ -46,7 +46,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -
         repeat = RunDirectory.create(out_dir / f"repeat-{number}")
         title = f"repeat {number} of {experiment.repeats}"
         seed = experiment.seed + number - 1
-        summary = _run_once(experiment, seed, repeat, _titled(on_status, title))
+        summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number))
         failed += [f"{title}: {failure}" for failure in failures(summary)]
         summaries.append(summary)
     together = summarise_repeats(summaries)
@@ -56,8 +56,8 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -
     return together
 
 
-def _titled(on_status: OnStatus, title: str) -> OnStatus:
-    return lambda status: on_status(replace(status, phase=f"{title}: {status.phase}"))
+def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
+    return lambda status: on_status(replace(status, phase=f"{title}: {status.phase}", repeat=repeat))
 
 
 def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def render_report(runs: Sequence[ReportRun]) -> str:
             shown=shown,
             facts=facts,
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
-            style=_source("style.css"),
+            style=style(),
             scripts=scripts("report.js"),
             packed=_packed,
         )
@@ -55,6 +55,11 @@ def environment() -> jinja2.Environment:
     """Templates of the pages; what is put into them is escaped."""
     loader = jinja2.FileSystemLoader(WEB)
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+
+
+def style() -> Markup:
+    """The pages' style sheet."""
+    return _source("style.css")
 
 
 def scripts(*names: str) -> list[Markup]:

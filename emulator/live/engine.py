@@ -49,7 +49,7 @@ def run_live(
     swapped_bytes = psutil.swap_memory().sout
     live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), keep, started_real_s).run()
     swapped_bytes = psutil.swap_memory().sout - swapped_bytes
-    on_status(replace(last[0], phase="verifying the output"))
+    on_status(replace(last[0], phase="verifying the output", journal=()))
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
     many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
     output = verify_output(jobs, experiment.seed, output_dir, _VERIFIERS if many else 1).to_summary()

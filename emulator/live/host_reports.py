@@ -36,6 +36,7 @@ class HostReports:
 
     def __init__(self, experiment: Experiment, jobs: Mapping[str, JobSpec]) -> None:
         self.journal: list[bytes] = []
+        self._journal_shown = 0
         self._experiment = experiment
         self._jobs = jobs
         self._statuses: dict[str, HostStatus] = {}
@@ -72,7 +73,9 @@ class HostReports:
         return lag
 
     def run_status(self, phase: str, started_real_s: float) -> RunStatus:
-        """For the display."""
+        """For the display; its records are those that have come since it was called before."""
+        news = self.journal[self._journal_shown :]
+        self._journal_shown += len(news)
         manager = self._statuses.get(RESOURCE_MANAGER_HOST)
         cluster = manager.cluster if manager else None
         lag = self.lag
@@ -88,4 +91,5 @@ class HostReports:
             containers_used_by_queue=cluster.used_by_queue if cluster else {},
             containers_suspended=cluster.suspended if cluster else 0,
             lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
+            journal=news,
         )

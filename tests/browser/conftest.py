@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from tests.browsing import Browser
+from tests.browsing import PATIENCE_S, Browser
 
 _OPTIONS = (
     *("--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"),
@@ -38,6 +37,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
     options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     opened = webdriver.Chrome(options, Service(driver))
+    opened.set_page_load_timeout(PATIENCE_S)
     yield opened
     opened.quit()
 
@@ -47,6 +47,6 @@ def browser(chromium: webdriver.Chrome) -> Iterator[Browser]:
     """An empty page; what the console says while the test lasts must be nothing."""
     chromium.get_log("browser")
     yield Browser(chromium)
-    chromium.get(Path(os.devnull).as_uri())
+    chromium.get("about:blank")
     said = chromium.get_log("browser")
     assert not said, said

@@ -25,8 +25,8 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
     for name in ("interrupted", "killed"):
         (tmp_path / name).mkdir()
     with (
-        NatjamRun(tmp_path / "interrupted", experiment=ENDLESS) as interrupted,
-        NatjamRun(tmp_path / "killed", experiment=ENDLESS) as killed,
+        NatjamRun(tmp_path / "interrupted", "--watch", experiment=ENDLESS) as interrupted,
+        NatjamRun(tmp_path / "killed", "--watch", experiment=ENDLESS) as killed,
     ):
         for run, number, status in ((interrupted, signal.SIGINT, INTERRUPTED), (killed, signal.SIGKILL, KILLED)):
             run.until(run.stopped, "a suspended reduce")

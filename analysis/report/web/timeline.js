@@ -8,6 +8,20 @@ const ZOOM_STEP = 1.5;
 const SHORTEST_TICKS = 20;
 const MOST_PLOT_PIXELS = 560;
 
+/** What names a segment in every state of its run: its attempt, what it did, and since when. */
+function segmentKey(run, segment) {
+  if (segment < 0) return null;
+  return { attempt: run.attempt[run.segment_attempt[segment]], state: run.segment_state[segment], start: run.segment_start[segment] };
+}
+
+function findSegment(run, key) {
+  if (!key) return -1;
+  return run.segment_start.findIndex(
+    (start, segment) =>
+      start === key.start && run.segment_state[segment] === key.state && run.attempt[run.segment_attempt[segment]] === key.attempt,
+  );
+}
+
 class Timeline {
   /** root holds .timeline-scroll > .timeline-space > canvas, .tooltip, .timeline-legend and .timeline-details. */
   constructor(root, run, describe) {
@@ -31,7 +45,12 @@ class Timeline {
   /** Show a run, or a later state of the one that is shown. */
   setRun(run) {
     const follows = this.run && this.to >= this.run.end_s / this.run.tick_s - 1;
+    const kept = [this.selected, this.hovered].map((segment) => this.run && segmentKey(this.run, segment));
     this.run = run;
+    [this.selected, this.hovered] = kept.map((key) => findSegment(run, key));
+    this.tooltip.hidden = this.hovered < 0;
+    this.say(this.details, this.selected);
+    this.say(this.tooltip, this.hovered);
     this.last = Math.max(1, run.end_s / run.tick_s);
     if (follows && this.from === 0) this.to = this.last;
     this.jobOf = Int32Array.from(run.attempt, (_, row) => run.job_rows[textOf(run, "job", row)] ?? -1);
@@ -251,9 +270,13 @@ class Timeline {
 
   select(segment, reveal = false) {
     this.selected = segment;
-    this.details.replaceChildren(...(segment < 0 ? [] : this.describe(this.run, segment)));
+    this.say(this.details, segment);
     if (reveal) this.reveal(segment);
     this.redraw();
+  }
+
+  say(element, segment) {
+    element.replaceChildren(...(segment < 0 ? [] : this.describe(this.run, segment)));
   }
 
   reveal(segment) {
@@ -268,7 +291,7 @@ class Timeline {
     if (segment !== this.hovered) {
       this.hovered = segment;
       this.tooltip.hidden = segment < 0;
-      if (segment >= 0) this.tooltip.replaceChildren(...this.describe(this.run, segment));
+      this.say(this.tooltip, segment);
       this.canvas.style.cursor = segment < 0 ? "grab" : "pointer";
       this.redraw();
     }

@@ -1,0 +1,39 @@
+"""Why each attempt was chosen to give its container back, from ``decisions.parquet``: what the timeline's tooltips say."""
+
+from __future__ import annotations
+
+import pyarrow
+import pyarrow.compute
+
+from analysis.evictions import why_text
+
+_TASKS_OWN = "application-master"
+"""Takes back a container of its own job: nobody asked the job."""
+
+
+def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
+    """A clause for each time that an attempt was chosen, by the attempt's name: why it, and why its job.
+
+    Args:
+        decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
+    """
+    candidates = _candidates(decisions)
+    chosen = decisions.filter(pyarrow.compute.greater(decisions.column("chosen"), 0))
+    asked: dict[str, str] = {}
+    reasons: dict[str, list[str]] = {}
+    for row in chosen.to_pylist():
+        text = why_text(row["rule"], row["by"], row, candidates[row["decision"]])
+        if row["by"] == "preemptor":
+            asked[row["job"]] = f"{text}, for {row['requester']}"
+            continue
+        job = "" if row["by"] == _TASKS_OWN else asked.get(row["job"], "")
+        because = f"; its job by {job}" if job else ""
+        reasons.setdefault(row["attempt"], []).append(f"at {row['t_s']:.1f} s by {text}{because}")
+    return {attempt: "; ".join(clauses) for attempt, clauses in reasons.items()}
+
+
+def _candidates(decisions: pyarrow.Table) -> dict[int, int]:
+    """How many candidates each choice had, those that are not in the table included."""
+    grouped = decisions.group_by("decision").aggregate([("left_out", "max"), ("place", "count")])
+    columns = (grouped.column(name).to_pylist() for name in ("decision", "left_out_max", "place_count"))
+    return {decision: left_out + kept for decision, left_out, kept in zip(*columns, strict=True)}

@@ -1,0 +1,53 @@
+"""What is known so far of a run that goes on: its journal folded as it comes, and the payload the page draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
+from emulator.core.job import JobSpec
+from emulator.history import HistoryBuilder
+from emulator.journal import decode_record
+from emulator.parquet_tables import attempts_table, jobs_table, operations_table
+
+_LAGS_KEPT = 2000
+
+
+class FollowedRun:
+    """One run, from its ``begin`` message on; later messages are ``status``."""
+
+    def __init__(self, begin: Mapping[str, Any]) -> None:
+        self.version = 0
+        """Grows with every message."""
+        self._title: str = begin["title"]
+        self._shape = ClusterShape(begin["nodes"], begin["containers_per_node"])
+        self._history = HistoryBuilder([_job(values) for values in begin["jobs"]])
+        self._status: Mapping[str, Any] = {}
+        self._lag: list[tuple[float, float]] = []
+
+    def take(self, status: Mapping[str, Any]) -> None:
+        """A newer status, and the records that have come with it.  Raises JournalError."""
+        for line in status["journal"]:
+            self._history.add(decode_record(line))
+        self._status = {name: value for name, value in status.items() if name not in ("kind", "journal")}
+        if status["lag_p99_real_ms"] is not None:
+            self._lag.append((status["emulated_s"], status["lag_p99_real_ms"]))
+        if len(self._lag) > _LAGS_KEPT:
+            del self._lag[::2]
+        self.version += 1
+
+    def payload(self, ended: str | None) -> bytes:
+        """All that the page draws; ``ended`` says how the run has ended, None while it goes on."""
+        history = self._history.tables()
+        jobs, attempts = jobs_table(history.jobs), attempts_table(history.attempts)
+        end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))
+        tables = RunTables(jobs, attempts, operations_table(history.operations), self._shape, end_s)
+        lag = {"lag_s": [at_s for at_s, _ in self._lag], "lag_p99_real_ms": [lag_ms for _, lag_ms in self._lag]}
+        return make_payload(
+            tables, tables.timeline(), title=self._title, status=self._status, version=self.version, ended=ended, **lag
+        )
+
+
+def _job(values: Mapping[str, Any]) -> JobSpec:
+    return JobSpec(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -1,0 +1,127 @@
+"""``python -m analysis.watch.server``: serves the page on loopback, told of the run on standard input.
+
+Messages are msgpack maps: ``begin`` (a run, or its next repeat), ``status`` (three times a second), ``end``.  The one
+line it prints is its address.  It ends when its input does, after the pages that are open have had the last state.
+The run it shows is not to feel it: its process stands behind the run's, and works out a new picture at most a fifth of
+the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+from aiohttp import web
+
+from analysis.report.page import environment, scripts, style
+from analysis.watch.follow import FollowedRun
+
+_NICENESS = 5
+_LAST_LOOK_REAL_S = 3.0
+"""For how long, at most, a page that is open is waited for at the end."""
+_OPEN_REAL_S = 10.0
+"""A page that has asked within this time is open."""
+_SENT_AFTER_REAL_S = 0.1
+"""By then the last answer is on its way."""
+_REST_FACTOR = 4
+"""Rest after a picture, as a multiple of the time it took."""
+_STOPPED = "the run has been stopped"
+
+
+class PageServer:
+    """What the page is told, and when."""
+
+    def __init__(self) -> None:
+        self._run: FollowedRun | None = None
+        self._number = 0
+        self._ended: str | None = None
+        self._payload = b""
+        self._made_of = ""
+        """What state of the run the payload shows."""
+        self._rest_until_s = 0.0
+        self._asked_s = float("-inf")
+        self._final_seen = asyncio.Event()
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """A message about the run."""
+        if message["kind"] == "begin":
+            self._run = FollowedRun(message)
+            self._number += 1
+        elif message["kind"] == "status" and self._run is not None:
+            self._run.take(message)
+        elif message["kind"] == "end":
+            self._ended = message["said"]
+
+    async def ended(self) -> None:
+        """No more is told: wait until pages that are open have seen how it ended."""
+        self._ended = self._ended or _STOPPED
+        if time.monotonic() - self._asked_s < _OPEN_REAL_S:
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._final_seen.wait(), _LAST_LOOK_REAL_S)
+
+    async def page(self, request: web.Request) -> web.Response:
+        template = environment().get_template("watch.html.j2")
+        return web.Response(text=template.render(style=style(), scripts=scripts("watch.js")), content_type="text/html")
+
+    async def state(self, request: web.Request) -> web.Response:
+        """The newest payload, or 204 where the page has it."""
+        self._asked_s = time.monotonic()
+        if self._run is not None and (self._ended or self._asked_s >= self._rest_until_s):
+            self._remake(self._run)
+        if request.query.get("have", "") == self._made_of:
+            return web.Response(status=204)
+        if self._ended is not None:
+            asyncio.get_running_loop().call_later(_SENT_AFTER_REAL_S, self._final_seen.set)
+        return web.Response(body=self._payload, headers={"X-State": self._made_of})
+
+    def _remake(self, run: FollowedRun) -> None:
+        wanted = f"{self._number}-{run.version}{'-end' if self._ended else ''}"
+        if wanted == self._made_of:
+            return
+        begun_s = time.monotonic()
+        self._payload, self._made_of = run.payload(self._ended), wanted
+        self._rest_until_s = time.monotonic() + _REST_FACTOR * (time.monotonic() - begun_s)
+
+
+async def serve() -> None:
+    """Serve until standard input ends."""
+    server, path = PageServer(), f"/{secrets.token_urlsafe(16)}"
+    app = web.Application()
+    app.add_routes([web.get(f"{path}/", server.page), web.get(f"{path}/state", server.state)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    sys.stdout.write(f"http://127.0.0.1:{port}{path}/\n")
+    sys.stdout.flush()
+    await _read_messages(server)
+    await server.ended()
+    await runner.cleanup()
+
+
+async def _read_messages(server: PageServer) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    while data := await reader.read(1 << 18):
+        unpacker.feed(data)
+        for message in unpacker:
+            server.take(message)
+
+
+def main() -> None:
+    """Serve, behind the run's processes."""
+    os.nice(_NICENESS)
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""``natjam run --watch``: starts the process that serves the page, and tells it of the run.
+
+What it is told goes through a thread, so that a page that is slow never makes the run wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import queue
+import subprocess
+import sys
+import threading
+from types import TracebackType
+
+from emulator.config import Experiment
+from emulator.errors import RunError
+from emulator.live.wire import pack
+from emulator.progress import RunStatus
+from workloads.expand import expand
+
+_END_PATIENCE_REAL_S = 5.0
+
+
+class WatchPage:
+    """The page of one experiment, all its repeats; a context manager, told from any one thread.
+
+    Raises RunError on entry when the page's process does not start.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self._repeat = 0
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+
+    def __enter__(self) -> WatchPage:
+        command = [sys.executable, "-m", "analysis.watch.server"]
+        # In a session of its own: Ctrl-C is for the run, whose end ends the page.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=_environment()
+        )
+        assert self._process.stdout is not None
+        self.address = self._process.stdout.readline().decode().strip()
+        """Where a browser finds it."""
+        if not self.address:
+            self._process.wait()
+            raise RunError(f"the page of --watch did not start (exit status {self._process.returncode})")
+        self._writer = threading.Thread(target=self._write, name="watch-page", daemon=True)
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._outgoing.put(None)
+        try:
+            self._process.wait(_END_PATIENCE_REAL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._writer.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    @property
+    def process_id(self) -> int:
+        """Of the process that serves it."""
+        return self._process.pid
+
+    def update(self, status: RunStatus) -> None:
+        """Tell it the newest status, and with it the records that have come."""
+        if status.repeat != self._repeat:
+            self._repeat = status.repeat
+            self._begin()
+        self._tell(
+            {
+                "kind": "status",
+                "phase": status.phase,
+                "emulated_s": status.emulated_ns / 1e9,
+                "real_s": status.real_s,
+                "time_scale": status.time_scale,
+                "lag_p99_real_ms": status.lag_p99_real_ms,
+                "containers_used": dict(status.containers_used_by_queue),
+                "jobs": [dataclasses.asdict(job) for job in status.jobs],
+                "journal": status.journal,
+            }
+        )
+
+    def end(self, said: str) -> None:
+        """Tell it how the run has ended."""
+        self._tell({"kind": "end", "said": said})
+
+    def _begin(self) -> None:
+        experiment, cluster = self._experiment, self._experiment.cluster
+        jobs = expand(experiment, experiment.seed + self._repeat - 1)
+        self._tell(
+            {
+                "kind": "begin",
+                "title": experiment.name,
+                "nodes": cluster.nodes,
+                "containers_per_node": cluster.containers_per_node,
+                "jobs": [dataclasses.asdict(job) for job in jobs],
+            }
+        )
+
+    def _tell(self, message: dict[str, object]) -> None:
+        self._outgoing.put(pack(message))
+
+    def _write(self) -> None:
+        pipe = self._process.stdin
+        assert pipe is not None
+        with contextlib.suppress(OSError), pipe:  # it may have died: the run goes on without a page
+            while (packed := self._outgoing.get()) is not None:
+                pipe.write(packed)
+                pipe.flush()
+
+
+def _environment() -> dict[str, str]:
+    """Of one thread: more would only take turns with the run's."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}

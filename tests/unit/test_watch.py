@@ -1,0 +1,88 @@
+"""What the page of a live run is told, in pieces, adds up to what the report of the run says."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.watch.follow import FollowedRun
+from emulator.config import load_experiment
+from emulator.journal import encode_record
+from emulator.live.watch_page import WatchPage
+from emulator.progress import JobStatus, RunStatus
+from tests.report_pages import payloads, read_payload
+from tests.run_results import RunResults
+from tests.simulated_runs import FIG4, simulate
+from workloads.expand import expand
+
+PIECES = 7
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulate(tmp_path_factory.mktemp("run"), "run", "scheduler.mechanism=suspend")
+
+
+def begin(run: Path) -> dict[str, Any]:
+    experiment = load_experiment(run / "experiment.yaml")
+    jobs = [dataclasses.asdict(job) for job in expand(experiment, experiment.seed)]
+    return {"kind": "begin", "title": "fig4", "nodes": 6, "containers_per_node": 8, "jobs": jobs}
+
+
+def status(journal: list[bytes], emulated_s: float) -> dict[str, Any]:
+    return {"kind": "status", "phase": "running", "emulated_s": emulated_s, "lag_p99_real_ms": 1.5, "journal": journal}
+
+
+def test_the_pieces_of_a_journal_add_up_to_the_report(run: Path) -> None:
+    records = RunResults(run).records()
+    lines = [encode_record(record) for record in records]
+    followed = FollowedRun(begin(run))
+    assert read_payload(followed.payload(None))["end_s"] == 0
+    size = -(-len(lines) // PIECES)
+    before_s = 0.0
+    for at in range(0, len(lines), size):
+        followed.take(status(lines[at : at + size], records[min(at + size, len(lines)) - 1].t_ns / 1e9))
+        payload = read_payload(followed.payload(None))
+        assert payload["end_s"] > before_s
+        assert payload["segment_end"].max() * payload["tick_s"] <= payload["end_s"] + 0.001
+        before_s = payload["end_s"]
+    last = read_payload(followed.payload("ended"))
+    (report,) = payloads((run / "report.html").read_text())
+    assert last["ended"] == "ended"
+    assert last["lag_p99_real_ms"] == [1.5] * PIECES
+    assert last["attempt"] == report["attempt"]
+    for name in ("lane", "state", "start", "end", "attempt"):
+        assert last[f"segment_{name}"].tolist() == report[f"segment_{name}"].tolist()
+
+
+def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> None:
+    jobs = (JobStatus("research-XL", "research", "submitted", 0, 0, 0, 51, 51),)
+    with WatchPage(load_experiment(FIG4)) as page:
+        process = page.process_id
+        assert page.address.startswith("http://127.0.0.1:")
+        assert "<canvas" in fetch(page.address).decode()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            fetch(page.address.rsplit("/", 2)[0] + "/")
+        page.update(RunStatus(10**9, 1.0, 20.0, "running", jobs, 48, {"research": 1}, 0, None))
+        payload = read_payload(until_told(page.address))
+        assert payload["status"]["jobs"][0]["name"] == "research-XL"
+        assert payload["status"]["containers_used"] == {"research": 1}
+        page.update(RunStatus(10**9, 1.0, 20.0, "repeat 2 of 2: running", jobs, 48, {}, 0, None, repeat=2))
+        page.end("over")
+    assert not Path(f"/proc/{process}").exists()
+
+
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        return answer.read()
+
+
+def until_told(address: str) -> bytes:
+    while not (payload := fetch(address + "state?have=")):
+        pass
+    return payload
