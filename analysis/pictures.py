@@ -29,7 +29,7 @@ def write_pictures(
 
     Args:
         directory: of the run.
-        tables: ``jobs``, ``attempts`` and ``operations``, as their Parquet files hold them.
+        tables: ``jobs``, ``attempts``, ``operations`` and ``decisions``, as their Parquet files hold them.
         cluster: that section of the resolved experiment.
         summary: what ``summary.json`` will hold.
 
@@ -42,7 +42,7 @@ def write_pictures(
             f"{PERFETTO_NAME} and {REPORT_NAME} are left out: {attempts.num_rows:,} attempts are more than"
             f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report all the same"
         )
-    run = run_tables(tables["jobs"], attempts, tables["operations"], cluster)
+    run = run_tables(tables, cluster)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
         write_perfetto(unfinished, attempts, timeline)

@@ -15,6 +15,7 @@ from analysis.run_paths import RunPath, find_runs, read_summary
 from emulator.errors import ConfigError
 from emulator.rundir import EXPERIMENT_NAME
 
+REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")
 DETAILED_RUNS = 12
 """More runs than this are in the overview only."""
 
@@ -34,8 +35,8 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     summary, configuration = read_summary(run.path), read_configuration(run.path)
     payload = None
     if detailed:
-        jobs, attempts, operations = (read_table(run.path, name) for name in ("jobs", "attempts", "operations"))
-        payload = _payload(run_tables(jobs, attempts, operations, configuration["cluster"]))
+        tables = {name: read_table(run.path, name) for name in REPORT_TABLES}
+        payload = _payload(run_tables(tables, configuration["cluster"]))
     try:
         text = (run.path / EXPERIMENT_NAME).read_text()
     except OSError as error:
@@ -43,12 +44,11 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, summary, text, payload)
 
 
-def run_tables(
-    jobs: pyarrow.Table, attempts: pyarrow.Table, operations: pyarrow.Table, cluster: Mapping[str, Any]
-) -> RunTables:
-    """The tables of a finished run; ``cluster`` is that section of its experiment."""
+def run_tables(tables: Mapping[str, pyarrow.Table], cluster: Mapping[str, Any]) -> RunTables:
+    """Of a finished run: ``REPORT_TABLES`` by name, and the section ``cluster`` of its experiment."""
+    jobs, attempts, operations, decisions = (tables[name] for name in REPORT_TABLES)
     shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
-    return RunTables(jobs, attempts, operations, shape, last_instant_s(jobs, attempts))
+    return RunTables(jobs, attempts, operations, decisions, shape, last_instant_s(jobs, attempts))
 
 
 def _payload(tables: RunTables) -> bytes:

@@ -19,6 +19,7 @@ import pyarrow
 from numpy.typing import NDArray
 
 from analysis.curves import at_work, steps
+from analysis.report.reasons import eviction_reasons
 from analysis.timeline import STATES, Timeline, make_timeline
 
 _TICKS = 2**31 - 2
@@ -45,6 +46,7 @@ class RunTables:
     jobs: pyarrow.Table
     attempts: pyarrow.Table
     operations: pyarrow.Table
+    decisions: pyarrow.Table
     shape: ClusterShape
     end_s: float
     """When the run ended, or now."""
@@ -77,6 +79,7 @@ def make_payload(tables: RunTables, timeline: Timeline, **more: Any) -> bytes:
         "lanes": [{"node": lane.node, "name": lane.name, "stopped": lane.stopped} for lane in timeline.lanes],
         "jobs": tables.jobs.select(["name", "queue", "state", "submit_s", "completion_s"]).to_pylist(),
         **_names(tables.attempts),
+        "why": _reasons(tables),
         **more,
     }
     return _packed(header, columns)
@@ -121,6 +124,13 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
         texts[f"{name}_names"] = encoded.dictionary.to_pylist()
         texts[f"{name}_places"] = encoded.indices.fill_null(_NONE).to_pylist()
     return texts
+
+
+def _reasons(tables: RunTables) -> dict[str, str]:
+    """Why attempts were chosen to give way, by their rows."""
+    reasons = eviction_reasons(tables.decisions)
+    attempts = tables.attempts.column("attempt").to_pylist()
+    return {str(row): reasons[attempt] for row, attempt in enumerate(attempts) if attempt in reasons}
 
 
 def _curves(tables: RunTables, timeline: Timeline) -> dict[str, _Array]:

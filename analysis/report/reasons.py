@@ -1,4 +1,4 @@
-"""Why each attempt was chosen to give its container back, from ``decisions.parquet``: what the timeline's tooltips say."""
+"""Why each attempt was chosen to give its container back, from ``decisions.parquet``, as the timeline says it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from analysis.report.payload import ClusterShape, RunTables, last_instant_s, mak
 from emulator.core.job import JobSpec
 from emulator.history import HistoryBuilder
 from emulator.journal import decode_record
-from emulator.parquet_tables import attempts_table, jobs_table, operations_table
+from emulator.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table
 
 _LAGS_KEPT = 2000
 
@@ -42,7 +42,11 @@ class FollowedRun:
         history = self._history.tables()
         jobs, attempts = jobs_table(history.jobs), attempts_table(history.attempts)
         end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))
-        tables = RunTables(jobs, attempts, operations_table(history.operations), self._shape, end_s)
+        operations, decisions = (
+            operations_table(history.operations),
+            decisions_table(history.decisions, history.attempts),
+        )
+        tables = RunTables(jobs, attempts, operations, decisions, self._shape, end_s)
         lag = {"lag_s": [at_s for at_s, _ in self._lag], "lag_p99_real_ms": [lag_ms for _, lag_ms in self._lag]}
         return make_payload(
             tables, tables.timeline(), title=self._title, status=self._status, version=self.version, ended=ended, **lag

@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis import metrics
-from analysis.load import load
+from analysis.evictions import decisions_of, find_evictions, why
+from analysis.load import load, load_decisions
 from analysis.report.build import report_of
 from emulator.cli import app
 from emulator.errors import ConfigError
@@ -192,3 +193,15 @@ def test_a_run_that_is_not_there_and_one_of_which_something_is_missing(runs: Pat
     assert done.exit_code == 2
     assert "attempts.parquet: is missing" in done.output
     assert not (tmp_path / "out.html").exists()
+
+
+def test_victims_say_why_they_were_chosen(run: Path) -> None:
+    (payload,) = payloads((run / "report.html").read_text())
+    found = {payload["attempt"][int(row)]: text for row, text in payload["why"].items()}
+    evictions = find_evictions(load(run), decisions_of(load_decisions(run)))
+    assert found
+    assert set(found) == {eviction.attempt for eviction in evictions}
+    for eviction in evictions:
+        said = found[eviction.attempt]
+        assert f"at {eviction.decision.t_s:.1f} s by {why(eviction.decision, eviction.chosen)}" in said
+        assert f"its job by {eviction.why_job}, for production-S" in said

@@ -19,7 +19,7 @@ function describeSegment(run, segment) {
     ["outcome", outcomeText(run, attempt)],
     ["resumed from", run.attempt_resumed_from[attempt] < 0 ? "" : run.attempt[run.attempt_resumed_from[attempt]]],
     ...handoverRows(run, attempt),
-    ["why", run.why?.[attempt] ?? ""],
+    ["chosen", run.why?.[attempt] ?? ""],
   ];
   return [definitionList(rows.filter(([, text]) => text))];
 }

@@ -136,8 +136,9 @@ function drawAxis(view, colour) {
   }
 }
 
-/** 1, 2 or 5 times a power of ten, so that about `count` steps make up the span. */
+/** 1, 2 or 5 times a power of ten, so that about `count` steps make up the span; 1 where there is none. */
 function niceStep(span, count) {
+  if (!(span > 0)) return 1;
   const rough = span / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
