@@ -47,7 +47,9 @@ def write_pictures(
     with written_whole(directory / PERFETTO_NAME) as unfinished:
         write_perfetto(unfinished, attempts, timeline)
     configuration = (directory / EXPERIMENT_NAME).read_text()
-    page = render_report([ReportRun(directory.name, summary, configuration, make_payload(run, timeline))])
+    page = render_report(
+        [ReportRun(directory.name, directory.name, summary, configuration, make_payload(run, timeline))]
+    )
     with written_whole(directory / REPORT_NAME) as unfinished:
         unfinished.write_text(page)
     return None

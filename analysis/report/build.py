@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,18 @@ def report_of(paths: Sequence[Path]) -> str:
     """
     runs = find_runs(paths)
     several = len({run.run for run in runs}) < len(runs)
-    return render_report([_report_run(run, several, place < DETAILED_RUNS) for place, run in enumerate(runs)])
+    detailed = to_detail(runs)
+    return render_report([_report_run(run, several, run.path in detailed) for run in runs])
+
+
+def to_detail(runs: Sequence[RunPath]) -> set[Path]:
+    """The first run of each variant, then the second of each, as far as it goes."""
+    before: Counter[str] = Counter()
+    rounds: list[tuple[int, int]] = []
+    for place, run in enumerate(runs):
+        rounds.append((before[run.run], place))
+        before[run.run] += 1
+    return {runs[place].path for _, place in sorted(rounds)[:DETAILED_RUNS]}
 
 
 def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
@@ -41,7 +53,7 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
         text = (run.path / EXPERIMENT_NAME).read_text()
     except OSError as error:
         raise ConfigError(f"{run.path / EXPERIMENT_NAME}: cannot be read: {error.strerror}") from None
-    return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, summary, text, payload)
+    return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, run.run, summary, text, payload)
 
 
 def run_tables(tables: Mapping[str, pyarrow.Table], cluster: Mapping[str, Any]) -> RunTables:

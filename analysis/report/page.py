@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from analysis.report import facts
+from analysis.report.variants import find_variants, interval_charts, variants_grid
 
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
@@ -25,6 +26,8 @@ class ReportRun:
     """One run of a report."""
 
     label: str
+    variant: str
+    """Shared by the runs that differ by their seed only."""
     summary: Mapping[str, Any]
     configuration: str
     """``experiment.yaml`` as text."""
@@ -35,6 +38,7 @@ class ReportRun:
 def render_report(runs: Sequence[ReportRun]) -> str:
     """The report's HTML; the first run is shown first."""
     shown = [run for run in runs if run.payload is not None]
+    variants = find_variants([run.variant for run in runs], [run.summary for run in runs])
     return (
         environment()
         .get_template("report.html.j2")
@@ -42,6 +46,8 @@ def render_report(runs: Sequence[ReportRun]) -> str:
             runs=runs,
             shown=shown,
             facts=facts,
+            variants=variants_grid(variants) if variants else None,
+            interval_charts=interval_charts(variants) if variants else [],
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
             style=style(),
             scripts=scripts("report.js"),

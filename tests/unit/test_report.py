@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,9 @@ from typer.testing import CliRunner
 from analysis import metrics
 from analysis.evictions import decisions_of, find_evictions, why
 from analysis.load import load, load_decisions
-from analysis.report.build import report_of
+from analysis.report.build import DETAILED_RUNS, report_of, to_detail
+from analysis.run_paths import RunPath
+from analysis.statistics import spread
 from emulator.cli import app
 from emulator.errors import ConfigError
 from tests.report_pages import Page, payloads
@@ -205,3 +208,35 @@ def test_victims_say_why_they_were_chosen(run: Path) -> None:
         said = found[eviction.attempt]
         assert f"at {eviction.decision.t_s:.1f} s by {why(eviction.decision, eviction.chosen)}" in said
         assert f"its job by {eviction.why_job}, for production-S" in said
+
+
+def test_repeats_and_variants_are_taken_together(tmp_path: Path) -> None:
+    for mechanism in ("checkpoint", "kill"):
+        for seed in (3, 4, 5):
+            place = tmp_path / "campaign/runs" / f"task_eviction=random,mechanism={mechanism}"
+            overrides = (f"seed={seed}", f"scheduler.mechanism={mechanism}", "scheduler.task_eviction=random")
+            simulate(place, f"seed-{seed}", *overrides)
+    html = report_of([tmp_path / "campaign"])
+    page = Page(html)
+    runs = load(tmp_path / "campaign")
+    assert [row[0] for row in page.tables["variants"][1:]] == list(runs.runs["run"].unique())
+    for row in page.tables["variants"][1:]:
+        makespans = runs.runs[runs.runs["run"] == row[0]]["makespan_s"]
+        found = spread(makespans)
+        assert row[1:6] == texts([3, 0, found.mean, found.low, found.high])
+        research = runs.jobs[(runs.jobs["run"] == row[0]) & (runs.jobs["queue"] == "research")]
+        assert row[6] == str(spread(research["completion_s"]).mean)
+    (charts,) = re.findall(r'id="interval-charts">(.*)</script>', html)
+    makespan = json.loads(charts)[0]
+    assert [row["name"] for row in makespan["rows"]] == ["random, checkpoint", "random, kill"]
+    assert [str(row["mean"]) for row in makespan["rows"]] == [row[3] for row in page.tables["variants"][1:]]
+    assert len(payloads(html)) == 6
+
+
+def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:
+    runs = [RunPath(name, seed, tmp_path / name / str(seed)) for name in "abc" for seed in range(9)]
+    shown = to_detail(runs)
+    assert len(shown) == DETAILED_RUNS
+    assert {(path.parent.name, int(path.name)) for path in shown} == {
+        (name, seed) for name in "abc" for seed in range(4)
+    }

@@ -112,6 +112,37 @@ function readOnHover(picture, curves, reading, { xFrom, xTo, toX, before, unit }
   });
 }
 
+/** Means with their intervals, a row each, from 0 on.  rows: [{name, mean, low, high}]; low and high may be null. */
+function intervalChart(element, rows, { xLabel }) {
+  const { width, right, top, bottom } = CHART;
+  const row = { height: 24, left: 150 };
+  const height = top + rows.length * row.height + bottom;
+  const xTo = 1.05 * Math.max(...rows.map(({ mean, high }) => high ?? mean), 1e-9);
+  const toX = (value) => row.left + (value / xTo) * (width - row.left - right);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": xLabel });
+  const step = niceStep(xTo, 4);
+  for (let at = 0; at <= xTo; at += step) {
+    picture.append(svg("line", { x1: toX(at), x2: toX(at), y1: top, y2: height - bottom, class: "grid" }));
+    picture.append(svg("text", { x: toX(at), y: height - bottom + 15, "text-anchor": "middle" }, tidy(at)));
+  }
+  rows.forEach(({ name, mean, low, high }, place) => {
+    const y = top + (place + 0.5) * row.height;
+    const said = low === null ? tidy(mean) : `${tidy(mean)}, 95% from ${tidy(low)} to ${tidy(high)}`;
+    const label = svg("text", { x: row.left - 8, y: y + 4, "text-anchor": "end" }, shortened(name));
+    label.append(svg("title", {}, `${name}: ${said}`));
+    picture.append(label, svg("circle", { cx: toX(mean), cy: y, r: 3.5, class: "mean" }));
+    if (low === null) return;
+    const whisker = `M${toX(low)} ${y}H${toX(high)}M${toX(low)} ${y - 5}v10M${toX(high)} ${y - 5}v10`;
+    picture.append(svg("path", { d: whisker, class: "curve curve-0" }));
+  });
+  picture.append(svg("text", { x: (row.left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
+  element.replaceChildren(picture);
+}
+
+function shortened(name) {
+  return name.length > 23 ? `…${name.slice(-22)}` : name;
+}
+
 function greatest(values) {
   let most = 0;
   for (const value of values) if (value > most) most = value;

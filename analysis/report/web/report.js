@@ -85,5 +85,9 @@ function compareKeys(a, b) {
 for (const choice of document.querySelectorAll("[name=run]")) {
   choice.addEventListener("change", () => showRun(Number(choice.value)));
 }
+for (const place of document.querySelectorAll("[data-intervals]")) {
+  const { title, rows } = JSON.parse(document.getElementById("interval-charts").textContent)[place.dataset.intervals];
+  intervalChart(place, rows, { xLabel: `${title}, emulated s` });
+}
 bindSorting();
 showRun(0);

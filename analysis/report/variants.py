@@ -1,0 +1,99 @@
+"""Runs that differ by their seed only, taken together: a row and a chart of intervals for repeats and campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.report.facts import Cell, Grid, figure, percent, text
+from analysis.statistics import Spread, spread
+
+_Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The runs of one name."""
+
+    name: str
+    summaries: tuple[_Summary, ...]
+
+    def spread(self, values: Sequence[float | None]) -> Spread | None:
+        """Of one value a run; None where there is none."""
+        known = [value for value in values if value is not None]
+        return spread(known) if known else None
+
+    def makespan_s(self) -> Spread | None:
+        return self.spread([summary["makespan_s"] for summary in self.summaries])
+
+    def completion_s(self, queue: str) -> Spread | None:
+        """Of the mean completion time of a queue's jobs in each run."""
+        return self.spread([_mean_completion_s(summary, queue) for summary in self.summaries])
+
+
+def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
+    mine = [job["completion_s"] for job in summary["jobs"] if job["queue"] == queue]
+    known = [completion_s for completion_s in mine if completion_s is not None]
+    return sum(known) / len(known) if known else None
+
+
+def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[Variant]:
+    """Runs by name, in their order; none where no name has several: then there is nothing to take together."""
+    by_name: dict[str, list[_Summary]] = {}
+    for name, summary in zip(names, summaries, strict=True):
+        by_name.setdefault(name, []).append(summary)
+    if len(by_name) == len(names):
+        return []
+    return [Variant(name, tuple(found)) for name, found in by_name.items()]
+
+
+def _queues(variants: Sequence[Variant]) -> list[str]:
+    found = {job["queue"]: None for variant in variants for summary in variant.summaries for job in summary["jobs"]}
+    return list(found)
+
+
+def variants_grid(variants: Sequence[Variant]) -> Grid:
+    """A row a variant: means with their 95% bootstrap intervals."""
+    queues = _queues(variants)
+    measures = ["makespan, s", *(f"{queue}: mean completion, s" for queue in queues)]
+    heads = ["variant", "runs", "jobs failed"]
+    heads += [head for measure in measures for head in (measure, "95% from", "to")]
+    rows = []
+    for variant in variants:
+        failed = sum(job["state"] != "succeeded" for summary in variant.summaries for job in summary["jobs"])
+        row = [text(variant.name), figure(len(variant.summaries)), Cell(failed, str(failed), "bad" if failed else "")]
+        for found in (variant.makespan_s(), *map(variant.completion_s, queues)):
+            row += [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
+        wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
+        rows.append((*row, percent(wasted.mean if wasted else None)))
+    return Grid((*heads, "work lost"), tuple(rows))
+
+
+def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """What the charts beside the table draw: of each a title, and for every variant mean, low and high."""
+    queues = _queues(variants)
+    charts = [("makespan", [variant.makespan_s() for variant in variants])]
+    charts += [(f"{queue}: mean completion", [variant.completion_s(queue) for variant in variants]) for queue in queues]
+    names = _short([variant.name for variant in variants])
+    return [
+        {
+            "title": title,
+            "rows": [
+                {"name": name, "mean": found.mean, "low": found.low, "high": found.high}
+                for name, found in zip(names, spreads, strict=True)
+                if found is not None
+            ],
+        }
+        for title, spreads in charts
+    ]
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """Names without what all of them have in common: the campaign's directory, the keys of its grid."""
+    first = names[0].rpartition("/")[0]
+    common = f"{first}/" if first and all(name.startswith(f"{first}/") for name in names) else ""
+    settings = [[part.partition("=") for part in name.removeprefix(common).split(",")] for name in names]
+    if len({tuple(key for key, _, _ in parts) for parts in settings}) == 1 and len(names) > 1:
+        return [", ".join(value or key for key, _, value in parts) for parts in settings]
+    return [name.removeprefix(common) for name in names]
