@@ -18,7 +18,7 @@ def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
         decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
     """
     candidates = _candidates(decisions)
-    chosen = decisions.filter(pyarrow.compute.greater(decisions.column("chosen"), 0))
+    chosen = decisions.filter(pyarrow.compute.field("chosen") > 0)
     asked: dict[str, str] = {}
     reasons: dict[str, list[str]] = {}
     for row in chosen.to_pylist():

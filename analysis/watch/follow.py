@@ -54,4 +54,5 @@ class FollowedRun:
 
 
 def _job(values: Mapping[str, Any]) -> JobSpec:
-    return JobSpec(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    known: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in values.items()}
+    return JobSpec(**known)

@@ -30,8 +30,10 @@ def said(browser: Browser, name: str) -> str:
 @pytest.mark.timeout(240)
 def test_a_live_run_is_seen_to_move_and_to_end(browser: Browser, tmp_path: Path) -> None:
     with NatjamRun(tmp_path, "--watch", "--time-scale", "4") as run:
-        address = run.until(lambda: re.search(r"watch it at (http://127\.0\.0\.1:\d+/\S+/)\n", run.log), "the address")
-        browser.driver.get(address.group(1))
+        (address,) = run.until(
+            lambda: re.findall(r"watch it at (http://127\.0\.0\.1:\d+/\S+/)\n", run.log), "the address"
+        )
+        browser.driver.get(address)
         first = browser.wait_until(lambda: (found := drawn(browser)) and found["segments"] and found)
         assert said(browser, "phase") == "running"
         later = browser.wait_until(lambda: (found := drawn(browser)) and found["end_s"] > first["end_s"] + 1 and found)
