@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from analysis.watch.follow import FollowedRun
+from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.journal import encode_record
 from emulator.live.watch_page import WatchPage
@@ -75,6 +77,13 @@ def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> 
         page.update(RunStatus(10**9, 1.0, 20.0, "repeat 2 of 2: running", jobs, 48, {}, 0, None, repeat=2))
         page.end("over")
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(FIG4), "--engine", "sim", "--watch", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "--watch is for live runs" in done.output
+    assert not (tmp_path / "out").exists()
 
 
 def fetch(address: str) -> bytes:
