@@ -117,3 +117,15 @@ def test_nothing_sticks_out_of_the_page(browser: Browser, run: Path, width: int)
         assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= width
     finally:
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_paper_that_is_narrower_than_the_window_has_the_whole_timeline(browser: Browser, run: Path) -> None:
+    browser.open_report(run / "report.html")
+    canvas = browser.one("canvas.timeline")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        browser.driver.execute_script("arguments[0].style.width = '3000px'", canvas)  # as painted for a wide window
+        assert canvas.size["width"] < 1280
+        assert not browser.one(".toolbar").is_displayed()
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
