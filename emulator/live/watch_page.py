@@ -105,12 +105,13 @@ class WatchPage:
         )
 
     def _tell(self, message: dict[str, object]) -> None:
-        self._outgoing.put(pack(message))
+        if self._writer.is_alive():  # else the page is gone: the run goes on without it
+            self._outgoing.put(pack(message))
 
     def _write(self) -> None:
         pipe = self._process.stdin
         assert pipe is not None
-        with contextlib.suppress(OSError), pipe:  # it may have died: the run goes on without a page
+        with contextlib.suppress(OSError), pipe:
             while (packed := self._outgoing.get()) is not None:
                 pipe.write(packed)
                 pipe.flush()

@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -77,6 +78,14 @@ def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> 
         page.update(RunStatus(10**9, 1.0, 20.0, "repeat 2 of 2: running", jobs, 48, {}, 0, None, repeat=2))
         page.end("over")
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_page_that_dies_does_not_disturb_the_run() -> None:
+    with WatchPage(load_experiment(FIG4)) as page:
+        psutil.Process(page.process_id).kill()
+        for second in range(100):
+            page.update(RunStatus(second * 10**9, 1.0, 20.0, "running", (), 48, {}, 0, None, [b"x" * 4096]))
+        page.end("over")
 
 
 def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
