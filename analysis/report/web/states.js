@@ -13,6 +13,7 @@ const STATE_LOOKS = {
   suspended: { variable: "--state-suspended", pattern: "diagonal" },
 };
 const PATTERN_PIXELS = 6;
+const LINE_PIXELS = 1.5;
 
 /** Colours and canvas patterns of all states under the present colour scheme. */
 function stateFills(states, context, element) {
@@ -45,8 +46,8 @@ function patternOf(kind, colour, ink, context) {
   return context.createPattern(tile, "repeat");
 }
 
-/** A legend of the states that occur, with swatches painted as on the timeline. */
-function drawLegend(element, states, used) {
+/** A legend of the states that occur, with swatches painted as on the timeline, and of the queues' lines. */
+function drawLegend(element, states, used, queues) {
   element.replaceChildren();
   const shown = states.map((state, place) => [state, place]).filter(([, place]) => used.has(place));
   for (const [state, place] of shown) {
@@ -63,6 +64,28 @@ function drawLegend(element, states, used) {
   const idle = document.createElement("span");
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));
+  if (queues.length < 2) return;
+  queues.slice(1, 1 + MOST_LINES).forEach((queue, place) => element.append(legendItem(linedSwatch(element, place + 1), queue)));
+}
+
+/** A bar as those of a queue are marked: with lines along it. */
+function linedSwatch(element, lines) {
+  const swatch = document.createElement("canvas");
+  swatch.width = 44;
+  swatch.height = 24;
+  const context = swatch.getContext("2d");
+  context.scale(2, 2);
+  const colour = (name) => getComputedStyle(element).getPropertyValue(name).trim();
+  context.fillStyle = colour("--state-reduce");
+  context.fillRect(0, 0, 22, 12);
+  context.fillStyle = colour("--surface");
+  drawLines(context, 0, 0, 22, 12, lines);
+  return swatch;
+}
+
+/** Lines along a bar: which queue it is of. */
+function drawLines(context, x, y, width, height, lines) {
+  for (let line = 1; line <= lines; line += 1) context.fillRect(x, y + (height * line) / (lines + 1) - LINE_PIXELS / 2, width, LINE_PIXELS);
 }
 
 function legendItem(swatch, text) {

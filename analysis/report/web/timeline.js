@@ -7,6 +7,7 @@ const NARROW_GUTTER_PIXELS = 52;
 const ZOOM_STEP = 1.5;
 const SHORTEST_TICKS = 20;
 const MOST_PLOT_PIXELS = 560;
+const MOST_LINES = 2;
 
 /** What names a segment in every state of its run: its attempt, what it did, and since when. */
 function segmentKey(run, segment) {
@@ -53,10 +54,17 @@ class Timeline {
     this.say(this.tooltip, this.hovered);
     this.last = Math.max(1, run.end_s / run.tick_s);
     if (follows && this.from === 0) this.to = this.last;
+    this.queues = [...new Set(run.jobs.map(({ queue }) => queue))];
+    const queueOfJob = run.jobs.map(({ queue }) => this.queues.indexOf(queue));
     this.jobOf = Int32Array.from(run.attempt, (_, row) => run.job_rows[textOf(run, "job", row)] ?? -1);
+    this.linesOf = Uint8Array.from(this.jobOf, (job) => Math.min(MOST_LINES, Math.max(0, queueOfJob[job] ?? 0)));
     if (!this.rowPixels) this.rowPixels = this.comfortableRow();
-    drawLegend(this.root.querySelector(".timeline-legend"), run.states, new Set(run.segment_state));
+    this.drawLegend();
     this.measure();
+  }
+
+  drawLegend() {
+    drawLegend(this.root.querySelector(".timeline-legend"), this.run.states, new Set(this.run.segment_state), this.queues);
   }
 
   comfortableRow() {
@@ -180,7 +188,7 @@ class Timeline {
     const { canvas, scroll } = this;
     new ResizeObserver(() => this.scroll.clientWidth && this.scroll.clientWidth !== this.width && this.measure()).observe(scroll);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      drawLegend(this.root.querySelector(".timeline-legend"), this.run.states, new Set(this.run.segment_state));
+      this.drawLegend();
       this.measure();
     });
     scroll.addEventListener("scroll", () => this.redraw());

@@ -2,6 +2,7 @@
 // What a Timeline paints: only the rows and segments that can be seen, at most one segment a pixel.
 
 const PATTERN_FROM_PIXELS = 4;
+const LINED_FROM_PIXELS = 6;
 const FAINT = 0.13;
 const FONT = "11px system-ui, sans-serif";
 
@@ -83,6 +84,7 @@ function drawSegments(view, colour) {
   const height = barHeight(view);
   const [plain, patterned, faint] = [0, 1, 2].map(() => fills.map(() => []));
   const outlined = [];
+  const lined = [];
   const task = view.shownTask();
   for (const [lane, y] of visibleRows(view)) {
     eachVisible(view, lane, (segment, x, width) => {
@@ -90,6 +92,7 @@ function drawSegments(view, colour) {
       const wide = width >= PATTERN_FROM_PIXELS && view.rowPixels >= 3;
       const among = view.faintJobs.has(view.jobOf[attempt]) ? faint : wide ? patterned : plain;
       among[run.segment_state[segment]].push(x, y, width);
+      if (wide && view.linesOf[attempt] && !view.faintJobs.has(view.jobOf[attempt])) lined.push([x, y, width, view.linesOf[attempt]]);
       if (task && view.isOfTask(attempt, task)) outlined.push(x, y, width);
     });
   }
@@ -98,6 +101,8 @@ function drawSegments(view, colour) {
     fillAll(context, plain[state], height, flat, 1);
     fillAll(context, patterned[state], height, pattern ?? flat, 1);
   });
+  context.fillStyle = colour("--surface");
+  if (view.rowPixels >= LINED_FROM_PIXELS) for (const [x, y, width, lines] of lined) drawLines(context, x, y, width, height, lines);
   context.strokeStyle = colour("--text");
   context.lineWidth = 1.5;
   for (let at = 0; at < outlined.length; at += 3) {
