@@ -2,7 +2,9 @@
 
 ApplicationMasters hold containers and are never preempted.  A burst of jobs could so fill a cluster, or a queue, with
 masters that wait for each other for ever.  Hadoop's capacity scheduler keeps the jobs beyond a share of the queue
-waiting (``maximum-am-resource-percent``); here they wait only where the last container would go.
+waiting (``maximum-am-resource-percent``); here they wait only where the last container would go.  Jobs of a less
+urgent queue that have been admitted and still wait for their master's container make room for those of a more urgent
+one, or a backlog of research jobs would keep production jobs out.
 """
 
 from __future__ import annotations
@@ -40,15 +42,41 @@ class Admission:
         """Admit the job that may ask for its ApplicationMaster next, in a cluster of ``containers``: the oldest of the
         most urgent queue that has room.  One place is kept for each more urgent queue."""
         for queue in self._queues:
-            waiting, admitted = self._waiting[queue.name], self._admitted[queue.name]
-            room_in_cluster = self._masters < max(1, containers - 1 - queue.rank)
-            if waiting and room_in_cluster and len(admitted) < max(1, queue.maximum - 1):
+            waiting = self._waiting[queue.name]
+            if waiting and self._has_room_in_queue(queue) and self._masters < _most_masters(queue, containers):
                 application = waiting.pop(next(iter(waiting)))
                 application.admitted = True
-                admitted[application.name] = application
+                self._admitted[queue.name][application.name] = application
                 self._masters += 1
                 return application
         return None
+
+    def displace_next(self, containers: int) -> Application | None:
+        """Put a job back that has been admitted and has no master yet, the youngest of the least urgent queue, where
+        one of a more urgent queue waits for its place."""
+        for queue in self._queues:
+            full = self._masters >= _most_masters(queue, containers)
+            if full and self._waiting[queue.name] and self._has_room_in_queue(queue):
+                application = self._without_master_below(queue)
+                if application is not None:
+                    application.admitted = False
+                    self._masters -= 1
+                    del self._admitted[application.queue][application.name]
+                    first = {application.name: application}
+                    self._waiting[application.queue] = {**first, **self._waiting[application.queue]}
+                    return application
+        return None
+
+    def _without_master_below(self, queue: QueueSettings) -> Application | None:
+        """The youngest job of the least urgent queue below ``queue`` that waits for its master's container."""
+        for other in reversed(self._queues[self._queues.index(queue) + 1 :]):
+            for application in reversed(self._admitted[other.name].values()):
+                if application.requests.application_master is not None:
+                    return application
+        return None
+
+    def _has_room_in_queue(self, queue: QueueSettings) -> bool:
+        return len(self._admitted[queue.name]) < max(1, queue.maximum - 1)
 
     def next_given_up(self, containers: int) -> Application | None:
         """The job that must end because nodes were lost and ``containers`` are too few: the youngest, least urgent."""
@@ -58,3 +86,8 @@ class Admission:
         if containers < 2:
             jobs += [application for of_queue in self._waiting.values() for application in of_queue.values()]
         return max(jobs, key=lambda application: (self._rank[application.queue], application.order), default=None)
+
+
+def _most_masters(queue: QueueSettings, containers: int) -> int:
+    """Admitted jobs, of all queues, below which one more of ``queue`` may be."""
+    return max(1, containers - 1 - queue.rank)

@@ -439,11 +439,17 @@ class ResourceManager:
             left = f"{self._left} containers are left, too few for a task beside every ApplicationMaster"
             reason = left if self._left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
-        while (admitted := self._admission.admit_next(self._left)) is not None:
+        while True:
+            if (admitted := self._admission.admit_next(self._left)) is not None:
+                admitted.requests.application_master = now_ns
+                self._queues.note(admitted)
+            elif (displaced := self._admission.displace_next(self._left)) is not None:
+                displaced.requests.application_master = None
+                self._queues.note(displaced)
+                self.preemptor.withdraw_surplus(displaced.name, 0)
+            else:
+                return effects
             self.revision += 1
-            admitted.requests.application_master = now_ns
-            self._queues.note(admitted)
-        return effects
 
     def _end(
         self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None

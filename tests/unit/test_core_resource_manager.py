@@ -214,6 +214,29 @@ def test_the_most_urgent_then_the_oldest_is_admitted_next() -> None:
     assert admit_all(waiting, 16) == ["p2", "p3", "r0", "r1"]
 
 
+def test_jobs_without_a_master_make_room_for_those_of_a_more_urgent_queue() -> None:
+    names = [(f"r{number}", "research") for number in range(3)]
+    waiting, applications = admission(*names)
+    assert admit_all(waiting, 5) == ["r0", "r1", "r2"]
+    applications["r1"].requests.application_master = applications["r2"].requests.application_master = (
+        0  # r0 has its own
+    )
+    later = [Application(f"p{number}", "production", number, 0, 0, 0, None, 0) for number in range(3, 7)]
+    for job in later:
+        waiting.submit(job)
+    assert admit_all(waiting, 5) == ["p3"], "one place was kept"
+    assert waiting.displace_next(5) is applications["r2"], "the youngest"
+    assert not applications["r2"].admitted
+    assert admit_all(waiting, 5) == ["p4"]
+    assert waiting.displace_next(5) is applications["r1"]
+    assert admit_all(waiting, 5) == ["p5"]
+    assert waiting.displace_next(5) is None, "r0 has its master"
+    for job in later[:3]:
+        waiting.end(job)
+    assert admit_all(waiting, 5) == ["p6", "r1"], "in the order of submission"
+    assert waiting.displace_next(5) is None
+
+
 @pytest.mark.parametrize(("containers", "masters"), [(2, 1), (3, 1), (4, 2), (16, 14), (100, 15)])
 def test_masters_of_one_queue_leave_room(containers: int, masters: int) -> None:
     waiting, applications = admission(*[(f"r{number}", "research") for number in range(masters + 2)])
