@@ -1,4 +1,4 @@
-"""Commands about workloads: inspect, validate, convert, scale, generate."""
+"""Commands about workloads: inspect, validate, convert, scale, generate, compare."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
     group = typer.Typer(
-        help="Look at, check, convert, scale and generate workloads.", no_args_is_help=True, rich_markup_mode=None
+        help="Look at, check, convert, scale and generate workloads; compare runs with their trace.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
     )
-    for command in (inspect, validate, convert, scale, generate):
+    for command in (inspect, validate, convert, scale, generate, compare):
         group.command()(command)
     app.add_typer(group, name="workload")
 
@@ -234,6 +236,32 @@ def generate(
     }
     count = _write(out, generated(_validated({}, given, set_, Parameters), seed))
     typer.echo(f"{out}: {count:,} jobs")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Directories of runs of one trace.", show_default=False)],
+    json: Annotated[Path | None, typer.Option("--json", help="Write all of it, job by job, as JSON too.")] = None,
+) -> None:
+    """Put runs of a trace beside what the trace itself recorded: completion, evictions and lost work, by priority.
+
+    \b
+    Example:
+      natjam run google.yaml --engine sim --set scheduler.mechanism=kill --out runs/kill
+      natjam run google.yaml --engine sim --out runs/checkpoint
+      natjam workload compare runs/kill runs/checkpoint
+    """
+    from analysis.trace_outcomes import tables, trace_outcomes
+
+    outcomes = trace_outcomes(runs)
+    console = results_console()
+    for table in tables(outcomes):
+        console.print(table)
+    if outcomes.is_scaled:
+        console.print("the number of tasks was scaled (load): hold the runs against each other, not against the trace")
+    if json is not None:
+        from emulator.rundir import write_json
+
+        write_json(json, outcomes.to_json())
 
 
 # ---- helpers ----

@@ -67,12 +67,35 @@ class Sweep(_Model):
     set: dict[str, Linear]
 
 
+class Difference(_Model):
+    """Jobs of two variants compared one by one, in runs of the same seed, as ``natjam compare`` does: a figure a run.
+
+    Give one of ``share``, the percentage of jobs whose difference, the variant's less the other's, is at most, at
+    least, below or above a number; and ``between``: how far apart the jobs' medians, or means, are.
+    """
+
+    against: str
+    """The other variant."""
+    queue: str | None = None
+    """Only its jobs."""
+    by: Literal["completion_s", "margin_s"] = "completion_s"
+    share: dict[Literal["at_most", "at_least", "below", "above"], Number] = Field(default_factory=dict)
+    between: Literal["medians", "means"] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Difference:
+        if len(self.share) + (self.between is not None) != 1:
+            raise ValueError("give one of share, with one bound, and between")
+        return self
+
+
 class Cell(_Model):
     """One measured figure: of a variant's runs, one value each.
 
     The value is one of a run's summary (``value``), or the least, the most or the number not below 0 of several
-    (``values``, ``take``).  ``cell`` and ``over`` instead: the ratio of two other cells.  ``first_met`` instead: the
-    lowest value of the sweep from which on all of the named figures are 0 or more.
+    (``values``, ``take``), or of its jobs beside those of another variant (``difference``).  ``cell`` and ``over``
+    instead: the ratio of two other cells.  ``first_met`` instead: the lowest value of the sweep from which on all of
+    the named figures are 0 or more.
     """
 
     variant: str | None = None
@@ -81,6 +104,7 @@ class Cell(_Model):
     values: tuple[str, ...] = ()
     take: Literal["least", "most", "met"] | None = None
     scale: Number = 1.0
+    difference: Difference | None = None
     cell: str | None = None
     over: str | None = None
     first_met: tuple[str, ...] = ()
@@ -93,20 +117,20 @@ class Cell(_Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
-        kinds = [self.value is not None, bool(self.values), self.cell is not None, bool(self.first_met)]
-        if sum(kinds) != 1:
-            raise ValueError("give exactly one of value, values, cell and first_met")
-        if (self.value is not None or bool(self.values)) != (self.variant is not None):
-            raise ValueError("value and values need a variant; cell and first_met have none")
+        of_variant = [self.value is not None, bool(self.values), self.difference is not None]
+        if sum(of_variant) + (self.cell is not None) + bool(self.first_met) != 1:
+            raise ValueError("give exactly one of value, values, difference, cell and first_met")
+        if any(of_variant) != (self.variant is not None):
+            raise ValueError("value, values and difference need a variant; cell and first_met have none")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
             raise ValueError("values go with take, cell with over")
         return self
 
 
 class Plot(_Model):
-    """The form the paper gives the figure; axis labels carry units."""
+    """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal["bars", "progress", "sweep"]
+    form: Literal["bars", "progress", "sweep", "differences"]
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
@@ -124,6 +148,7 @@ class FigureDefinition(_Model):
     engines: tuple[Literal["sim", "live"], ...] = ("sim", "live")
     calibration: bool = False
     """Its figures were fitted: they are left out of the mean error."""
+    sim_repeats: Annotated[int, Field(ge=1)] | None = None
     live_repeats: Annotated[int, Field(ge=1)] | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """That it is always run at: 1 where real time is what it shows."""
@@ -168,6 +193,8 @@ class FigureDefinition(_Model):
         for name, cell in self.cells.items():
             if cell.variant is not None and cell.variant not in known:
                 raise ValueError(f"cell '{name}': there is no variant '{cell.variant}'")
+            if cell.difference is not None and cell.difference.against not in known:
+                raise ValueError(f"cell '{name}': there is no variant '{cell.difference.against}'")
             if cell.first_met and self.sweep is None:
                 raise ValueError(f"cell '{name}': first_met needs a sweep")
             self._check_cells(name, [cell.cell, cell.over])

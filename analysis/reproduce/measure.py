@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.reproduce.definitions import Cell, Claim, FigureDefinition
+from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Of every variant, by seed."""
@@ -44,8 +46,8 @@ class Measured:
 
 def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str, Claim]) -> dict[str, Measured]:
     """Every cell of a figure, in the order of its definition; those of variants that were not run have no value."""
-    simple = {name: cell for name, cell in figure.cells.items() if cell.value is not None or cell.values}
-    found = {name: _of_runs(summaries.get(cell.variant or "", {}), _reader(cell)) for name, cell in simple.items()}
+    own = {name: cell for name, cell in figure.cells.items() if cell.variant is not None}
+    found = {name: _of_variant(cell, summaries) for name, cell in own.items()}
     measured = {}
     for name, cell in figure.cells.items():
         if cell.cell is not None and cell.over is not None:
@@ -87,6 +89,41 @@ def swept_means(figure: FigureDefinition, path: str, summaries: Summaries) -> li
     return points
 
 
+def _of_variant(cell: Cell, summaries: Summaries) -> dict[int, float]:
+    """The value of every run of the cell's variant that has one."""
+    runs = summaries.get(cell.variant or "", {})
+    if cell.difference is None:
+        return _of_runs(runs, _reader(cell))
+    others = summaries.get(cell.difference.against, {})
+    pairs = {seed: job_pairs(runs[seed], others[seed], cell.difference) for seed in runs if seed in others}
+    return {seed: _compared(cell.difference, found) for seed, found in pairs.items() if found}
+
+
+def job_pairs(
+    summary: Mapping[str, Any], other: Mapping[str, Any], difference: Difference
+) -> list[tuple[str, float, float]]:
+    """Queue and values, of this run and of the other, of each job that succeeded in both."""
+    theirs = {job["name"]: job[difference.by] for job in other["jobs"] if job["state"] == "succeeded"}
+    return [
+        (job["queue"], job[difference.by], theirs[job["name"]])
+        for job in summary["jobs"]
+        if job["state"] == "succeeded"
+        and difference.queue in (None, job["queue"])
+        and job[difference.by] is not None
+        and theirs.get(job["name"]) is not None
+    ]
+
+
+def _compared(difference: Difference, pairs: list[tuple[str, float, float]]) -> float:
+    if difference.between is not None:
+        middle = statistics.median if difference.between == "medians" else statistics.fmean
+        return abs(middle(mine for _, mine, _ in pairs) - middle(theirs for _, _, theirs in pairs))
+    ((bound, limit),) = difference.share.items()
+    holds = _HOLDS[bound]
+    return 100 * sum(holds(mine - theirs, limit) for _, mine, theirs in pairs) / len(pairs)
+
+
+_HOLDS = {"at_most": operator.le, "at_least": operator.ge, "below": operator.lt, "above": operator.gt}
 _Read = Callable[[Mapping[str, Any]], float | None]
 
 

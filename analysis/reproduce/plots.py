@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy
+import pandas
 import pyarrow.parquet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.figures.runs import difference_cdf
 from analysis.frames import DataFrame
 from analysis.reproduce.definitions import all_claims
-from analysis.reproduce.measure import Measured, swept_means
+from analysis.reproduce.measure import Measured, job_pairs, swept_means
 from analysis.reproduce.run import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
@@ -26,6 +28,8 @@ def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
         return _bars(figure)
     if form == "sweep":
         return _sweep(figure)
+    if form == "differences":
+        return _differences(figure)
     return _progress(figure, reproduction)
 
 
@@ -97,6 +101,17 @@ def _sweep(figure: Reproduced) -> Figure:
             panel.axvline(cell.published, color=style.GREY, linestyle=":", label=f"published: {cell.name}")
     style.finish(panel, look.x, look.y, figure.definition.title)
     return drawing
+
+
+def _differences(figure: Reproduced) -> Figure:
+    """The papers' CDF of per-job differences between the two variants that the cells compare, a curve a queue."""
+    cell = next(cell for cell in figure.definition.cells.values() if cell.difference is not None)
+    assert cell.difference is not None
+    ours, theirs = (figure.summaries.get(name or "", {}) for name in (cell.variant, cell.difference.against))
+    every = cell.difference.model_copy(update={"queue": None})
+    pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
+    frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
+    return difference_cdf(frame, str(cell.variant), cell.difference.against, figure.definition.plot.x)
 
 
 def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:

@@ -143,7 +143,8 @@ def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) ->
 
 def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
     if engine == "sim":
-        return QUICK_SIMULATED_REPEATS if quick else SIMULATED_REPEATS
+        repeats = figure.sim_repeats or SIMULATED_REPEATS
+        return min(repeats, QUICK_SIMULATED_REPEATS) if quick else repeats
     return QUICK_LIVE_REPEATS if quick else figure.live_repeats or LIVE_REPEATS
 
 

@@ -64,10 +64,17 @@ def test_claims_are_measured_in_all_their_parts_and_published_figures_stand_in_o
             if name in figure.orders:
                 assert set(claims[name].accept["order"]) == set(figure.orders[name])
                 continue
-            parts = [cell.part for cell in figure.cells.values() if cell.claim == name]
-            published = claims[name].published
-            assert sorted(map(str, parts)) == (sorted(published) if isinstance(published, dict) else ["None"]), name
+            parts = [str(cell.part) for cell in figure.cells.values() if cell.claim == name]
+            assert len(set(parts)) == len(parts), name
+            assert set(parts) == parts_of(claims[name]), name
         assert not [cell for cell in figure.cells.values() if cell.claim and cell.published is not None]
+
+
+def parts_of(claim: Claim) -> set[str]:
+    """The parts that a claim publishes or accepts something of; a claim of one figure: ``None``."""
+    accepted = {kind.rpartition("_")[0] for kind in claim.accept} - {""}
+    published = set(claim.published) if isinstance(claim.published, dict) else set()
+    return published | accepted or {"None"}
 
 
 def test_one_set_of_parameters_serves_figures_3_to_6() -> None:
@@ -114,11 +121,16 @@ _FIGURE = {
     ("changed", "words"),
     [
         ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
-        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, cell and first_met"),
+        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell and first_met"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
         ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
         ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is no cell"),
-        ({"plot": {"form": "pie", "x": "", "y": ""}}, "plot.form: must be 'bars', 'progress' or 'sweep'"),
+        (
+            {"plot": {"form": "pie", "x": "", "y": ""}},
+            "plot.form: must be 'bars', 'progress', 'sweep' or 'differences'",
+        ),
+        ({"cells": {"c": {"variant": "v", "difference": {"against": "w", "share": {"below": 0}}}}}, "no variant 'w'"),
+        ({"cells": {"c": {"variant": "v", "difference": {"against": "v"}}}}, "give one of share"),
     ],
 )
 def test_a_wrong_figure_is_refused_with_its_place(tmp_path: Path, changed: dict[str, object], words: str) -> None:
@@ -242,6 +254,59 @@ def test_cells_are_means_over_the_runs() -> None:
     assert (found["alone"].mean, found["alone"].sd) == (35, None)
     assert (found["over"].mean, found["over"].by_seed) == (3, {1: pytest.approx(90 / 35)})
     assert (found["none"].mean, found["none"].n) == (None, 0)
+
+
+def differing(seed_jobs: dict[str, tuple[str, float, str]]) -> dict[str, object]:
+    jobs = [
+        {"name": name, "queue": queue, "completion_s": took_s, "margin_s": 50 - took_s, "state": state}
+        for name, (queue, took_s, state) in seed_jobs.items()
+    ]
+    return {"jobs": jobs}
+
+
+def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> None:
+    def compared(**difference: object) -> dict[str, object]:
+        return {"variant": "v", "difference": {"against": "w", **difference}}
+
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"v": {}, "w": {}},
+            "cells": {
+                "sooner": compared(queue="p", share={"at_most": -5}),
+                "later": compared(queue="p", share={"at_least": 5}),
+                "below": compared(share={"below": 0}),
+                "margin": compared(by="margin_s", share={"above": 0}),
+                "medians": compared(queue="p", between="medians"),
+                "means": compared(queue="p", between="means"),
+                "nobody": compared(queue="q", share={"below": 0}),
+            },
+            "plot": {"form": "differences", "x": "s", "y": ""},
+        }
+    )
+    ok = "succeeded"
+    v = {
+        "a": ("p", 10.0, ok),
+        "b": ("p", 20.0, ok),
+        "c": ("p", 30.0, ok),
+        "d": ("r", 40.0, ok),
+        "e": ("p", 1.0, "failed"),
+    }
+    w = {"a": ("p", 15.0, ok), "b": ("p", 14.0, ok), "c": ("p", 31.0, ok), "d": ("r", 40.0, ok), "e": ("p", 9.0, ok)}
+    second = {"a": ("p", 10.0, ok), "d": ("r", 3.0, ok)}
+    runs = {
+        "v": {1: differing(v), 2: differing(second), 3: differing(v)},
+        "w": {1: differing(w), 2: differing(second)},
+    }
+    found = measure(figure, runs, {})
+    third = pytest.approx(100 / 3)
+    assert found["sooner"].by_seed == {1: third, 2: 0}, "one of a, b and c; e failed, and seed 3 has no other side"
+    assert found["later"].by_seed == {1: third, 2: 0}
+    assert found["below"].by_seed == {1: 50, 2: 0}
+    assert found["margin"].by_seed == {1: 50, 2: 0}
+    assert found["medians"].by_seed == {1: 5, 2: 0}, "20 and 15"
+    assert found["means"].by_seed == {1: 0, 2: 0}
+    assert found["nobody"].mean is None
 
 
 def test_a_sweep_is_met_from_where_it_stays_met() -> None:

@@ -1,0 +1,182 @@
+"""Runs of a trace beside what the trace itself recorded: ``natjam workload compare``.
+
+The trace's own completion is its jobs' last finish less their submission; its evictions and lost work are those of its
+own scheduler.  Jobs that it saw no end of, or that did not succeed there, have no completion of their own.  Runs of a
+scaled trace (``load``) have other numbers of tasks than the trace: their columns are to be held against each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from analysis.run_paths import find_runs, read_summary
+from emulator.config import Experiment, load_experiment
+from emulator.errors import ConfigError
+from emulator.rundir import EXPERIMENT_NAME
+from workloads.errors import Problems
+from workloads.importers import open_trace
+from workloads.importers.source import OnBytes, ignore
+from workloads.record import WorkloadJob
+
+MOST_JOBS = 60
+"""Up to so many are shown one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one job; None where it is not known."""
+
+    completion_s: float | None
+    evictions: int
+    lost_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Of the jobs that the runs have in common."""
+
+    own: Mapping[str, Outcome]
+    """The trace's, by job."""
+    runs: Mapping[str, Mapping[str, Outcome]]
+    """By run and job."""
+    priorities: Mapping[str, int | None]
+    is_scaled: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything by job, in the order of the trace."""
+
+        def told(found: Outcome) -> dict[str, Any]:
+            return {"completion_s": found.completion_s, "evictions": found.evictions, "lost_s": found.lost_s}
+
+        return {
+            job: {
+                "priority": self.priorities[job],
+                "trace": told(own),
+                "runs": {run: told(jobs[job]) for run, jobs in self.runs.items()},
+            }
+            for job, own in self.own.items()
+        }
+
+
+def trace_outcomes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Outcomes:
+    """The outcomes of runs (directories of ``natjam run``), all of one trace.
+
+    Raises:
+        ConfigError: a path names no finished run, a run's workload is no trace, or the runs' traces differ.
+        TraceError: the trace cannot be read any more.
+    """
+    found = [run.path for run in find_runs(paths)]
+    experiments = [load_experiment(path / EXPERIMENT_NAME) for path in found]
+    entry = _trace_of(experiments[0], found[0])
+    for path, experiment in zip(found, experiments, strict=True):
+        other = _trace_of(experiment, path)
+        if (other.path, other.format) != (entry.path, entry.format):
+            raise ConfigError(f"{path}: runs {other.path}, and {found[0]} runs {entry.path}; name runs of one trace")
+    runs = {_name(path, found): _of_run(path) for path in found}
+    shared = set.intersection(*(set(jobs) for jobs in runs.values()))
+    trace = open_trace(
+        Path(entry.path), entry.format, Problems(entry.lenient), unfinished=entry.rates.unfinished, on_bytes=on_bytes
+    )
+    jobs = sorted((job for job in trace.jobs if job.job in shared), key=lambda job: job.submit_ns)
+    return Outcomes(
+        {job.job: _own(job) for job in jobs},
+        runs,
+        {job.job: job.priority for job in jobs},
+        any(experiment.workload.trace and experiment.workload.trace.load for experiment in experiments),
+    )
+
+
+def _trace_of(experiment: Experiment, path: Path) -> Any:
+    if experiment.workload.trace is None:
+        raise ConfigError(f"{path}: its jobs are written out in the experiment; there is no trace to compare with")
+    return experiment.workload.trace
+
+
+def _name(path: Path, paths: Sequence[Path]) -> str:
+    return path.name if [other.name for other in paths].count(path.name) == 1 else str(path)
+
+
+def _of_run(path: Path) -> dict[str, Outcome]:
+    return {
+        job["name"]: Outcome(job["completion_s"], job["suspensions"] + job["kills"], job["lost_work_s"] or 0.0)
+        for job in read_summary(path)["jobs"]
+    }
+
+
+def _own(job: WorkloadJob) -> Outcome:
+    tasks = job.tasks or ()
+    has_end = job.finish_ns is not None and job.outcome in (None, "succeeded")
+    return Outcome(
+        ((job.finish_ns or 0) - job.submit_ns) / 1e9 if has_end else None,
+        sum(task.evictions or 0 for task in tasks),
+        sum(task.lost_ns or 0 for task in tasks) / 1e9,
+    )
+
+
+# ---- tables ----
+
+
+def tables(outcomes: Outcomes) -> Iterator[Table]:
+    """By priority where there are several; job by job where they are few; and in all."""
+    groups: dict[str, list[str]] = {}
+    for job in sorted(outcomes.own, key=lambda job: outcomes.priorities[job] or 0):
+        groups.setdefault(str(outcomes.priorities[job]), []).append(job)
+    yield _grouped(outcomes, {**(groups if len(groups) > 1 else {}), "all": list(outcomes.own)})
+    if len(outcomes.own) <= MOST_JOBS:
+        yield _by_job(outcomes)
+
+
+def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
+    table = Table(title="by priority (emulated seconds; hours of lost work)", title_justify="left")
+    for name in ("priority", "jobs", "", "median completion", "mean", "p90", "evictions", "lost work, h"):
+        table.add_column(name, justify="left" if name == "" else "right")
+    for group, jobs in groups.items():
+        for index, (side, found) in enumerate((("trace", outcomes.own), *outcomes.runs.items())):
+            picked = [found[job] for job in jobs]
+            times = [one.completion_s for one in picked if one.completion_s is not None]
+            table.add_row(
+                *((group, f"{len(jobs):,}") if not index else ("", "")),
+                Text(side),
+                *(_number(of(times) if times else None) for of in _MIDDLES),
+                f"{sum(one.evictions for one in picked):,}",
+                f"{sum(one.lost_s for one in picked) / 3600:,.1f}",
+            )
+        table.add_section()
+    return table
+
+
+def _by_job(outcomes: Outcomes) -> Table:
+    table = Table(title="completion of each job, emulated seconds (over the trace's own)", title_justify="left")
+    for name in ("job", "trace", *outcomes.runs):
+        table.add_column(Text(name), justify="left" if name == "job" else "right")
+    for job, own in outcomes.own.items():
+        cells = []
+        for jobs in outcomes.runs.values():
+            took_s = jobs[job].completion_s
+            ratio = f" ({took_s / own.completion_s:.2f})" if took_s and own.completion_s else ""
+            cells.append(f"{_number(took_s)}{ratio}")
+        table.add_row(Text(job), _number(own.completion_s), *cells)
+    return table
+
+
+def _p90(values: Sequence[float]) -> float:
+    return sorted(values)[math.ceil(0.9 * len(values)) - 1]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+_MIDDLES: tuple[Callable[[Sequence[float]], float], ...] = (median, _mean, _p90)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
