@@ -7,7 +7,8 @@ order.
    ``research``.  With ``production_fraction`` each goes to ``production`` with that chance, by a draw that depends on
    the seed and the job's name only.  Otherwise jobs keep the queue that the trace records, or, where the experiment
    has only one queue, go to that.
-3. *Tasks.*  Those that the trace records; of a job with bytes only, what ``workloads.byte_rules`` makes of them.
+3. *Tasks.*  Those that the trace records; of a job with bytes only, what ``workloads.byte_rules`` makes of them.  With
+   ``rates.spread`` each of these has a length of its own, drawn by seed, job and number once their number is known.
 4. *Load.*  With ``load`` the number of tasks is scaled, separately for production and research: ``workloads.load``.
    Fewer or more recorded tasks of a job are quantiles of those it has.
 5. *Real bytes.* What is really shuffled and written is the bytes x the share of tasks kept x ``data_scale``,
@@ -207,6 +208,8 @@ def _made(draft: _Draft, entry: TraceEntry, target: Target, factors: Factors | N
             " give a load, or raise rates.bytes_per_map and rates.bytes_per_reduce"
         )
     tasks = (*draft.maps.tasks(maps), *draft.reduces.tasks(reduces))
+    if draft.model is not None and entry.rates.spread is not None:
+        tasks = _spread(tasks, entry.rates.spread, Random(f"{seed}:{job.job}:lengths"))
     kept = (maps + reduces) / max(1, draft.maps.count + draft.reduces.count)
     shuffle_bytes = job.shuffle_bytes if draft.model is None else draft.model.shuffle_bytes
     output_bytes = job.output_bytes if draft.model is None else draft.model.output_bytes
@@ -217,6 +220,12 @@ def _made(draft: _Draft, entry: TraceEntry, target: Target, factors: Factors | N
         output_bytes=_real(output_bytes, kept * entry.data_scale),
     )
     return made if entry.deadline_factor is None else _with_deadline(made, entry.deadline_factor, target, seed)
+
+
+def _spread(tasks: Sequence[WorkloadTask], spread: UniformFactor, rng: Random) -> tuple[WorkloadTask, ...]:
+    low, high = spread.uniform
+    lengths_ns = [max(1, round(task.length_ns * (low + (high - low) * rng.random()))) for task in tasks]
+    return tuple(replace(task, length_ns=length_ns) for task, length_ns in zip(tasks, lengths_ns, strict=True))
 
 
 def _real(whole_bytes: int | None, share: float) -> int | None:

@@ -9,9 +9,10 @@ The rules, in the order they apply:
 4. *Floors.*  Shuffle, where there is one, and output are at least 1,024 bytes.
 5. *Reduces.* ``(shuffle + output) / bytes_per_reduce`` rounded half up, at least one, and at most as many as run at
    once beside the ApplicationMaster: the cluster's containers less one.
-6. *Lengths*, the same for all maps of a job and for all its reduces.  A map takes ``map_overhead_s`` and its split at
-   ``map_mb_s``, in a map-only job also its share of the output at ``write_mb_s``.  A reduce takes
-   ``reduce_overhead_s``, its share of the shuffle at ``reduce_mb_s`` and of the output at ``write_mb_s``.
+6. *Lengths*, the same for all maps of a job and for all its reduces (but see ``spread``).  A map takes
+   ``map_overhead_s`` and its split at ``map_mb_s``, in a map-only job also its share of the output at ``write_mb_s``.
+   A reduce takes ``reduce_overhead_s``, its share of the shuffle at ``reduce_mb_s`` and of the output at
+   ``write_mb_s``.
 
 ``byte_rules: swim`` counts tasks as SWIM's own replay scripts do (GenerateReplayScript.java): rule 2 is off, for SWIM
 floors the shuffle of every job; a split holds what is left of ``bytes_per_map`` after the overhead of Hadoop's

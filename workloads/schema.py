@@ -94,6 +94,18 @@ their observed runs; ``observed``: the longest run that was seen, which is less 
 task is left out.  A task that the rule gives nothing for is left out too."""
 
 
+class UniformFactor(Strict):
+    """A factor drawn anew for each, uniform on [a, b]."""
+
+    uniform: tuple[Factor, Factor]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformFactor:
+        if self.uniform[0] > self.uniform[1]:
+            raise ValueError(f"uniform: the first number must not be above the second, not {list(self.uniform)}")
+        return self
+
+
 class Rates(Strict):
     """Parameters of the models of what a trace does not record; see ``workloads.byte_rules`` for those of bytes.
 
@@ -111,22 +123,12 @@ class Rates(Strict):
     map_overhead_s: Seconds = 3.0
     reduce_overhead_s: Seconds = 30.0
     byte_rules: Literal["whole-splits", "swim"] = "whole-splits"
+    spread: UniformFactor | None = None
+    """Each task's length is what the rules give times a draw of its own; null: all of a job's have the same."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next, of every format."""
     unfinished: Unfinished | None = None
     """Null: ``median`` of Rumen's, ``observed`` of Google's."""
-
-
-class UniformFactor(Strict):
-    """A factor drawn for each job, uniform on [a, b]."""
-
-    uniform: tuple[Factor, Factor]
-
-    @model_validator(mode="after")
-    def _ordered(self) -> UniformFactor:
-        if self.uniform[0] > self.uniform[1]:
-            raise ValueError(f"uniform: the first number must not be above the second, not {list(self.uniform)}")
-        return self
 
 
 class TraceEntry(Strict):

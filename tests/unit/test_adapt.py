@@ -42,6 +42,29 @@ def job(name: str, submit_s: float, *reduces_s: float, queue: str | None = "rese
     return WorkloadJob(name, int(submit_s * S), queue=queue, tasks=tasks, **more)
 
 
+def test_a_spread_gives_each_modelled_task_a_length_of_its_own():
+    options = {
+        "window_s": (25200, 28800),
+        "production_fraction": 0.5,
+        "load": 1.2,
+        "rates": {"spread": {"uniform": (0.5, 1.5)}},
+    }
+    same = {job.job: job for job in fit(FACEBOOK_DAY, "swim", **{**options, "rates": {}}).jobs}
+    spread, again, other = (fit(FACEBOOK_DAY, "swim", seed=seed, **options).jobs for seed in (1, 1, 2))
+    assert spread == again
+    assert spread != other
+    ratios = []
+    for job in spread:
+        for mine, rule in zip(job.tasks or (), same[job.job].tasks or (), strict=True):
+            assert (mine.kind, mine.source) == (rule.kind, "modelled")
+            ratios.append(mine.length_ns / rule.length_ns)
+    assert min(ratios) >= 0.5
+    assert max(ratios) <= 1.5
+    assert sum(ratios) / len(ratios) == pytest.approx(1, abs=0.02)
+    recorded = fit(FIVE_JOBS, "rumen", production_fraction=0.5, rates={"spread": {"uniform": (0.5, 1.5)}}).jobs
+    assert recorded == fit(FIVE_JOBS, "rumen", production_fraction=0.5).jobs, "what was measured stays"
+
+
 class TestWindow:
     JOBS = (job("c", 130, 1), job("a", 100, 1), job("b", 120, 1))
 
