@@ -22,6 +22,7 @@ import orjson
 import zstandard
 
 from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.frozen import frozen
 from emulator.core.machine import HEARTBEAT, Machine
 from emulator.core.messages import (
     ApplicationHeartbeat,
@@ -32,18 +33,20 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.errors import NatjamError
-from emulator.journal_codec import Decoder, Mismatch, dataclass_decoder, shown, tagged, tagged_effect
+from emulator.journal_codec import Decoder, Mismatch, dataclass_decoder, shown
+from emulator.journal_encoder import quoted, tagged
 
 FORMAT_VERSION = 1
 COMPRESSION_LEVEL = 3
 _CHUNK_BYTES = 1 << 16
+_BATCH_RECORDS = 256
 
 
 class JournalError(NatjamError):
     """A journal that cannot be read; the message names file and line where they are known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One message handled by one machine."""
 
@@ -71,14 +74,13 @@ class JournalHeader:
 
 def encode_record(record: Record) -> bytes:
     """One line of a journal, without its newline."""
-    return orjson.dumps(
-        {
-            "t_ns": record.t_ns,
-            "seq": record.seq,
-            "actor": record.actor,
-            "message": tagged(record.message),
-            "effects": [tagged_effect(effect) for effect in record.effects],
-        }
+    return _text(record).encode()
+
+
+def _text(record: Record) -> str:
+    return (
+        f'{{"t_ns":{record.t_ns},"seq":{record.seq},"actor":{quoted[record.actor]},'
+        f'"message":{tagged(record.message)},"effects":[{",".join(map(tagged, record.effects))}]}}'
     )
 
 
@@ -112,6 +114,8 @@ class JournalWriter:
     def __init__(self, path: Path, header: JournalHeader) -> None:
         """Create ``path`` (an existing file is overwritten) and write the header."""
         self._path = path
+        self._texts: list[str] = []
+        """Records that have not been compressed yet."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
             self._file = path.open("wb")
@@ -119,11 +123,22 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self.write_line(encode_record(record))
+        self._texts.append(_text(record))
+        if len(self._texts) >= _BATCH_RECORDS:
+            self._write_batch()
 
     def write_line(self, line: bytes) -> None:
         """Append a record encoded elsewhere by ``encode_record``."""
-        compressed = self._compressor.compress(line + b"\n")
+        self._write_batch()
+        self._write(line + b"\n")
+
+    def _write_batch(self) -> None:
+        if self._texts:
+            self._write("\n".join((*self._texts, "")).encode())
+            self._texts.clear()
+
+    def _write(self, lines: bytes) -> None:
+        compressed = self._compressor.compress(lines)
         if compressed:
             with self._errors_named():
                 self._file.write(compressed)
@@ -132,6 +147,7 @@ class JournalWriter:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
+                self._write_batch()
                 self._file.write(self._compressor.flush())
 
     @contextmanager

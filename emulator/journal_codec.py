@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from emulator.core import effects as effect_types
 from emulator.core import messages as message_types
-from emulator.core.effects import Effect, Send
+from emulator.core.effects import Effect
 from emulator.core.messages import Message
 
 Decoder: TypeAlias = Callable[[Any], Any]
@@ -29,32 +29,6 @@ def _concrete(module: object, base: type) -> dict[str, type]:
 
 MESSAGE_TYPES = _concrete(message_types, Message)
 EFFECT_TYPES = _concrete(effect_types, Effect)
-
-_POLYMORPHIC_FIELDS = {
-    cls: [name for name, hint in get_type_hints(cls).items() if hint in (Message, Effect)]
-    for cls in (*MESSAGE_TYPES.values(), *EFFECT_TYPES.values())
-}
-"""Fields that need a type tag of their own (``Send.message``)."""
-
-
-def tagged(value: Message | Effect) -> dict[str, Any]:
-    """What orjson must be given to write a message or effect under its type."""
-    cls = type(value)
-    polymorphic = _POLYMORPHIC_FIELDS[cls]
-    if not polymorphic:
-        return {cls.__name__: value}
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    for name in polymorphic:
-        fields[name] = tagged(fields[name])
-    return {cls.__name__: fields}
-
-
-def tagged_effect(effect: Effect) -> dict[str, Any]:
-    """The same as ``tagged``, faster for a plain Send, which most effects by far are."""
-    if type(effect) is Send and not _POLYMORPHIC_FIELDS[type(effect.message)]:
-        message = effect.message
-        return {"Send": {"to": effect.to, "message": {type(message).__name__: message}}}
-    return tagged(effect)
 
 
 class Mismatch(Exception):

@@ -6,18 +6,17 @@ The executor's contract: every effect on a container yields exactly one completi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from emulator.core.frozen import frozen
 from emulator.core.messages import Kind, Message, TaskCheckpoint
 from emulator.policies.views import JobView, TaskView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """Base of all effects."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Send(Effect):
     """Deliver ``message`` to the machine at ``to``."""
 
@@ -25,7 +24,7 @@ class Send(Effect):
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetTimer(Effect):
     """Deliver ``TimerFired(name, generation, at_ns)`` to the same machine at ``at_ns``."""
 
@@ -34,19 +33,19 @@ class SetTimer(Effect):
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadProgress(Effect):
     """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own reduces)."""
 
     containers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AllFinished(Effect):
     """The client has seen the end of every job."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExitApplication(Effect):
     """The ApplicationMaster is done and leaves its container."""
 
@@ -56,7 +55,7 @@ class ExitApplication(Effect):
 # ---- on containers, by NodeManagers only ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch(Effect):
     """Start a task process (or an ApplicationMaster) in ``container``."""
 
@@ -70,7 +69,7 @@ class Launch(Effect):
     checkpoint: TaskCheckpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProvideInput(Effect):
     """All map outputs of ``job`` are known: for the reduces that wait here and for those to come."""
 
@@ -79,35 +78,35 @@ class ProvideInput(Effect):
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suspend(Effect):
     """SIGTSTP."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resume(Effect):
     """SIGCONT."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpoint(Effect):
     """Finish the key, save the key counter, exit."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kill(Effect):
     """SIGKILL."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanUp(Effect):
     """Remove what ``job`` has left on this node's local disk."""
 
@@ -117,7 +116,7 @@ class CleanUp(Effect):
 # ---- for the journal only: nothing is to be carried out ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainJobEviction(Effect):
     """Why the Preemptor asks containers back from these jobs for ``requester``."""
 
@@ -132,7 +131,7 @@ class ExplainJobEviction(Effect):
     """Candidates there were besides."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainTaskEviction(Effect):
     """Why these reduces of ``job`` must give their containers back."""
 

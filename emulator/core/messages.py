@@ -13,8 +13,9 @@ Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from emulator.core.frozen import frozen
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -81,7 +82,7 @@ class JobState(str, Enum):
     KILLED = "killed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """Base of all messages."""
 
@@ -89,7 +90,7 @@ class Message:
 # ---- parts of messages ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskCheckpoint:
     """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
 
@@ -102,7 +103,7 @@ class TaskCheckpoint:
     """Node of the last suspended attempt, preferred at resume."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealCost:
     """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
 
@@ -110,7 +111,7 @@ class RealCost:
     key_real_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainerReport:
     """All that a NodeManager knows of one container; a higher ``revision`` replaces a lower."""
 
@@ -136,7 +137,7 @@ class ContainerReport:
     """Key counter at the end, or at the stop."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResumeAsk:
     """A container wanted for a suspended reduce."""
 
@@ -147,7 +148,7 @@ class ResumeAsk:
     """Set when the stopped process itself is to go on: only its own node will do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """All containers a job still wants, beyond those in the answers it has acknowledged."""
 
@@ -156,7 +157,7 @@ class Ask:
     resumes: tuple[ResumeAsk, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allocation:
     """A container given to a job."""
 
@@ -168,7 +169,7 @@ class Allocation:
     """The suspended reduce it is for; None for a new map or reduce."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredCosts:
     """This cluster's own mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
 
@@ -177,7 +178,7 @@ class MeasuredCosts:
     resume_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
 
@@ -195,7 +196,7 @@ class Answer:
 # ---- client and ResourceManager ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubmitJob(Message):
     """Client to ResourceManager."""
 
@@ -207,7 +208,7 @@ class SubmitJob(Message):
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobFinished(Message):
     """ResourceManager to client; ``finish_ns`` is the durable commit as the ApplicationMaster reports it."""
 
@@ -220,7 +221,7 @@ class JobFinished(Message):
 # ---- heartbeats ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeHeartbeat(Message):
     """NodeManager to ResourceManager (natjam step 10)."""
 
@@ -238,7 +239,7 @@ class NodeHeartbeat(Message):
         return not self.freed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeHeartbeatResponse(Message):
     """ResourceManager to NodeManager; acknowledges all heartbeats up to ``id``."""
 
@@ -254,7 +255,7 @@ class NodeHeartbeatResponse(Message):
         return not self.finished_jobs and not self.shut_down
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApplicationHeartbeat(Message):
     """ApplicationMaster to ResourceManager (natjam steps 1 and 11)."""
 
@@ -276,7 +277,7 @@ class ApplicationHeartbeat(Message):
         return self.ask is None and self.final_state is None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApplicationHeartbeatResponse(Message):
     """ResourceManager to ApplicationMaster; acknowledges all heartbeats up to ``id``."""
 
@@ -294,7 +295,7 @@ class ApplicationHeartbeatResponse(Message):
 # ---- commands to a NodeManager and its reports ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StartContainer(Message):
     """ApplicationMaster (for its own container the ResourceManager) to NodeManager: natjam step 12."""
 
@@ -307,7 +308,7 @@ class StartContainer(Message):
     checkpoint: TaskCheckpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SuspendContainer(Message):
     """ApplicationMaster to NodeManager, at the task's own heartbeat: natjam step 6."""
 
@@ -316,7 +317,7 @@ class SuspendContainer(Message):
     asked_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResumeContainer(Message):
     """ApplicationMaster to NodeManager: let the stopped process go on."""
 
@@ -324,7 +325,7 @@ class ResumeContainer(Message):
     ready_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KillContainer(Message):
     """ResourceManager or ApplicationMaster to NodeManager."""
 
@@ -333,7 +334,7 @@ class KillContainer(Message):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapOutputs(Message):
     """ApplicationMaster to NodeManager: all maps are done, and this is where their outputs lie."""
 
@@ -343,7 +344,7 @@ class MapOutputs(Message):
     """Node of map i's output at position i."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapOutputsReceived(Message):
     """NodeManager to ApplicationMaster."""
 
@@ -351,7 +352,7 @@ class MapOutputsReceived(Message):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContainerReported(Message):
     """NodeManager to ApplicationMaster: steps 8 and 9, and every other change of a container."""
 
@@ -361,14 +362,14 @@ class ContainerReported(Message):
 # ---- from the driver ----
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start(Message):
     """The machine is on: first message of every machine.  An ApplicationMaster is told its own container."""
 
     container: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimerFired(Message):
     """A timer set by this machine; ``due_ns`` is when it should have fired."""
 
@@ -377,7 +378,7 @@ class TimerFired(Message):
     due_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeLost(Message):
     """The driver knows that a node is gone (its host process has died)."""
 
@@ -385,7 +386,7 @@ class NodeLost(Message):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgressSamples(Message):
     """Answer to ``ReadProgress``: what the task heartbeats since the last reading have said."""
 
@@ -396,44 +397,44 @@ class ProgressSamples(Message):
 # Completions: every effect on a container yields exactly one of these.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launched(Message):
     container: str
     cost: RealCost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchFailed(Message):
     container: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suspended(Message):
     container: str
     keys_done: int
     cost: RealCost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SuspendFailed(Message):
     container: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resumed(Message):
     container: str
     cost: RealCost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResumeFailed(Message):
     container: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpointed(Message):
     container: str
     checkpoint: TaskCheckpoint
@@ -441,19 +442,19 @@ class Checkpointed(Message):
     cost: RealCost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckpointFailed(Message):
     container: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Killed(Message):
     container: str
     cost: RealCost
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KillFailed(Message):
     container: str
     reason: str
@@ -462,7 +463,7 @@ class KillFailed(Message):
 # Events of their own.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstKey(Message):
     """A reduce starts its first key, or a map its work."""
 
@@ -473,14 +474,14 @@ class FirstKey(Message):
     """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committing(Message):
     """All keys are done; the output is being put together."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exited(Message):
     """The process has ended, by itself or not; always the last message about a container."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from emulator.core.frozen import frozen
 from emulator.core.messages import JobState, Kind, Outcome, RealCost
 from emulator.history.decisions import Decision
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SuspendedSpan:
     """A time for which the process of an attempt was stopped (mechanism *suspend*)."""
 
@@ -23,7 +24,7 @@ class SuspendedSpan:
     """The later of request for a container to go on and container free: start of the resume overhead."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttemptRow:
     """One attempt that was given a container: of a task, or an ApplicationMaster's own."""
 
@@ -69,7 +70,7 @@ class AttemptRow:
     started from; or it was a map whose output was lost and made again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskRow:
     """One map or reduce."""
 
@@ -95,7 +96,7 @@ class TaskRow:
     lost_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobRow:
     """One job; counts are sums over its tasks."""
 
@@ -128,7 +129,7 @@ class JobRow:
         return None if self.finish_ns is None or self.deadline_ns is None else self.deadline_ns - self.finish_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """One measured overhead."""
 
@@ -141,7 +142,7 @@ class Operation:
     """What the machine itself took for it, None where the driver did not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class History:
     """What happened in a run: the one source of its summary and its Parquet files, whichever engine ran it."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.core.frozen import frozen
 from emulator.core.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataSize:
     """What a task reads or writes: records, and bytes where the workload says how many."""
 
@@ -19,7 +20,7 @@ class DataSize:
     """Nodes that those lie on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LaunchTimes:
     """What follows from the order to launch a task: how long after it, in emulated nanoseconds."""
 
