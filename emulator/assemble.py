@@ -134,7 +134,8 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         task_eviction=load_policy("task_eviction", policies.TASK_EVICTION, scheduler.task_eviction),
         mechanism=Mechanism(scheduler.mechanism),
         queues=_queues(experiment),
-        order_is_fixed=policies.FIXED_ORDERS.issuperset((job_selection, preemption_order)),
+        selection_key=policies.FIXED_ORDERS.get(job_selection),
+        preemption_order_is_fixed=preemption_order in policies.FIXED_ORDERS,
         reports_progress=any(map(policies.reads_progress, readers)),
     )
 

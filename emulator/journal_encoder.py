@@ -76,7 +76,7 @@ def _expression(hint: Any, value: str, names: dict[str, Any]) -> str:
     if origin is tuple:
         names[name] = _tuple_encoder(parameters)
         return f'{name}({value}) if {value} else "[]"'
-    if not dataclasses.is_dataclass(hint):
+    if not (isinstance(hint, type) and dataclasses.is_dataclass(hint)):
         raise TypeError(f"journals have no form for {hint!r}")
     names[name] = _encoder(hint)
     return f"{name}({value})"

@@ -103,7 +103,8 @@ def make_settings(
             task_eviction=policies.TASK_EVICTION[task_eviction],
             mechanism=Mechanism(mechanism),
             queues=queues,
-            order_is_fixed=policies.FIXED_ORDERS.issuperset((job_selection, preemption_order)),
+            selection_key=policies.FIXED_ORDERS.get(job_selection),
+            preemption_order_is_fixed=preemption_order in policies.FIXED_ORDERS,
             reports_progress=any(map(policies.reads_progress, (job_selection, job_eviction))),
         ),
         nodes=tuple(

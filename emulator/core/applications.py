@@ -15,6 +15,7 @@ from emulator.core.messages import (
     MeasuredCosts,
     ResumeAsk,
 )
+from emulator.policies.views import JobView
 
 
 @dataclass(slots=True)
@@ -182,6 +183,8 @@ class Application:
     withdrawn: int = 0
     """Containers it has been asked for that it need not give any more."""
     lost_nodes: list[str] = field(default_factory=list)
+    view: JobView | None = field(default=None, compare=False)
+    """As policies saw it last, unless that has changed since."""
 
     @property
     def undelivered(self) -> list[Allocation]:

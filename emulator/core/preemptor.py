@@ -12,19 +12,20 @@ NodeManager.  Entries, expired ones included, are what keeps a request from bein
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from emulator.core.decisions import choose_job
 from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs
+from emulator.core.frozen import frozen
 from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
 from emulator.policies import JOB_EVICTION, rule_name
 from emulator.policies.views import JobEvictionView, JobView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reclaim:
     """An intention of ``requester`` to take a container from ``victim``."""
 
@@ -39,6 +40,7 @@ class Preemptor:
     def __init__(self, settings: Settings) -> None:
         self.reclaims: dict[str, list[Reclaim]] = {}
         """The reclaim list of each requesting job, oldest first."""
+        self._wanted: dict[str, int] = {}
         self.expired: list[tuple[int, Reclaim]] = []
         """Reclaims that ended in a kill, with the instant their container is assumed dead."""
         self._seed = settings.seed
@@ -64,17 +66,19 @@ class Preemptor:
 
     def asked_of(self, victim: str) -> int:
         """Containers asked back from ``victim`` that it still holds."""
-        return self.wanted_of(victim) + sum(1 for _, reclaim in self.expired if reclaim.victim == victim)
+        wanted = self.wanted_of(victim)
+        return wanted + sum(reclaim.victim == victim for _, reclaim in self.expired) if self.expired else wanted
 
     def wanted_of(self, victim: str) -> int:
         """Entries of the reclaim lists that name ``victim``."""
-        return sum(entry.victim == victim for entries in self.reclaims.values() for entry in entries)
+        return self._wanted.get(victim, 0)
 
     def choose(self, requester: str, view: JobEvictionView) -> str:
         """Enter one more reclaim for ``requester``; return the victim the policy has named."""
         self._decisions += 1
         victim = choose_job(self._policy, view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
+        self._wanted[victim] = self.wanted_of(victim) + 1
         expires_ns = view.now_ns + self._kill_timeout_ns
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
         self._choices.append(JobChoice(requester, view.jobs[0].queue, victim, view))
@@ -93,15 +97,18 @@ class Preemptor:
         A container fulfils an entry that names its former owner, which has one less to give: one of ``requester``'s,
         or else another's, who must ask again.  No other container does, as long as more is wanted than is on its way.
         """
-        named = [
-            (other != requester, entry.since_ns, other, i)
-            for other, entries in self.reclaims.items()
-            for i, entry in enumerate(entries)
-            if entry.victim == former_owner
-        ]
-        if named:
-            self._drop(*min(named)[2:])
+        if former_owner is not None and self.wanted_of(former_owner):
+            mine = self._naming(former_owner, (requester,))
+            self._drop(*min(mine or self._naming(former_owner, self.reclaims))[1:])
         self.withdraw_surplus(requester, pending)
+
+    def _naming(self, victim: str, requesters: Iterable[str]) -> list[tuple[int, str, int]]:
+        return [
+            (entry.since_ns, requester, i)
+            for requester in requesters
+            for i, entry in enumerate(self.reclaims.get(requester, ()))
+            if entry.victim == victim
+        ]
 
     def withdraw_surplus(self, requester: str, pending: int) -> None:
         """The job wants fewer containers than are being reclaimed for it: its newest intentions are void."""
@@ -110,13 +117,10 @@ class Preemptor:
 
     def forget_job(self, job: str) -> None:
         """``job`` has ended: nothing is reclaimed for it or from it any more."""
-        self.reclaims.pop(job, None)
-        for requester in list(self.reclaims):
-            kept = [entry for entry in self.reclaims[requester] if entry.victim != job]
-            if kept:
-                self.reclaims[requester] = kept
-            else:
-                del self.reclaims[requester]
+        while job in self.reclaims:
+            self._drop(job, -1)
+        for _, requester, index in reversed(self._naming(job, self.reclaims) if self.wanted_of(job) else []):
+            self._drop(requester, index)
         self.expired = [(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)]
 
     def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
@@ -131,11 +135,11 @@ class Preemptor:
         self.expired = kept
         for requester in list(self.reclaims):
             while requester in self.reclaims:
-                oldest = min(self.reclaims[requester], key=lambda entry: entry.since_ns)
+                oldest = self.reclaims[requester][0]
                 if now_ns - oldest.since_ns < self._kill_timeout_ns:
                     break
                 changed = True
-                self._drop(requester, self.reclaims[requester].index(oldest))
+                self._drop(requester, 0)
                 if kill(oldest.victim):
                     self.expired.append((now_ns + self._expired_ns, oldest))
         times_ns = [entries[0].since_ns + self._kill_timeout_ns for entries in self.reclaims.values()]
@@ -143,11 +147,16 @@ class Preemptor:
         return changed
 
     def _drop(self, requester: str, index: int) -> None:
-        del self.reclaims[requester][index]
+        victim = self.reclaims[requester].pop(index).victim
+        self._wanted[victim] -= 1
+        if not self._wanted[victim]:
+            del self._wanted[victim]
         if not self.reclaims[requester]:
             del self.reclaims[requester]
 
 
 def net_of(view: JobView, asked: int) -> JobView:
     """The job as eviction must weigh it: what has been asked back counts as gone."""
+    if not asked:
+        return view
     return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

@@ -1,61 +1,183 @@
-"""What the jobs of each queue hold and want together, kept as it changes: an allocation need not count it anew."""
+"""What the jobs of each queue hold and want, and in what order: kept as it changes, so that no decision counts it anew.
+
+Theory of operation
+-------------------
+``note`` follows every change of a job.  It corrects the sums of its queue and, where the job selection is a fixed order
+(``SchedulerSettings.selection_key``), the lists of its queue's waiting jobs, which are kept sorted.  Under any other
+job selection the policy is asked for the order each time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from emulator.core.applications import Application
-from emulator.core.settings import QueueSettings
-from emulator.policies.views import QueueView
+from emulator.core.decisions import order_jobs
+from emulator.core.job_progress import remaining_ns
+from emulator.core.settings import SchedulerSettings
+from emulator.policies.views import JobView, QueueView
+
+
+class Waiting(NamedTuple):
+    """Jobs of a queue that want containers, in the order of the job selection."""
+
+    jobs: Sequence[Application]
+    resuming: Sequence[Application]
+    """Those that have suspended reduces."""
+    new: Sequence[Application]
+    """Those that want a container for something new."""
+
+
+class _Sorted:
+    """Jobs by their sort key."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Application] = []
+        self._keys: list[tuple[Any, int]] = []
+
+    def keep(self, key: tuple[Any, int], application: Application, wanted: bool) -> None:
+        """Have ``application`` among the jobs, or not."""
+        at = bisect_left(self._keys, key)
+        if (at < len(self._keys) and self._keys[at] == key) == wanted:
+            return
+        if wanted:
+            self._keys.insert(at, key)
+            self.jobs.insert(at, application)
+        else:
+            del self._keys[at], self.jobs[at]
 
 
 @dataclass(slots=True)
-class _Counts:
+class _Queue:
+    applications: dict[str, Application] = field(default_factory=dict)
     used: int = 0
     pending: int = 0
+    lists: tuple[_Sorted, _Sorted, _Sorted] = field(default_factory=lambda: (_Sorted(), _Sorted(), _Sorted()))
+    waiting: Waiting = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.waiting = Waiting(*(each.jobs for each in self.lists))
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What is known of one job."""
+
+    key: tuple[Any, int] | None
+    used: int = 0
+    pending: int = 0
+    wants: tuple[bool, bool, bool] = (False, False, False)
 
 
 class QueueLedger:
-    """Part of the ResourceManager; ``note`` must follow every change of what a job holds or wants."""
+    """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, queues: tuple[QueueSettings, ...]) -> None:
+    def __init__(self, scheduler: SchedulerSettings) -> None:
         self.pending = 0
         """Containers that all jobs together ask for."""
-        self._queues = queues
-        self._of_queue: dict[str, _Counts] = {queue.name: _Counts() for queue in queues}
-        self._of_job: dict[str, _Counts] = {}
+        self._settings = scheduler.queues
+        self._selection = scheduler.job_selection
+        self._key: Callable[[JobView], Any] | None = scheduler.selection_key
+        self._queues: dict[str, _Queue] = {queue.name: _Queue() for queue in scheduler.queues}
+        self._noted: dict[str, _Noted] = {}
+
+    def add(self, application: Application) -> None:
+        """It has been submitted."""
+        view = job_view(application, application.submit_ns)
+        key = None if self._key is None else (self._key(view), application.order)
+        self._noted[application.name] = _Noted(key)
+        self._queues[application.queue].applications[application.name] = application
 
     def note(self, application: Application) -> None:
         """Take what ``application`` holds and wants now."""
-        self._count(application, application.slots, application.requests.pending)
+        application.view = None
+        requests = application.requests
+        pending, resuming = requests.pending, len(requests.resumes)
+        self._note(application, application.slots, pending, (pending > 0, resuming > 0, pending > resuming))
 
     def forget(self, application: Application) -> None:
         """It has ended."""
-        self._count(application, 0, 0)
-        del self._of_job[application.name]
+        self._note(application, 0, 0, (False, False, False))
+        del self._noted[application.name]
+        del self._queues[application.queue].applications[application.name]
 
-    def _count(self, application: Application, used: int, pending: int) -> None:
-        of_queue = self._of_queue.setdefault(application.queue, _Counts())
-        of_job = self._of_job.setdefault(application.name, _Counts())
-        of_queue.used += used - of_job.used
-        of_queue.pending += pending - of_job.pending
-        self.pending += pending - of_job.pending
-        of_job.used, of_job.pending = used, pending
+    def _note(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
+        queue, noted = self._queues[application.queue], self._noted[application.name]
+        queue.used += used - noted.used
+        queue.pending += pending - noted.pending
+        self.pending += pending - noted.pending
+        noted.used, noted.pending = used, pending
+        if noted.key is not None and wants != noted.wants:
+            for jobs, wanted in zip(queue.lists, wants, strict=True):
+                jobs.keep(noted.key, application, wanted)
+            noted.wants = wants
 
-    def views(self) -> tuple[QueueView, ...]:
+    def queue_views(self) -> tuple[QueueView, ...]:
         """The queues as policies see them."""
-        counts = self._of_queue
+        queues = self._queues
         return tuple(
-            QueueView(q.name, q.rank, q.capacity, q.maximum, counts[q.name].used, counts[q.name].pending)
-            for q in self._queues
+            QueueView(q.name, q.rank, q.capacity, q.maximum, queues[q.name].used, queues[q.name].pending)
+            for q in self._settings
         )
 
-    def validate(self, applications: Iterable[Application]) -> None:
+    def job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:
+        """The jobs of a queue as policies see them, in the order of submission."""
+        return (job_view(application, now_ns) for application in self._queues[queue].applications.values())
+
+    def waiting(self, queue: str, now_ns: int) -> tuple[Waiting, int]:
+        """The jobs of ``queue`` that want containers, and how many the job selection leaves out.  Raises PolicyError.
+
+        What is returned may change with the next ``note``.
+        """
+        if self._key is not None:
+            return self._queues[queue].waiting, 0
+        views = tuple(view for view in self.job_views(queue, now_ns) if view.pending)
+        order = order_jobs(self._selection, views, now_ns)
+        jobs = [self._queues[queue].applications[name] for name in order]
+        resuming = [job for job in jobs if job.requests.resumes]
+        new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
+        return Waiting(jobs, resuming, new), len(views) - len(order)
+
+    def validate(self, applications: Iterable[Application], now_ns: int = 0) -> None:
         """Raise AssertionError where a change has not been noted."""
-        found: dict[str, tuple[int, int]] = dict.fromkeys(self._of_queue, (0, 0))
+        found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
         for application in applications:
             used, pending = found[application.queue]
             found[application.queue] = used + application.slots, pending + application.requests.pending
-        assert found == {name: (counts.used, counts.pending) for name, counts in self._of_queue.items()}
-        assert self.pending == sum(counts.pending for counts in self._of_queue.values())
+            known, application.view = application.view, None
+            assert known is None or known == job_view(application, now_ns), application.name
+        assert found == {name: (queue.used, queue.pending) for name, queue in self._queues.items()}
+        assert self.pending == sum(queue.pending for queue in self._queues.values())
+        for name, queue in self._queues.items() if self._key is not None else ():
+            views = tuple(view for view in self.job_views(name, now_ns) if view.pending)
+            jobs = [queue.applications[job] for job in order_jobs(self._selection, views, now_ns)]
+            assert jobs == list(queue.waiting.jobs), name
+            assert [job for job in jobs if job.requests.resumes] == list(queue.waiting.resuming), name
+            new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
+            assert new == list(queue.waiting.new), name
+
+
+def job_view(application: Application, now_ns: int) -> JobView:
+    """A job as policies see it.  It is kept until ``QueueLedger.note``, unless it changes with time."""
+    if application.view is not None:
+        return application.view
+    progress, heard_ns = application.progress_ppm, application.heard_ns
+    view = JobView(
+        name=application.name,
+        queue=application.queue,
+        order=application.order,
+        submit_ns=application.submit_ns,
+        containers=application.slots,
+        reclaimable=application.running_reduces,
+        pending=application.requests.pending,
+        deadline_ns=application.deadline_ns,
+        priority=application.priority,
+        progress_ppm=progress,
+        remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
+    )
+    if progress is None:
+        application.view = view
+    return view

@@ -17,7 +17,7 @@ allocation, because that is where scheduling overhead begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from emulator.core.admission import Admission
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
@@ -26,7 +26,6 @@ from emulator.core.cost_ledger import CostLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.explanation import explain_tasks
-from emulator.core.job_progress import remaining_ns
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, keyed_random
 from emulator.core.messages import (
     CLIENT,
@@ -54,7 +53,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.preemptor import Preemptor, net_of
-from emulator.core.queue_ledger import QueueLedger
+from emulator.core.queue_ledger import QueueLedger, Waiting
 from emulator.core.settings import Settings
 from emulator.policies import TASK_EVICTION, rule_name
 from emulator.policies.views import JobEvictionView, JobView, TaskEvictionView, TaskView
@@ -83,7 +82,7 @@ class ResourceManager:
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
         self._retry_ns = settings.protocol.retry_ns
         self._total = self._left = sum(node.containers for node in settings.nodes)
-        self._queues = QueueLedger(settings.scheduler.queues)
+        self._queues = QueueLedger(settings.scheduler)
         self._admission = Admission(settings.scheduler.queues)
         self._submitted = 0
         self._containers_made = 0
@@ -92,6 +91,8 @@ class ResourceManager:
         self._orders: dict[str, tuple[int, StartContainer | KillContainer]] = {}
         """By container: launches of ApplicationMasters that have not been heard of and kills not seen done, each with
         the instant it was last sent."""
+        fixed = settings.scheduler.selection_key is not None and settings.scheduler.preemption_order_is_fixed
+        self._order_is_fixed = fixed
         self._orders_due_ns: int | None = None
         """From when on one of them may have to be repeated, or some time before; None: none as things stand."""
         self._reclaimed_revision = -1
@@ -122,7 +123,7 @@ class ResourceManager:
         """Whether the Preemptor's next run may ask for a container."""
         if not self._queues.pending or self.free_nodes or self._scheduler.mechanism is Mechanism.WAIT:
             return False  # natjam, section 3.2: only when the cluster is full
-        return self._reclaimed_revision != self.revision or not self._scheduler.order_is_fixed
+        return self._reclaimed_revision != self.revision or not self._order_is_fixed
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of ``free_nodes`` may be answered with a container given; None: none is
@@ -160,6 +161,7 @@ class ResourceManager:
         )
         self._submitted += 1
         self.applications[message.job] = application
+        self._queues.add(application)
         self._admission.submit(application)
         return self._admit(now_ns)
 
@@ -298,7 +300,8 @@ class ResourceManager:
 
     def _refuse(self, node: Node, now_ns: int) -> None:
         """It has a container free and is given nothing although something is wanted: say what may change that."""
-        resumes = [r for application in self.applications.values() for r in application.requests.resumes.values()]
+        waiting = (self._queues.waiting(queue.name, now_ns)[0] for queue in self._scheduler.queues)
+        resumes = [r for each in waiting for job in each.resuming for r in job.requests.resumes.values()]
         is_host = any(resume.hostname == node.name for resume, _ in resumes)
         ends_ns = [since_ns + self._placement_delay_ns for _, since_ns in resumes]
         patience_ns = min((at_ns for at_ns in ends_ns if at_ns > now_ns), default=None)
@@ -307,7 +310,7 @@ class ResourceManager:
     def _allocate_one(self, node: Node, now_ns: int) -> list[Effect] | None:
         if not self._queues.pending:
             return None
-        decision = allocate(self._scheduler.allocation, self._queues.views(), self._total)
+        decision = allocate(self._scheduler.allocation, self._queues.queue_views(), self._total)
         for queue in decision.order:
             wish = self._first_wish(queue, decision.resumes_first, node, now_ns)
             if wish is not None:
@@ -318,12 +321,12 @@ class ResourceManager:
         self, queue: str, resumes_first: bool, node: Node, now_ns: int
     ) -> tuple[Application, Kind, int | None] | None:
         """The request of ``queue`` that ``node`` serves next: job, kind, and the task if it is suspended."""
-        jobs = self._in_order(queue, now_ns)
-        for application in jobs if resumes_first else ():
+        waiting = self._waiting(queue, now_ns)
+        for application in waiting.resuming if resumes_first else ():
             task = self._resume_for(application, node, now_ns)
             if task is not None:
                 return application, Kind.REDUCE, task
-        for application in jobs:
+        for application in waiting.new if resumes_first else waiting.jobs:
             requests = application.requests
             if requests.application_master is not None:
                 return application, Kind.APPLICATION_MASTER, None
@@ -334,12 +337,10 @@ class ResourceManager:
                 return application, Kind.REDUCE, task
         return None
 
-    def _in_order(self, queue: str, now_ns: int) -> list[Application]:
-        """The jobs of ``queue`` that wait for containers."""
-        views = tuple(view for view in self._job_views(queue, now_ns) if view.pending)
-        order = order_jobs(self._scheduler.job_selection, views, now_ns)
-        self.attention.selection_left_out |= len(order) < len(views)
-        return [self.applications[name] for name in order]
+    def _waiting(self, queue: str, now_ns: int) -> Waiting:
+        waiting, left_out = self._queues.waiting(queue, now_ns)
+        self.attention.selection_left_out |= left_out > 0
+        return waiting
 
     def _resume_for(self, application: Application, node: Node, now_ns: int) -> int | None:
         """The suspended reduce of ``application`` that should go on ``node``, if any: first by suspension."""
@@ -481,7 +482,7 @@ class ResourceManager:
         self.revision += self.preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
         if not self._may_reclaim():
             return effects
-        queues = self._queues.views()
+        queues = self._queues.queue_views()
         decision = allocate(self._scheduler.allocation, queues, self._total)
         all_asked = True
         for queue, victims in decision.reclaim:
@@ -497,13 +498,14 @@ class ResourceManager:
 
     def _reclaim_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
         """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
-        for application in self._in_order(queue, now_ns):
+        possible = [self._victims(self._queues.job_views(name, now_ns)) for name in victims]
+        for application in self._waiting(queue, now_ns).jobs:
             outstanding = self.preemptor.outstanding(application.name)
             while outstanding < min(application.requests.movable, room):
-                jobs = next(filter(None, (self._victims(self._job_views(name, now_ns)) for name in victims)), ())
-                if not jobs:
+                jobs = next(filter(None, possible), None)
+                if jobs is None:
                     return
-                self._reclaim(application, jobs, now_ns)
+                self._reclaim(application, jobs, jobs.keys(), now_ns)
                 outstanding += 1
             room -= outstanding
 
@@ -511,33 +513,38 @@ class ResourceManager:
         """The first job that still waits takes from those after it, if any has something to give (natjam, section 4);
         of more than one reclaim a run, the next ones go to it as long as it lacks them, then to the next job.  Whether
         that is all that may be asked for: False when only ``most`` has set the end."""
-        views = {view.name: view for view in self._job_views(queue, now_ns)}
-        order = order_jobs(self._scheduler.preemption_order, tuple(views.values()), now_ns)
+        views = tuple(self._queues.job_views(queue, now_ns))
+        possible = self._victims(views)
+        order = order_jobs(self._scheduler.preemption_order, views, now_ns)
         made = 0
         for place, name in enumerate(order):
             application = self.applications[name]
             lacking = application.requests.movable - self.preemptor.outstanding(name)
             for _ in range(lacking):
-                jobs = self._victims(views[later] for later in order[place + 1 :])
-                if not jobs:
+                later = [job for job in order[place + 1 :] if job in possible]
+                if not later:
                     return True
                 if made == most:
                     return False
-                self._reclaim(application, jobs, now_ns)
+                self._reclaim(application, possible, later, now_ns)
                 made += 1
         return True
 
-    def _reclaim(self, application: Application, jobs: tuple[JobView, ...], now_ns: int) -> None:
+    def _reclaim(self, application: Application, views: dict[str, JobView], among: Iterable[str], now_ns: int) -> None:
+        """Ask for a container of one of the jobs ``among`` the ``views``, which are made to say so."""
         self.revision += 1
-        view = JobEvictionView(now_ns, jobs, self.costs.measured())
+        view = JobEvictionView(now_ns, tuple([views[name] for name in among]), self.costs.measured())
         victim = self.preemptor.choose(application.name, view)
+        views[victim] = net_of(views[victim], 1)
+        if not views[victim].reclaimable:
+            del views[victim]
         self.applications[victim].reclaim += 1
         self.attention.wait_for(job_address(victim))
 
-    def _victims(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+    def _victims(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` that have a reduce to give, net of what has been asked back."""
         views = (net_of(view, self.preemptor.asked_of(view.name)) for view in jobs if view.reclaimable)
-        return tuple(view for view in views if view.reclaimable > 0)
+        return {view.name: view for view in views if view.reclaimable > 0}
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
         """Kill the victim job's container that the task eviction order puts first; whether there was one.
@@ -591,27 +598,6 @@ class ResourceManager:
         for requester, entries in self.preemptor.reclaims.items():
             assert requester in self.applications, requester
             assert all(entry.victim in self.applications for entry in entries), requester
-
-    def _job_views(self, queue: str, now_ns: int) -> Iterator[JobView]:
-        for application in self.applications.values():
-            if application.queue == queue:
-                yield self._job_view(application, now_ns)
-
-    def _job_view(self, application: Application, now_ns: int) -> JobView:
-        progress, heard_ns = application.progress_ppm, application.heard_ns
-        return JobView(
-            name=application.name,
-            queue=application.queue,
-            order=application.order,
-            submit_ns=application.submit_ns,
-            containers=application.slots,
-            reclaimable=application.running_reduces,
-            pending=application.requests.pending,
-            deadline_ns=application.deadline_ns,
-            priority=application.priority,
-            progress_ppm=progress,
-            remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
-        )
 
 
 _HANDLERS = {

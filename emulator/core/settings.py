@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from emulator.core.messages import Mechanism
-from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
+from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, JobView, TaskEvictionPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,10 @@ class SchedulerSettings:
     task_eviction: TaskEvictionPolicy
     mechanism: Mechanism
     queues: tuple[QueueSettings, ...]
-    order_is_fixed: bool = False
-    """Whether the order of two jobs never changes: it depends on neither time nor progress."""
+    selection_key: Callable[[JobView], Any] | None = None
+    """What the job selection sorts by, where that never changes of a job; None: the job selection must be asked."""
+    preemption_order_is_fixed: bool = False
+    """Whether the preemption order of two jobs never changes."""
     reports_progress: bool = False
     """Whether ApplicationMasters report the progress of their jobs."""
 

@@ -16,9 +16,17 @@ from emulator.policies.job_eviction import (
     most_resources,
     probabilistic_resources,
 )
-from emulator.policies.job_selection import earliest_deadline_first, fifo, least_laxity_first, priority
+from emulator.policies.job_selection import (
+    by_deadline,
+    by_order,
+    by_priority,
+    earliest_deadline_first,
+    fifo,
+    least_laxity_first,
+    priority,
+)
 from emulator.policies.task_eviction import longest_remaining_time, random_order, shortest_remaining_time
-from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, TaskEvictionPolicy
+from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, JobView, TaskEvictionPolicy
 
 ALLOCATION: dict[str, AllocationPolicy] = {
     "two-queue": two_queue,
@@ -62,8 +70,8 @@ def selection_for(job_eviction: str) -> str:
     return DICTATED_SELECTION.get(job_eviction, "fifo")
 
 
-FIXED_ORDERS = frozenset({"fifo", "priority", "edf"})
-"""Job selections under which the order of two jobs never changes."""
+FIXED_ORDERS: dict[str, Callable[[JobView], Any]] = {"fifo": by_order, "priority": by_priority, "edf": by_deadline}
+"""What a job selection sorts by where the order of two jobs never changes."""
 
 _READ_NO_PROGRESS = frozenset({"fifo", "priority", "edf", "mr", "lr", "pr", "mdf"})
 

@@ -14,7 +14,7 @@ _NEVER_NS = 1 << 62
 
 def fifo(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
     """First submitted, first served.  Source: Hadoop's capacity scheduler inside one queue (natjam, section 3.1)."""
-    return tuple(job.name for job in sorted(jobs, key=lambda job: job.order))
+    return tuple(job.name for job in sorted(jobs, key=by_order))
 
 
 def priority(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
@@ -41,6 +41,11 @@ def laxity_ns(job: JobView, now_ns: int) -> int | None:
     if job.deadline_ns is None:
         return None
     return job.deadline_ns - now_ns - (job.remaining_ns or 0)
+
+
+def by_order(job: JobView) -> int:
+    """Sorts jobs by submission."""
+    return job.order
 
 
 def by_priority(job: JobView) -> tuple[int, int]:

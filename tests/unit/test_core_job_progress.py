@@ -12,6 +12,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.job_progress import remaining_ns
 from emulator.core.messages import ApplicationHeartbeat, Message
+from emulator.core.queue_ledger import job_view
 
 
 def reported(cluster: CheckedCluster, job: str) -> list[tuple[int, int]]:
@@ -69,7 +70,7 @@ class _Watched(CheckedCluster):
         super().tell(address, message)
         manager = self.machine_of_rm()
         if isinstance(message, ApplicationHeartbeat) and "a" in manager.applications:
-            left_ns = manager._job_view(manager.applications["a"], self.kernel.now_ns).remaining_ns
+            left_ns = job_view(manager.applications["a"], self.kernel.now_ns).remaining_ns
             if left_ns is not None:
                 self.expected.append((self.kernel.now_ns, left_ns))
 
