@@ -498,10 +498,12 @@ class ResourceManager:
 
     def _reclaim_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
         """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
-        possible = [self._victims(self._queues.job_views(name, now_ns)) for name in victims]
+        possible: list[dict[str, JobView]] | None = None
         for application in self._waiting(queue, now_ns).jobs:
             outstanding = self.preemptor.outstanding(application.name)
             while outstanding < min(application.requests.movable, room):
+                if possible is None:
+                    possible = [self._victims(self._queues.job_views(name, now_ns)) for name in victims]
                 jobs = next(filter(None, possible), None)
                 if jobs is None:
                     return

@@ -79,6 +79,8 @@ class SimulatedCluster:
         self._network = network or Network(self._costs)
         self._recorders: dict[str, Recorder] = {}
         self._heartbeats = self._make_heartbeats(every_heartbeat)
+        self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
+        """Whether a heartbeat may be on its way when something happens."""
         names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
         self._ranks = {address: rank for rank, address in enumerate(names)}
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
@@ -122,7 +124,8 @@ class SimulatedCluster:
         recorder = self._recorders.get(address)
         if recorder is None:
             return
-        self._heartbeats.before(address)
+        if self._travels:
+            self._heartbeats.before(address)
         for effect in recorder.handle(message, self.kernel.now_ns):
             _CARRY_OUT[type(effect)](self, address, effect)
         self._heartbeats.after(address, message)

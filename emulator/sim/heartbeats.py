@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from emulator.core.effects import SetTimer
@@ -29,6 +29,8 @@ from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, Nod
 from emulator.core.resource_manager import ResourceManager
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.kernel import Kernel
+
+_OF_NODES = (NodeHeartbeat, NodeLost)
 
 Run = Callable[[str, TimerFired, int], None]
 """``run(address, fired, at_ns)`` has a machine handle its timer, at an instant that may have passed."""
@@ -76,11 +78,13 @@ class _Beats:
     """The next one to be run; None: none is planned."""
     awake_until_ns: int = -1
     """Until when all are run because one before could still be overtaken."""
+    free: bool = False
+    """Whether its node is known to have a free container."""
+    place: tuple[int, int] = field(init=False)
+    """Its place among the beats of a period."""
 
-    @property
-    def place(self) -> tuple[int, int]:
-        """Its place among the beats of a period."""
-        return self.phase.phase_ns, self.rank
+    def __post_init__(self) -> None:
+        self.place = (self.phase.phase_ns, self.rank)
 
 
 class HeartbeatsThatMatter:
@@ -93,7 +97,8 @@ class HeartbeatsThatMatter:
         self._kernel = kernel
         self._costs = costs
         self._run = run
-        self._horizon_ns = costs.longest_timer_lag_ns + network.longest_ns
+        self._longest_lag_ns = costs.longest_timer_lag_ns
+        self._horizon_ns = self._longest_lag_ns + network.longest_ns
         """No heartbeat arrives later than this after it is due."""
         self._beats: dict[str, _Beats] = {}
         self._manager: ResourceManager | None = None
@@ -127,7 +132,7 @@ class HeartbeatsThatMatter:
         due_ns = self._due_ns(beats)
         if due_ns is not None:
             self._plan(beats, due_ns)
-        if address == RESOURCE_MANAGER:
+        if beats.machine is self._manager:
             self._after_manager(message)
 
     def _due_ns(self, beats: _Beats) -> int | None:
@@ -144,7 +149,7 @@ class HeartbeatsThatMatter:
         for address in manager.attention.newly_awaited:
             if address in self._beats:
                 self._wake(self._beats[address], self._kernel.now_ns)
-        if isinstance(message, NodeHeartbeat | NodeLost):
+        if isinstance(message, _OF_NODES):
             beats = self._beats.get(node_address(message.node))
             if beats is not None:
                 self._keep_free(beats, message.node in manager.free_nodes)
@@ -155,12 +160,9 @@ class HeartbeatsThatMatter:
 
     # ---- nodes with a free container ----
 
-    def _is_free(self, beats: _Beats) -> bool:
-        at = bisect_left(self._free, beats.place, key=_place)
-        return at < len(self._free) and self._free[at][1] is beats
-
     def _keep_free(self, beats: _Beats, free: bool) -> None:
-        if free != self._is_free(beats):
+        if free != beats.free:
+            beats.free = free
             at = bisect_left(self._free, beats.place, key=_place)
             if free:
                 self._free.insert(at, (beats.place, beats))
@@ -187,8 +189,11 @@ class HeartbeatsThatMatter:
 
     def _plan(self, beats: _Beats, due_ns: int) -> None:
         """Have the first beat from ``due_ns`` on run."""
-        beats.awake_until_ns = max(beats.awake_until_ns, due_ns + self._horizon_ns)
-        nominal_ns = max(beats.phase.until(due_ns - self._costs.longest_timer_lag_ns), beats.phase.after(beats.run_ns))
+        if due_ns + self._horizon_ns > beats.awake_until_ns:
+            beats.awake_until_ns = due_ns + self._horizon_ns
+        if beats.planned_ns is not None and beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < due_ns:
+            return  # the one before it is too early
+        nominal_ns = max(beats.phase.until(due_ns - self._longest_lag_ns), beats.phase.after(beats.run_ns))
         while True:
             fires_ns = self._fires_ns(beats, nominal_ns)
             if fires_ns >= due_ns and not self._has_passed(beats, fires_ns):
@@ -205,7 +210,7 @@ class HeartbeatsThatMatter:
         beats.planned_ns = None
         overtakes = self._horizon_ns >= beats.phase.period_ns and now_ns <= beats.awake_until_ns
         due_ns = self._due_ns(beats)
-        if self._is_free(beats):
+        if beats.free:
             free_ns = self._manager.free_node_due_ns(now_ns) if self._manager is not None else None
             due_ns = min((at_ns for at_ns in (due_ns, free_ns) if at_ns is not None), default=None)
         if overtakes or due_ns == now_ns:
