@@ -270,7 +270,7 @@ class Recorder:
         machine = self.machine
         revision = machine.revision
         effects = machine.handle(message, now_ns)
-        if not is_empty_heartbeat(message, effects, revision, machine.revision):
+        if machine.revision != revision or not is_empty_heartbeat(message, effects, revision, revision):
             self._sink(Record(now_ns, self.seq, machine.address, message, tuple(effects)))
             self.seq += 1
         return effects

@@ -81,6 +81,8 @@ class SimulatedCluster:
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be on its way when something happens."""
+        self._at_once = type(self._network) is Network and self._network.longest_ns == 0
+        """Whether every message arrives at the instant it is sent."""
         names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
         self._ranks = {address: rank for rank, address in enumerate(names)}
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
@@ -157,7 +159,10 @@ class SimulatedCluster:
     # ---- effects of any machine ----
 
     def _send(self, sender: str, effect: fx.Send) -> None:
-        self._send_at(sender, effect, self.kernel.now_ns)
+        if self._at_once:
+            self.kernel.soon(partial(self.tell, effect.to, effect.message))
+        else:
+            self._send_at(sender, effect, self.kernel.now_ns)
 
     def _send_at(self, sender: str, effect: fx.Send, at_ns: int) -> None:
         for delay_ns in self._network.deliveries(sender, effect.to, effect.message, at_ns):

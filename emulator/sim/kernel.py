@@ -47,6 +47,10 @@ class Kernel:
         else:
             self._set(at_ns, _EVENT, 0, action)
 
+    def soon(self, action: Action) -> None:
+        """Do ``action`` at this instant, after what is already set for it."""
+        self._soon.append(action)
+
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
         """Do ``action`` at ``at_ns`` as the beat of the machine of ``rank``.
 

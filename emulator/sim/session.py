@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from operator import attrgetter
 
 from emulator.assemble import make_settings
 from emulator.calibration import chosen_path, load_calibration
@@ -132,6 +133,9 @@ def _check_not_stuck(cluster: SimulatedCluster) -> None:
         )
 
 
+_BY_ACTOR = attrgetter("actor", "seq")
+
+
 class _InOrder:
     """Hands records on in the order of a journal: by time, then actor, then number."""
 
@@ -151,7 +155,7 @@ class _InOrder:
     def flush(self) -> None:
         """Hand on what is held."""
         if len(self._held) > 1:
-            self._held.sort(key=lambda record: (record.actor, record.seq))
+            self._held.sort(key=_BY_ACTOR)
         for record in self._held:
             self._write(record)
         self._held.clear()
