@@ -84,7 +84,7 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
             narrator.kernel.at(at_ns, partial(narrator.lose_node, fault["lose"]))
         else:
             raise ValueError(f"unknown fault {fault}")
-    narrator._network = _SilentNetwork(silences)
+    narrator._network, narrator._at_once = _SilentNetwork(silences), False
     narrator.run_to_end(2_000)
     narrator.check_end()
     return narrator.lines
