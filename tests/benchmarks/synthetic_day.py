@@ -3,11 +3,11 @@
 What it is drawn from, by seed:
 
 * *Jobs* arrive in a Poisson process whose rate goes up and down once in the day by half its mean.  A third are
-  production, the others research.
+  production, the others research; in both queues jobs have ten priorities.
 * *Tasks of a job*: lognormal (sigma 1), the largest a hundred times the smallest, 40 in the mean; four in ten are maps,
   the others reduces.
 * *Lengths*: each job draws its own mean map (lognormal, median 15 min, sigma 0.6) and mean reduce (median 60 min, the
-  same sigma); its tasks are uniform within half of that mean above and below.  A reduce walks a key in 10 s.
+  same sigma); its tasks are uniform within half of that mean above and below.  A reduce walks a key in a second.
 
 Two containers a node: the load is 0.88 of them over the day, ApplicationMasters included.  That is more than they can
 do at the height of the day, when production takes containers from research, and less in the night, when research makes
@@ -23,13 +23,14 @@ from random import Random
 from emulator.config import Experiment
 from emulator.core.job import JobSpec
 
+PRIORITIES = 10
 NODES, CONTAINERS_PER_NODE, JOBS, TASKS_PER_JOB = 12_500, 2, 15_000, 40
 DAY_NS = 86_400 * 10**9
 PRODUCTION_SHARE, MAP_SHARE = 1 / 3, 0.4
 SMALLEST, LARGEST = 0.1, 10.0
 """Tasks of a job, as multiples of the median."""
 MEDIAN_MAP_S, MEDIAN_REDUCE_S, LENGTH_SIGMA = 900.0, 3600.0, 0.6
-KEY_NS = 10 * 10**9
+KEY_NS = 10**9
 
 
 def day_experiment(scale: float, seed: int = 1) -> Experiment:
@@ -46,6 +47,9 @@ def day_experiment(scale: float, seed: int = 1) -> Experiment:
                     "name": "two-queue",
                     "queues": {"production": {"capacity": 0.25}, "research": {"capacity": 0.75}},
                 },
+                "job_selection": "priority",
+                "job_eviction": "pr",
+                "task_eviction": "random",
             },
             "workload": {"jobs": ({"name": "none", "queue": "research", "maps": 1},)},
         }
@@ -83,6 +87,7 @@ def _job(random: Random, number: int, submit_ns: int, tasks: int) -> JobSpec:
         reduce_ns=reduce_ns,
         reduce_keys=tuple(max(1, round(length / KEY_NS)) for length in reduce_ns),
         memory_bytes=1 << 30,
+        priority=random.randrange(PRIORITIES),
     )
 
 
