@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import pyarrow
+from pyarrow import compute
 
 from emulator.core.effects import ExplainJobEviction
 from emulator.core.messages import RealCost
 from emulator.history import AttemptRow, Candidate, Decision, JobRow, Operation, SuspendedSpan, TaskRow
 
-_Column = tuple[str, pyarrow.DataType, Callable[[Any], Any]]
+_Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
+"""Name, and what makes its values from rows."""
 
 _STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
 _SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
@@ -22,26 +25,41 @@ def _seconds(ns: int | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
+def _each(name: str, kind: pyarrow.DataType, value: Callable[[Any], Any]) -> _Column:
+    return name, lambda rows: pyarrow.array(list(map(value, rows)), kind)
+
+
 def _text(name: str) -> _Column:
-    return name, _STRING, lambda row: getattr(row, name)
+    return _each(name, _STRING, attrgetter(name))
 
 
 def _enum(name: str) -> _Column:
+    get = attrgetter(name)
+
     def value(row: Any) -> str | None:
-        member = getattr(row, name)
+        member = get(row)
         return None if member is None else member.value
 
-    return name, _STRING, value
+    return _each(name, _STRING, value)
 
 
 def _count(name: str) -> _Column:
-    return name, _COUNT, lambda row: getattr(row, name)
+    return _each(name, _COUNT, attrgetter(name))
+
+
+def _seconds_of(name: str, field: str) -> _Column:
+    get = attrgetter(field)
+
+    def values(rows: Sequence[Any]) -> pyarrow.Array:
+        times_ns = pyarrow.array(list(map(get, rows)), _COUNT)
+        return compute.call_function("divide", [times_ns.cast(_SECONDS, safe=False), pyarrow.scalar(1e9)])
+
+    return name, values
 
 
 def _time(name: str) -> _Column:
     """Column ``<name>_s`` of field ``<name>_ns``."""
-    field = f"{name}_ns"
-    return f"{name}_s", _SECONDS, lambda row: _seconds(getattr(row, field))
+    return _seconds_of(f"{name}_s", f"{name}_ns")
 
 
 def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
@@ -71,7 +89,7 @@ _JOB_COLUMNS = [
     _enum("state"),
     *map(_count, ("attempts", "suspensions", "kills")),
     _time("useful"),
-    ("lost_work_s", _SECONDS, lambda row: _seconds(row.lost_ns)),
+    _seconds_of("lost_work_s", "lost_ns"),
     _text("reason"),
 ]
 _TASK_COLUMNS = [
@@ -93,27 +111,27 @@ _ATTEMPT_COLUMNS = [
     *map(_time, ("ready", "launched", "first_key", "input_ready", "suspend_asked", "ended", "slot_freed")),
     *map(_count, ("keys_start", "keys_done", "keys_total")),
     _text("resumed_from"),
-    ("suspended_spans", _SPANS, _spans),
+    _each("suspended_spans", _SPANS, _spans),
     *map(_time, ("busy", "active", "useful", "lost")),
 ]
 _OPERATION_COLUMNS = [
-    ("operation", _STRING, lambda row: row.name),
+    _each("operation", _STRING, attrgetter("name")),
     _text("container"),
     *map(_time, ("begin", "end")),
-    ("total_s", _SECONDS, lambda row: (row.end_ns - row.begin_ns) / 1e9),
-    ("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
-    ("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
+    _each("total_s", _SECONDS, lambda row: (row.end_ns - row.begin_ns) / 1e9),
+    _each("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
+    _each("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
 ]
 _CANDIDATE_COLUMNS = [
     *map(_text, ("job",)),
     _count("task"),
     *map(_text, ("container", "node")),
     *map(_count, ("place", "chosen")),
-    ("score_name", _STRING, lambda row: row.score_name and row.score_name.replace("_ns", "_s")),
-    ("score", _SECONDS, _score),
+    _each("score_name", _STRING, lambda row: row.score_name and row.score_name.replace("_ns", "_s")),
+    _each("score", _SECONDS, _score),
     *map(_count, ("containers", "reclaimable", "priority")),
     *map(_time, ("deadline", "laxity")),
-    ("progress", _SECONDS, lambda row: row.progress),
+    _each("progress", _SECONDS, attrgetter("progress")),
     *map(_count, ("keys_done", "keys_total")),
     *map(_time, ("remaining", "started")),
 ]
@@ -121,8 +139,7 @@ _DECISIONS_A_CHUNK = 4096
 
 
 def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
-    schema = pyarrow.schema([(name, kind) for name, kind, _ in columns])
-    return pyarrow.table([[get(row) for row in rows] for _, _, get in columns], schema=schema)
+    return pyarrow.table({name: values(rows) for name, values in columns})
 
 
 def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:

@@ -63,7 +63,7 @@ def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """A simulation and its tables make millions of objects and no cycles: looking for some takes a third of its time."""
+    """A simulation and its tables make millions of objects and no cycles; to look for some is a third of the time."""
     before = gc.isenabled()
     gc.disable()
     try:
