@@ -72,31 +72,38 @@ def test_repeats_have_seeds_of_their_own(tmp_path: Path) -> None:
     assert summary["metrics"]["jobs.research-XL.completion_s"]["sd"] > 0
 
 
-RUNS = """
-import sys
+VARIANTS = {
+    "profile": (),
+    "calibrated": ("overheads=native",),
+    "kill": ("scheduler.mechanism=kill", "scheduler.job_eviction=pr", "scheduler.task_eviction=random"),
+    "soft-cap": ("scheduler.mechanism=wait", "scheduler.allocation.name=soft-cap", "cluster.nodes=3"),
+}
+RUN_THEM_ALL = """
+import json, sys
 from pathlib import Path
 from emulator.config import load_experiment
 from emulator.run import run_experiment
-
-file, out_dir = sys.argv[1:]
-for overheads in ("hadoop-0.23", "native"):
-    experiment = load_experiment(Path(file), ["engine=sim", f"overheads={overheads}"])
-    run_experiment(experiment, Path(out_dir) / overheads, lambda status: None)
+file, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+for name, overrides in variants.items():
+    run_experiment(load_experiment(file, ["overheads=hadoop-0.23", "engine=sim", *overrides]), out_dir / name, print)
 """
 
 
-def test_the_same_file_and_seed_give_the_same_journals_under_any_hash_seed(tmp_path: Path) -> None:
+def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(tmp_path: Path) -> None:
     (tmp_path / "natjam").mkdir()
     (tmp_path / "natjam/calibration.yaml").write_text(dump_calibration(make_calibration(10**6, 5 * 10**6)))
-    journals = []
+    journals: dict[str, set[bytes]] = {name: set() for name in VARIANTS}
     for hash_seed in ("0", "1", "4242"):
         out_dir = tmp_path / hash_seed
-        out_dir.mkdir()
+        command = [sys.executable, "-c", RUN_THEM_ALL, str(FIG4), str(out_dir), json.dumps(VARIANTS)]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "XDG_DATA_HOME": str(tmp_path)}
-        subprocess.run([sys.executable, "-c", RUNS, str(FIG4), str(out_dir)], check=True, env=environment)
-        journals.append([(out_dir / name / "journal.jsonl.zst").read_bytes() for name in ("hadoop-0.23", "native")])
-    assert journals[0] == journals[1] == journals[2]
-    assert journals[0][0] != journals[0][1]
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        for name, found in journals.items():
+            found.add((out_dir / name / "journal.jsonl.zst").read_bytes())
+    assert {name: len(found) for name, found in journals.items()} == dict.fromkeys(VARIANTS, 1)
+    assert len({journal for found in journals.values() for journal in found}) == len(VARIANTS)
+    kills = json.loads((tmp_path / "0/kill/summary.json").read_text())["jobs"]
+    assert sum(job["kills"] for job in kills) > 0
 
 
 def test_a_calibrated_run_replays_and_tells_real_costs(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Events a second of the simulation, beside a bare heap and SimPy doing as many timeouts in the same run.
+
+``pytest -s tests/benchmarks/test_simulation_speed.py`` prints a table; ``SCALE=0.1 pytest -s ...`` takes a tenth of the
+synthetic day (60,000 tasks), ``SCALE=1`` all of it.  Times are those of the processor, so that a busy machine counts
+for little.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+import simpy
+from synthetic_day import day_experiment, day_jobs
+
+from emulator.config import load_experiment
+from emulator.core.job import JobSpec
+from emulator.run import run_experiment
+
+FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
+SCALE = float(os.environ.get("SCALE", "0.01"))
+PROCESSES = 1000
+"""That take turns at the timeouts: as many entries are in the heap."""
+
+
+def cpu_s(action: Callable[[], object]) -> float:
+    begin_s = time.process_time()
+    action()
+    return time.process_time() - begin_s
+
+
+def bare_heap(events: int) -> None:
+    heap = [(number, number) for number in range(PROCESSES)]
+    for _ in range(events):
+        now, number = heappop(heap)
+        heappush(heap, (now + PROCESSES, number))
+
+
+def simpy_timeouts(events: int) -> None:
+    environment = simpy.Environment()
+
+    def process(first: int):
+        yield environment.timeout(first)
+        while True:
+            yield environment.timeout(PROCESSES)
+
+    for number in range(PROCESSES):
+        environment.process(process(number))
+    for _ in range(events):
+        environment.step()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_events_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = day_jobs(SCALE)
+    monkeypatch.setattr("emulator.run.expand", lambda experiment, seed: jobs)
+    summary = {}
+    simulated_s = cpu_s(
+        lambda: summary.update(run_experiment(day_experiment(SCALE), tmp_path / "day", lambda status: None))
+    )
+    events = summary["events"]
+    heap_s, simpy_s = cpu_s(lambda: bare_heap(events)), cpu_s(lambda: simpy_timeouts(events))
+    tasks = pyarrow.parquet.read_table(tmp_path / "day/tasks.parquet", columns=["suspensions", "outcome"]).to_pydict()
+    preempted = sum(count > 0 for count in tasks["suspensions"])
+    print(f"\n{_shape(jobs)}, {preempted / len(tasks['suspensions']):.1%} of the tasks preempted")
+    for name, spent_s in (("simulation", simulated_s), ("bare heap", heap_s), ("SimPy", simpy_s)):
+        print(f"{name:<12}{events:>12,} events{spent_s:>9.2f} s{events / spent_s:>14,.0f} a second", end="")
+        print(f"{simulated_s / spent_s:>8.1f} times as fast as the simulation" if spent_s != simulated_s else "")
+    print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    assert set(tasks["outcome"]) == {"succeeded"}
+    assert preempted >= len(tasks["suspensions"]) / 10
+
+
+def _shape(jobs: tuple[JobSpec, ...]) -> str:
+    tasks = sum(len(job.map_ns) + len(job.reduce_ns) for job in jobs)
+    return f"{day_experiment(SCALE).cluster.nodes:,} nodes, {len(jobs):,} jobs, {tasks:,} tasks"
+
+
+@pytest.mark.slow
+def test_fig_4(tmp_path: Path) -> None:
+    experiment = load_experiment(FIG4, ["engine=sim"])
+    run_experiment(experiment, tmp_path / "first", lambda status: None)  # imports are not counted
+    spent_s = cpu_s(lambda: run_experiment(experiment, tmp_path / "second", lambda status: None))
+    print(f"\nnatjam-fig4: {spent_s:.2f} s")
