@@ -29,7 +29,8 @@ def measure(
 ) -> None:
     """Measure what each operation costs on this machine (or the Ray cluster at RAY_ADDRESS), for simulations.
 
-    A campaign that was stopped goes on where it was.  It leaves calibration.yaml, the samples and a plot.
+    It wants the machine for itself, and says so where it has it not.  A campaign that was stopped goes on where it was.
+    It leaves calibration.yaml, the samples and a plot.
 
     \b
     Examples:
@@ -38,8 +39,11 @@ def measure(
       natjam run workloads/catalog/natjam-fig4.yaml --engine sim --set overheads=calibration/calibration.yaml
     """
     from emulator.calibration import default_path
+    from emulator.fingerprint import busy_warning
     from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
 
+    if warning := busy_warning():
+        typer.echo(f"natjam: warning: {warning}", err=True)
     out_dir = default_path().parent if out is None else out
     console = results_console()
     with WorkDisplay(console) as display:

@@ -9,11 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
 from emulator import __version__
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
+_LOOK_REAL_S = 0.5
+_BUSY_SHARE = 0.25
 
 
 class Fingerprint(BaseModel):
@@ -72,3 +75,14 @@ def _cpu_model() -> str:
             if name.strip() in ("model name", "Processor", "cpu model") and value.strip():
                 return value.strip()
     return platform.processor() or platform.machine() or "unknown"
+
+
+def busy_warning() -> str | None:
+    """What somebody must know who measures this machine now; looks for half a second what else is running."""
+    share = psutil.cpu_percent(_LOOK_REAL_S) / 100
+    if share <= _BUSY_SHARE:
+        return None
+    return (
+        f"something else is using {share:.0%} of this machine's cores: what is measured now is too slow, and "
+        "simulations from it too; stop it and measure again"
+    )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.config_yaml import Document, dump_yaml
 from emulator.errors import ConfigError
+from emulator.fingerprint import busy_warning
 from emulator.overheads import load_overheads
 from tests.calibrations import calibration_data, distribution, make_calibration
 
@@ -164,6 +168,18 @@ def test_native_without_a_calibration_is_refused_before_anything_is_written(tmp_
     result = CliRunner().invoke(app, arguments)
     assert (result.exit_code, "run 'natjam measure' first" in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
+
+
+def test_who_measures_a_busy_machine_is_warned() -> None:
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        warning = busy_warning()
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    assert warning is not None
+    assert "of this machine's cores: what is measured now is too slow" in warning
 
 
 def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, home: Path) -> None:
