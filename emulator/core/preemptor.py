@@ -98,8 +98,13 @@ class Preemptor:
         or else another's, who must ask again.  No other container does, as long as more is wanted than is on its way.
         """
         if former_owner is not None and self.wanted_of(former_owner):
-            mine = self._naming(former_owner, (requester,))
-            self._drop(*min(mine or self._naming(former_owner, self.reclaims))[1:])
+            everyones = self._naming(former_owner, self.reclaims)
+            oldest_ns, other, oldest = min(everyones)
+            since_ns, fulfilled, place = min(self._naming(former_owner, (requester,)) or everyones)
+            if oldest_ns < since_ns:
+                # The victim has answered: what it owes to others is no older than what it has not answered yet.
+                self.reclaims[other][oldest] = replace(self.reclaims[other][oldest], since_ns=since_ns)
+            self._drop(fulfilled, place)
         self.withdraw_surplus(requester, pending)
 
     def _naming(self, victim: str, requesters: Iterable[str]) -> list[tuple[int, str, int]]:

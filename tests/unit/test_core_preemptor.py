@@ -16,8 +16,11 @@ from emulator.core.messages import (
     JobState,
     KillContainer,
     Kind,
+    MeasuredCosts,
     Outcome,
 )
+from emulator.core.preemptor import Preemptor
+from emulator.policies.views import JobEvictionView, JobView
 
 
 def full_cluster(research: dict[str, int], **options: object) -> Bench:
@@ -155,6 +158,27 @@ def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_
     bench.tick()  # two seconds later it is taken for dead
     assert bench.machine.preemptor.expired == []
     assert victims(bench) == ["a"]
+
+
+def test_a_victim_that_gives_its_container_to_somebody_else_is_not_late() -> None:
+    """Entries of two jobs name it: the more urgent one gets what it gives, and that answers the other one's too."""
+    preemptor = Preemptor(make_settings())
+    job = JobView("victim", "q", 0, 0, 3, 3, 0, None, 0)
+
+    def ask(requester: str, at_s: int) -> None:
+        preemptor.choose(requester, JobEvictionView(at_s * SECOND_NS, (job,), MeasuredCosts()))
+
+    def killed(at_s: int) -> list[str]:
+        kills: list[str] = []
+        preemptor.expire(at_s * SECOND_NS, lambda victim: kills.append(victim) or True)
+        return kills
+
+    ask("patient", 0)
+    ask("urgent", 5)
+    preemptor.allocated("urgent", "victim", 0)
+    assert list(preemptor.reclaims) == ["patient"]
+    assert killed(16) == []
+    assert killed(17) == ["victim"]
 
 
 def test_the_kill_takes_what_the_task_eviction_order_puts_first() -> None:
