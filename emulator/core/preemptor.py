@@ -104,6 +104,7 @@ class Preemptor:
             if oldest_ns < since_ns:
                 # The victim has answered: what it owes to others is no older than what it has not answered yet.
                 self.reclaims[other][oldest] = replace(self.reclaims[other][oldest], since_ns=since_ns)
+                self.reclaims[other].sort(key=lambda entry: entry.since_ns)
             self._drop(fulfilled, place)
         self.withdraw_surplus(requester, pending)
 

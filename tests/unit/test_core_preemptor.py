@@ -174,11 +174,11 @@ def test_a_victim_that_gives_its_container_to_somebody_else_is_not_late() -> Non
         return kills
 
     ask("patient", 0)
+    ask("patient", 2)
     ask("urgent", 5)
     preemptor.allocated("urgent", "victim", 0)
     assert list(preemptor.reclaims) == ["patient"]
-    assert killed(16) == []
-    assert killed(17) == ["victim"]
+    assert [killed(at_s) for at_s in (12, 13, 14, 16, 17)] == [[], [], ["victim"], [], ["victim"]]
 
 
 def test_the_kill_takes_what_the_task_eviction_order_puts_first() -> None:
