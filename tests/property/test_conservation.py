@@ -41,7 +41,8 @@ def _schedulers() -> st.SearchStrategy[dict[str, Any]]:
             "job_eviction": st.sampled_from(("mdf", "mlf", "priority")),
             "task_eviction": st.sampled_from(("srt", "lrt", "random")),
         }
-    )
+    ).filter(lambda scheduler: (scheduler["mechanism"], scheduler["job_eviction"]) != ("kill", "mlf"))
+    # Under MLF jobs take turns (natjam, section 4); where each turn kills the other's reduces, none ever ends.
     caps = st.fixed_dictionaries(
         {
             "allocation": st.fixed_dictionaries({"name": st.sampled_from(("hard-cap", "soft-cap"))}).map(
