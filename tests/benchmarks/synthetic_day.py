@@ -2,7 +2,7 @@
 
 What it is drawn from, by seed:
 
-* *Jobs* arrive in a Poisson process whose rate goes up and down once in the day by half its mean.  A third are
+* *Jobs* arrive in a Poisson process whose rate goes up and down once in the day by half its mean.  45% are
   production, the others research; in both queues jobs have ten priorities.
 * *Tasks of a job*: lognormal (sigma 1), the largest a hundred times the smallest, 40 in the mean; four in ten are maps,
   the others reduces.
@@ -26,7 +26,7 @@ from emulator.core.job import JobSpec
 PRIORITIES = 10
 NODES, CONTAINERS_PER_NODE, JOBS, TASKS_PER_JOB = 12_500, 2, 15_000, 40
 DAY_NS = 86_400 * 10**9
-PRODUCTION_SHARE, MAP_SHARE = 1 / 3, 0.4
+PRODUCTION_SHARE, MAP_SHARE = 0.45, 0.4
 SMALLEST, LARGEST = 0.1, 10.0
 """Tasks of a job, as multiples of the median."""
 MEDIAN_MAP_S, MEDIAN_REDUCE_S, LENGTH_SIGMA = 900.0, 3600.0, 0.6

@@ -75,7 +75,8 @@ def test_events_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         print(f"{simulated_s / spent_s:>8.1f} times as fast as the simulation" if spent_s != simulated_s else "")
     print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     assert set(tasks["outcome"]) == {"succeeded"}
-    assert preempted >= len(tasks["suspensions"]) / 10
+    if SCALE >= 0.1:  # fewer jobs take turns at being full
+        assert preempted >= len(tasks["suspensions"]) / 10
 
 
 def _shape(jobs: tuple[JobSpec, ...]) -> str:
