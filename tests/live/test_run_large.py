@@ -17,6 +17,7 @@ SAMPLE_PERIOD_REAL_S = 0.5
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_thousand_containers_on_one_machine(tmp_path: Path) -> None:
     crowded_real_s: list[float] = []
     memory_bytes = 0
@@ -28,7 +29,7 @@ def test_two_thousand_containers_on_one_machine(tmp_path: Path) -> None:
                 break
             except subprocess.TimeoutExpired:
                 pass
-            if children.exists() and len(children.read_text().split()) > 1500:
+            if _count(children) > 1500:
                 crowded_real_s.append(time.monotonic())
                 if len(crowded_real_s) == 60:  # it costs a second or two, so once
                     memory_bytes = sum(_proportional_bytes(pid) for pid in find_run_processes(run.run_id))
@@ -39,6 +40,14 @@ def test_two_thousand_containers_on_one_machine(tmp_path: Path) -> None:
     assert (crowded_real_s[-1] - crowded_real_s[0]) * TIME_SCALE >= 600
     assert summary["lag"]["p99_emulated_s"] < 0.5
     assert 1 << 30 < memory_bytes < 12 << 30
+
+
+def _count(children: Path) -> int:
+    """Processes in a list of /proc; none once its process has ended."""
+    try:
+        return len(children.read_text().split())
+    except OSError:
+        return 0
 
 
 def _proportional_bytes(pid: int) -> int:
