@@ -20,14 +20,15 @@ _SEGMENT = """
 const [attempt, state, run, done] = arguments;
 showRun(run).then((view) => {
   const found = view.run;
+  let first = -1;
   for (let at = 0; at < found.segment_lane.length; at += 1) {
     if (found.attempt[found.segment_attempt[at]] !== attempt) continue;
     if (found.states[found.segment_state[at]] !== state) continue;
-    const middle = (found.segment_start[at] + found.segment_end[at]) / 2;
-    const y = AXIS_PIXELS + (found.segment_lane[at] - view.topRow + 0.5) * view.rowPixels;
-    return done([view.xOf(middle), y]);
+    if (first < 0 || found.segment_start[at] < found.segment_start[first]) first = at;
   }
-  done(null);
+  if (first < 0) return done(null);
+  const middle = (found.segment_start[first] + found.segment_end[first]) / 2;
+  done([view.xOf(middle), AXIS_PIXELS + (found.segment_lane[first] - view.topRow + 0.5) * view.rowPixels]);
 });
 """
 _VIEW = "const [run, done] = arguments; showRun(run).then((v) => done([v.from * v.run.tick_s, v.to * v.run.tick_s]));"
@@ -61,7 +62,7 @@ class Browser:
         return WebDriverWait(self.driver, PATIENCE_S, poll_frequency=0.05).until(lambda _: holds())
 
     def place_of(self, attempt: str, state: str, run: int = 0) -> tuple[float, float]:
-        """The middle of an attempt's segment on its canvas, in pixels from the upper left corner."""
+        """The middle of an attempt's earliest segment in a state, in pixels from its canvas' upper left corner."""
         found = self.driver.execute_async_script(_SEGMENT, attempt, state, run)
         assert found is not None, f"{attempt} has no segment {state}"
         return found[0], found[1]
