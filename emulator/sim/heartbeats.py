@@ -236,6 +236,10 @@ class HeartbeatsThatMatter:
     def _run_beat(self, beats: _Beats, nominal_ns: int, fires_ns: int) -> None:
         beats.run_ns = nominal_ns
         self._run(beats.machine.address, TimerFired(HEARTBEAT, 0, nominal_ns), fires_ns)
+        if beats.free and self._manager is not None:
+            due_ns = self._manager.free_node_due_ns(self._kernel.now_ns)
+            if due_ns is not None:  # it may be lost on its way: then the next one matters, else that will not be run
+                self._plan(beats, max(due_ns, self._kernel.now_ns))
 
     def _fires_ns(self, beats: _Beats, nominal_ns: int) -> int:
         return nominal_ns + self._costs.timer_lag(beats.machine.address, nominal_ns)
