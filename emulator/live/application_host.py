@@ -16,10 +16,9 @@ from emulator.live.plan import (
     RunPlan,
     StopApplication,
 )
+from emulator.live.readings import Readings
 from emulator.progress import JobStatus
 from emulator.status import job_status
-
-_READINGS_KEPT = 1000
 
 
 class ApplicationHost(MachineHost):
@@ -30,17 +29,14 @@ class ApplicationHost(MachineHost):
         self._masters: dict[str, ApplicationMaster] = {}
         self._node_hosts: dict[str, str] = {}
         """Node host of each ApplicationMaster's container."""
-        self._readings: dict[str, list[tuple[int, int]]] = {}
+        self._readings = Readings()
         self._ended: dict[str, JobStatus] = {}
 
     def note(self, message: Note) -> None:
         """Orders and readings from node hosts."""
         if isinstance(message, ProgressReadings):
             for container, at_ns, keys_done in message.readings:
-                readings = self._readings.setdefault(container, [])
-                if len(readings) >= _READINGS_KEPT:
-                    del readings[1::2]  # every other one: a rate over longer spells is as good
-                readings.append((at_ns, keys_done))
+                self._readings.add(container, at_ns, keys_done)
         elif isinstance(message, LaunchApplication):
             self._node_hosts[message.container] = message.node_host
             self.post(message.node_host, HOST, ApplicationLaunched(message.container))
@@ -67,14 +63,15 @@ class ApplicationHost(MachineHost):
             self._ended[job] = job_status(master, self.plan.jobs[job].queue)
             for task in master.reduces:
                 for attempt in task.attempts:
-                    self._readings.pop(attempt.container or "", None)
+                    self._readings.forget(attempt.container or "")
         self.retire(job_address(job))
         self.post(node_host, HOST, ApplicationExited(container, killed))
 
     def execute(self, address: str, effect: Effect) -> None:
         """What ApplicationMasters want done."""
         if isinstance(effect, ReadProgress):
-            samples = tuple((c, tuple(self._readings.pop(c, ()))) for c in effect.containers)
+            since_ns = self.clock.now_ns() - self.settings.protocol.estimate_period_ns
+            samples = tuple((c, self._readings.read(c, since_ns)) for c in effect.containers)
             self.tell(address, ProgressSamples(tuple(sample for sample in samples if sample[1])))
         elif isinstance(effect, ExitApplication):
             self._leave(address.partition(":")[2], effect.container, killed=False)
