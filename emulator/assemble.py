@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from emulator import policies
-from emulator.config import Experiment, seconds_to_ns
+from emulator.config import Experiment, Speculation, seconds_to_ns
 from emulator.config_checks import load_function
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
@@ -25,6 +25,7 @@ from emulator.core.settings import (
     QueueSettings,
     SchedulerSettings,
     Settings,
+    SpeculationSettings,
 )
 from emulator.errors import ConfigError, RunError
 from emulator.overheads import OverheadProfile, load_overheads
@@ -99,6 +100,7 @@ def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
             memory_bytes=int(cluster.memory_gb * GIB_BYTES),
             swap_bytes=int(cluster.swap_gb * GIB_BYTES),
             max_suspended=cluster.max_suspended_per_node,
+            slowness_ppm=round(cluster.slow_nodes.get(f"node-{number}", 1) * 1_000_000),
         )
         for number in range(1, cluster.nodes + 1)
     )
@@ -116,6 +118,17 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         slow_start_ppm=int(Decimal(str(protocol.slow_start)) * 1_000_000),
         task_attempts_max=protocol.task_attempts_max,
         placement_delay_ns=seconds_to_ns(experiment.scheduler.placement.delay_s),
+        speculation=_speculation(protocol.speculation),
+    )
+
+
+def _speculation(speculation: Speculation | None) -> SpeculationSettings | None:
+    if speculation is None:
+        return None
+    return SpeculationSettings(
+        margin_ppm=round(speculation.margin * 1_000_000),
+        after_ns=seconds_to_ns(speculation.after_s),
+        at_most_ppm=round(speculation.at_most * 1_000_000),
     )
 
 

@@ -42,6 +42,17 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class Speculation(_Model):
+    """When a straggling reduce gets a second attempt (natjam, section 3.2); the defaults are Hadoop's."""
+
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """By which share its progress rate, keys a second, is below the mean of its job."""
+    after_s: PositiveSeconds = 60.0
+    """How long it must have run since it was launched or resumed."""
+    at_most: Fraction = 0.1
+    """Share of the job's running reduces that may have a second attempt at a time; one may always."""
+
+
 class Protocol(_Model):
     """Periods and limits of the protocol (natjam, section 3); a period of null is ``heartbeat_s``."""
 
@@ -59,6 +70,8 @@ class Protocol(_Model):
     """How long a node may be silent before the ResourceManager gives it up."""
     task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
     """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
+    speculation: Speculation | None = None
+    """Null: stragglers get no second attempt; ``{}``: they do."""
 
 
 class Cluster(_Model):
@@ -74,6 +87,8 @@ class Cluster(_Model):
     racks: Annotated[int, Field(ge=1)] = 1
     network_mbit_s: PositiveSize = 1000.0
     """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
+    slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = {}
+    """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
     slots: Any = None
     availability: Any = None
 

@@ -64,7 +64,7 @@ def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Worklo
     """Problems between the parts; a part that is None was not valid by itself and is left out."""
     problems: list[Problem] = []
     if cluster is not None:
-        problems += _memory(cluster)
+        problems += [*_memory(cluster), *_slow_nodes(cluster)]
     if scheduler is not None:
         problems += [*_queues(scheduler), *_mechanism(scheduler), *_selection(scheduler)]
     if workload is not None:
@@ -144,6 +144,14 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
             f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
             f" and a node has {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
         )
+
+
+def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
+    known = [f"node-{number}" for number in range(1, cluster.nodes + 1)]
+    for name in cluster.slow_nodes:
+        if name not in known:
+            last = f"node-1 to {known[-1]}" if len(known) > 1 else known[0]
+            yield ("cluster", "slow_nodes", name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
 
 
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:

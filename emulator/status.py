@@ -48,10 +48,10 @@ def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
         if not task.attempts or task.state is TaskState.SUCCEEDED:
             continue
         newest = task.attempt
-        if newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
-            suspended += 1
-        elif newest.state in _ON_CONTAINER:
+        if any(attempt.state in _ON_CONTAINER for attempt in task.open_attempts):
             running += 1
+        elif newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
+            suspended += 1
     ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
     state = master.state.value if ended else "running"
     waiting = len(tasks) - done - running - suspended

@@ -56,6 +56,7 @@ from emulator.core.messages import (
 )
 from emulator.core.releaser import Releaser, view_of
 from emulator.core.settings import Settings
+from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
 from emulator.policies.views import TaskEvictionView
@@ -79,6 +80,7 @@ JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
 )
 
 
+_NEVER_NS = 1 << 62
 _WALKING = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING})
 
 
@@ -115,6 +117,8 @@ class ApplicationMaster:
         self._reduces_done = 0
         self._reduces_asked = False
         self._reports_progress = settings.scheduler.reports_progress
+        self._speculation = settings.protocol.speculation
+        self._reads_progress = self._reports_progress or self._speculation is not None
         self._unsaid = True
         """Whether there may be something to say that no heartbeat has said yet."""
         self._told: tuple[Ask, int, int | None] | None = None
@@ -164,7 +168,7 @@ class ApplicationMaster:
         if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.debt):
             self.revision += 1
             effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
-        if self._reports_progress and self.state is JobState.RUNNING:
+        if self._reads_progress and self.state is JobState.RUNNING:
             effects += self._read_for_the_next_heartbeat()
         starve_ns = self._maps_starve_ns()
         if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
@@ -177,7 +181,7 @@ class ApplicationMaster:
             return None
         if self._unsaid or self._sent is not None or self.state is not JobState.RUNNING:
             return now_ns
-        if self._commands or self._outputs or self.releaser.debt or self._reports_progress:
+        if self._commands or self._outputs or self.releaser.debt or self._reads_progress:
             return now_ns
         return self._maps_starve_ns() if self._live else None
 
@@ -304,12 +308,20 @@ class ApplicationMaster:
     def _take_waiting(self, allocation: Allocation) -> TaskAttempt | None:
         """The attempt that has waited for this container, which waits no longer."""
         if allocation.task is None:
-            waiting = self._waiting[allocation.kind]
-            return waiting.popleft() if waiting else None
+            return self._take_first(self._waiting[allocation.kind], allocation.node)
         attempt = self._resumes.get(allocation.task)
         if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
             return None
         return self._resumes.pop(allocation.task)
+
+    def _take_first(self, waiting: deque[TaskAttempt], node: str) -> TaskAttempt | None:
+        """The first; if there is a choice, none whose rival runs on ``node``: that would be as slow."""
+        if not waiting or self._speculation is None:
+            return waiting.popleft() if waiting else None
+        elsewhere = (a for a in waiting if all(rival.node != node for rival in self._rivals(a)))
+        chosen = next(elsewhere, waiting[0])
+        waiting.remove(chosen)
+        return chosen
 
     def _give_back(self, allocation: Allocation, now_ns: int) -> list[Effect]:
         """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
@@ -396,13 +408,26 @@ class ApplicationMaster:
             attempt.move(AttemptEvent.SAVED)
             attempt.victim = False
             attempt.suspended_ns = now_ns
-            self._resumes[attempt.task] = attempt
-            self._unsaid = True
-        elif attempt.resuming:  # the resume has failed: ask again
+            return self._ask_to_resume(attempt, now_ns)
+        if attempt.resuming:  # the resume has failed: ask again
             attempt.resuming = False
-            self._resumes[attempt.task] = attempt
-            self._unsaid = True
+            return self._ask_to_resume(attempt, now_ns)
         return []
+
+    def _ask_to_resume(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        """It has been stopped.  Of two attempts at a task that are, only the one that has come further goes on."""
+        if self._task(attempt).state is TaskState.SUCCEEDED:
+            return []  # beaten: its end is on the way
+        self._unsaid = True
+        other = self._resumes.get(attempt.task)
+        further = attempt
+        effects: list[Effect] = []
+        if other is not None and other is not attempt:
+            further = max(other, attempt, key=lambda stopped: stopped.estimate.keys_done)
+            effects = self._kill_rival(attempt if further is other else other, now_ns)
+        self._resumes[attempt.task] = further
+        self._withdraw_waiting(attempt)
+        return effects
 
     def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
         assert attempt.container is not None
@@ -413,11 +438,15 @@ class ApplicationMaster:
         was_victim = attempt.victim
         self._spare(attempt)
         task = self._task(attempt)
+        if task.state is TaskState.SUCCEEDED:
+            attempt.move(AttemptEvent.KILL)  # beaten: however it has ended, nothing is made of it
+            return []
         if report.outcome is Outcome.SUCCEEDED:
             return self._succeeded(task, attempt, report, now_ns)
         if report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
-            task.checkpoint = report.checkpoint
+            if report.checkpoint is not None:
+                task.accept(report.checkpoint)
             self._retry(task, now_ns)
             return []
         if report.outcome in (Outcome.KILLED, Outcome.LOST):
@@ -435,9 +464,15 @@ class ApplicationMaster:
         return []
 
     def _retry(self, task: Task, now_ns: int) -> None:
+        """An attempt has ended, or given way for good: another follows, unless a rival goes on."""
         task.move(TaskEvent.RETRY)
         if task.kind is Kind.MAP:
             self._map_news_ns = now_ns
+        if task.speculative:
+            self._withdraw_waiting(task.attempt)
+            task.speculative = False
+            if any(self._live.get(attempt.container or "") is attempt for attempt in task.attempts):
+                return
         self._request(task.new_attempt(suspended_ns=now_ns if task.checkpoint else None))
 
     def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
@@ -452,7 +487,49 @@ class ApplicationMaster:
                 effects += self._maps_complete(now_ns)
         else:
             self._reduces_done += 1
+            effects += self._win(task, attempt, now_ns)
         return effects + self._finish_if_done(now_ns)
+
+    # ---- speculative execution ----
+
+    def _speculate(self, now_ns: int) -> None:
+        """Second attempts for stragglers; while others wait for a container they would only wait behind them."""
+        if self._speculation is None or self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes:
+            return
+        for task in stragglers(self._speculation, self.reduces, self._live_reduces(), now_ns):
+            self._request(task.rival_attempt())
+
+    def _rivals(self, attempt: TaskAttempt) -> list[TaskAttempt]:
+        """Other attempts at its task that have a container."""
+        others = self._task(attempt).attempts
+        return [a for a in others if a is not attempt and self._live.get(a.container or "") is a]
+
+    def _win(self, task: Task, winner: TaskAttempt, now_ns: int) -> list[Effect]:
+        """The first to succeed; whoever else is at the task is not wanted any more."""
+        if not task.speculative:
+            return []
+        self._withdraw_waiting(winner)
+        task.speculative = False
+        if self._resumes.pop(task.index, None) is not None:
+            self._unsaid = True
+        return [effect for rival in self._rivals(winner) for effect in self._kill_rival(rival, now_ns)]
+
+    def _kill_rival(self, rival: TaskAttempt, now_ns: int) -> list[Effect]:
+        container, node = rival.place
+        self._spare(rival)
+        rival.spared_until_ns = _NEVER_NS
+        return [self._commands.send(container, node, KillContainer(container, self.job, BEATEN), now_ns)]
+
+    def _withdraw_waiting(self, attempt: TaskAttempt) -> None:
+        """A second attempt that still waits when the first wins or gives way is of no use."""
+        if not self._task(attempt).speculative:
+            return
+        waiting = self._waiting[attempt.kind]
+        for rival in [a for a in waiting if a.task == attempt.task]:
+            waiting.remove(rival)
+            rival.move(AttemptEvent.KILL)
+            self._task(rival).speculative = False
+            self._unsaid = True
 
     # ---- giving containers back ----
 
@@ -471,6 +548,7 @@ class ApplicationMaster:
         self.releaser.read(message, self._live, now_ns)
         candidates = self.releaser.candidates(self._live_reduces(), now_ns)
         choice = self.releaser.choose(candidates, self._keys_total, now_ns)
+        self._speculate(now_ns)
         if choice is None:
             return []
         effects: list[Effect] = [choice.why]
@@ -564,17 +642,21 @@ class ApplicationMaster:
         return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task]
 
     def validate_state(self) -> None:
-        """One unfinished attempt a task; counters agree with states; whoever has a container has not ended."""
+        """One unfinished attempt a task, with speculation two; counters agree with states; whoever has a container has
+        not ended."""
+        at_most = 1 if self._speculation is None else 2
         for task in (*self.maps, *self.reduces):
             open_attempts = [a for a in task.attempts if a.state not in ENDED]
             if self._mechanism is Mechanism.CHECKPOINT:
                 open_attempts = [a for a in open_attempts if a.state is not AttemptState.SUSPENDED]
-            assert len(open_attempts) <= 1, f"{self.job}: {task.kind.value} {task.index} runs twice"
+            assert len(open_attempts) <= at_most, f"{self.job}: {task.kind.value} {task.index} runs twice"
         assert self._maps_done == sum(task.state is TaskState.SUCCEEDED for task in self.maps)
         assert self._reduces_done == sum(task.state is TaskState.SUCCEEDED for task in self.reduces)
         for container, attempt in self._live.items():
             assert attempt.container == container, attempt.name
             assert attempt.state not in ENDED, attempt.name
+        for waiting in (*self._waiting[Kind.REDUCE], *self._resumes.values()):
+            assert self.reduces[waiting.task].state is not TaskState.SUCCEEDED, waiting.name
         assert self.releaser.debt >= 0
 
 

@@ -30,9 +30,9 @@ def _task_ppm(task: Task) -> int:
         return WHOLE_PPM
     if not task.keys_total or not task.attempts:
         return 0
-    estimate = task.attempt.estimate
-    keys_done = max(task.checkpoint.keys_done if task.checkpoint else 0, estimate.keys_done)
-    if not keys_done and estimate.at_ns is None:
+    saved = task.checkpoint.keys_done if task.checkpoint else 0
+    keys_done = max(saved, *(attempt.estimate.keys_done for attempt in task.open_attempts))
+    if not keys_done and task.attempt.estimate.at_ns is None:
         return 0
     return _INPUT_PPM + keys_done * (WHOLE_PPM - _INPUT_PPM) // task.keys_total
 

@@ -21,6 +21,12 @@ class NodeSettings:
     memory_bytes: int
     swap_bytes: int
     max_suspended: int
+    slowness_ppm: int = 1_000_000
+    """How long work takes here, in millionths of what it should take; only drivers know."""
+
+    def duration_ns(self, length_ns: int) -> int:
+        """Active time that work of this length takes here."""
+        return length_ns * self.slowness_ppm // 1_000_000
 
     @property
     def suspended_limit(self) -> int:
@@ -40,6 +46,18 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeculationSettings:
+    """When a straggler gets a second attempt (``emulator.core.speculation``)."""
+
+    margin_ppm: int
+    """By how much its rate is below the mean of its job, in millionths of that."""
+    after_ns: int
+    """How long it must have run since its launch or resume."""
+    at_most_ppm: int
+    """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one may always."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolSettings:
     """Periods and limits of the protocol, emulated nanoseconds (natjam, section 3.2)."""
 
@@ -54,6 +72,7 @@ class ProtocolSettings:
     task_attempts_max: int
     placement_delay_ns: int
     """How long a resuming reduce holds out for its old node when that has no room."""
+    speculation: SpeculationSettings | None = None
 
     @property
     def retry_ns(self) -> int:

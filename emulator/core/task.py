@@ -6,6 +6,9 @@ The task state machine is YARN's.  Natjam changes it minorly: when an attempt ha
 attempt to resume it, which is scheduled when that attempt's own transitions say so.  A crash makes a new attempt too,
 from the last accepted checkpoint, until ``attempts_max`` have failed; kills and lost nodes do not count.  A map that
 has succeeded is run again when its node is lost while reduces still need its output.
+
+Under speculative execution a reduce may have two attempts at a time: another follows only when both have ended or given
+way, from the checkpoint that has come further, and the one that succeeds first wins.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from enum import Enum
 
 from emulator.core.machine import TransitionTable
 from emulator.core.messages import Kind, TaskCheckpoint
-from emulator.core.task_attempt import TaskAttempt, attempt_name
+from emulator.core.task_attempt import ENDED, TaskAttempt, attempt_name
 
 
 class TaskState(Enum):
@@ -39,6 +42,7 @@ class TaskEvent(Enum):
     FAIL = "too many attempts failed"
     KILL = "kill"
     OUTPUT_LOST = "output lost"
+    SPECULATE = "second attempt beside a slow one"
 
 
 _S, _E = TaskState, TaskEvent
@@ -53,10 +57,12 @@ TASK_TABLE: TransitionTable[TaskState, TaskEvent] = TransitionTable(
         (_S.SCHEDULED, _E.KILL): _S.KILLED,
         (_S.RUNNING, _E.LAUNCHED): _S.RUNNING,
         (_S.RUNNING, _E.RETRY): _S.RUNNING,
+        (_S.RUNNING, _E.SPECULATE): _S.RUNNING,
         (_S.RUNNING, _E.SUCCEED): _S.SUCCEEDED,
         (_S.RUNNING, _E.FAIL): _S.FAILED,
         (_S.RUNNING, _E.KILL): _S.KILLED,
         (_S.SUCCEEDED, _E.OUTPUT_LOST): _S.SCHEDULED,
+        (_S.SUCCEEDED, _E.LAUNCHED): _S.SUCCEEDED,
     },
 )
 
@@ -75,6 +81,8 @@ class Task:
     checkpoint: TaskCheckpoint | None = None
     """The last accepted one: authoritative; a crashed attempt's partial output is not in it."""
     output_node: str | None = None
+    speculative: bool = False
+    """Whether two attempts are at it."""
 
     def move(self, event: TaskEvent) -> None:
         """Take an arc of the table; raise IllegalTransition, with nothing changed, when there is none."""
@@ -85,13 +93,38 @@ class Task:
         """The newest attempt."""
         return self.attempts[-1]
 
+    @property
+    def open_attempts(self) -> list[TaskAttempt]:
+        """Those that have not ended, or the newest where all have; suspended ones are among them."""
+        return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
+
+    def accept(self, checkpoint: TaskCheckpoint) -> None:
+        """Keep a checkpoint; that of a rival which has come further stays."""
+        if self.checkpoint is None or checkpoint.keys_done >= self.checkpoint.keys_done:
+            self.checkpoint = checkpoint
+
     def new_attempt(self, suspended_ns: int | None = None) -> TaskAttempt:
         """Make the next attempt; it resumes from the last accepted checkpoint, if there is one."""
-        name = attempt_name(self.job, self.kind, self.index, len(self.attempts))
-        before = self.attempts[-1] if self.attempts else None
-        attempt = TaskAttempt(name, self.kind, self.index, checkpoint=self.checkpoint, suspended_ns=suspended_ns)
-        if before is not None and self.checkpoint is not None:
+        attempt = self._another(self.checkpoint, suspended_ns)
+        if self.checkpoint is not None:
             # The rate of a task is its own, whichever attempt showed it: a resumed one is not unknown.
-            attempt.estimate = before.estimate.unanchored()
+            attempt.estimate = self._suspended_attempt(self.checkpoint).estimate.unanchored()
+        return attempt
+
+    def rival_attempt(self) -> TaskAttempt:
+        """Make a second attempt, which starts afresh."""
+        self.move(TaskEvent.SPECULATE)
+        self.speculative = True
+        return self._another(None, None)
+
+    def _another(self, checkpoint: TaskCheckpoint | None, suspended_ns: int | None) -> TaskAttempt:
+        name = attempt_name(self.job, self.kind, self.index, len(self.attempts))
+        attempt = TaskAttempt(name, self.kind, self.index, checkpoint=checkpoint, suspended_ns=suspended_ns)
         self.attempts.append(attempt)
         return attempt
+
+    def _suspended_attempt(self, checkpoint: TaskCheckpoint) -> TaskAttempt:
+        """The newest attempt that came as far as this checkpoint: who saved it, or one that resumed from it."""
+        saved_in = checkpoint.past_containers[-1]
+        before = reversed(self.attempts[:-1])
+        return next(a for a in before if a.container == saved_in or a.checkpoint == checkpoint)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from emulator.core.messages import ContainerState, Kind, Outcome, RealCost, StartContainer
+from emulator.core.speculation import BEATEN
 from emulator.history.rows import Operation, SuspendedSpan
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
@@ -118,8 +119,8 @@ class ContainerStory:
         return max(0, self.ended_ns - since_ns - stopped_ns)
 
     def was_preempted_by_kill(self, job_finish_ns: int | None) -> bool:
-        """Whether it was killed while its job went on."""
-        if self.outcome is not Outcome.KILLED:
+        """Whether it was killed while its job went on, and not because a rival was ahead."""
+        if self.outcome is not Outcome.KILLED or self.reason == BEATEN:
             return False
         return self.kill_sent_ns is None or job_finish_ns is None or self.kill_sent_ns < job_finish_ns
 

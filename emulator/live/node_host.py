@@ -276,10 +276,13 @@ class NodeHost(MachineHost):
             "output_dir": self.plan.output_dir,
         }
 
+    def _duration_ns(self, node: str, length_ns: int) -> int:
+        return next(found for found in self.settings.nodes if found.name == node).duration_ns(length_ns)
+
     def _map_params(self, node: str, launch: fx.Launch, container: str) -> dict[str, Any]:
         spec = self.plan.jobs[launch.job]
         return self._common_params(node, launch, container) | {
-            "duration_ns": spec.map_ns[launch.task] if launch.kind is Kind.MAP else 0,
+            "duration_ns": self._duration_ns(node, spec.map_ns[launch.task]) if launch.kind is Kind.MAP else 0,
             "reduces": len(spec.reduce_ns),
             "seed": self.plan.seed,
             "shuffle_bytes": spec.shuffle_bytes,
@@ -291,7 +294,7 @@ class NodeHost(MachineHost):
         checkpoint = launch.checkpoint
         return self._common_params(node, launch, launch.container) | {
             "keys": spec.reduce_keys[launch.task],
-            "duration_ns": spec.reduce_ns[launch.task],
+            "duration_ns": self._duration_ns(node, spec.reduce_ns[launch.task]),
             "outputs": self._outputs.get((node, launch.job), []),
             "secret": self.plan.secret,
             "network_bytes_real_s": self._network_bytes_real_s,

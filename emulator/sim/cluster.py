@@ -73,6 +73,7 @@ class SimulatedCluster:
         self.tasks: dict[str, VirtualTask] = {}
         """Virtual processes, by container."""
         self._settings = settings
+        self._nodes = {node.name: node for node in settings.nodes}
         self.jobs = jobs
         self._sink = sink
         self._costs = costs or CostModel()
@@ -204,9 +205,10 @@ class SimulatedCluster:
         spec = self.jobs[effect.job]
         task = VirtualTask(effect, node, self.kernel.now_ns, keys=1, length_ns=0)
         if effect.kind is Kind.MAP:
-            task.length_ns = spec.map_ns[effect.task]
+            task.length_ns = self._nodes[node].duration_ns(spec.map_ns[effect.task])
         elif effect.kind is Kind.REDUCE:
-            task.length_ns, task.keys = spec.reduce_ns[effect.task], spec.reduce_keys[effect.task]
+            task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[effect.task])
+            task.keys = spec.reduce_keys[effect.task]
             task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)

@@ -134,6 +134,38 @@ def storms(draw: st.DrawFn) -> Case:
     return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(1)))
 
 
+@st.composite
+def races(draw: st.DrawFn) -> Case:
+    """Slow nodes whose reduces get second attempts, and urgent jobs that evict either of the two."""
+    nodes, containers = draw(st.integers(2, 3)), draw(st.integers(2, 4))
+    mechanism = draw(st.sampled_from(("checkpoint", "suspend", "kill", "wait")))
+    speculation = {"margin": (0.05, 0.4), "after_s": (1, 3, 8), "at_most": (0.1, 1)}
+    cluster = make_settings(
+        seed=draw(st.integers(0, 10**6)),
+        nodes=nodes,
+        containers=containers,
+        memory_gb=containers + draw(st.integers(0, 3)),
+        max_suspended=draw(st.integers(1, 4)),
+        mechanism=mechanism,
+        task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
+        kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
+        overheads=draw(st.sampled_from((None, PROFILE))),
+        task_attempts_max=_ATTEMPTS_MAX,
+        speculation={name: draw(st.sampled_from(values)) for name, values in speculation.items()},
+        slow_nodes={"node-1": draw(st.sampled_from((1.5, 4.0, 10.0)))},
+    )
+    total = nodes * containers
+    lengths = st.lists(st.integers(5, 30), min_size=total // 2, max_size=total + 1).map(tuple)
+    jobs = [make_job("research", "research", 0.0, draw(st.sampled_from(((), (1.0,)))), draw(lengths), 0.5)]
+    for number in range(draw(st.integers(0, 4))):
+        lengths_s = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=total - 1)))
+        submit_s = draw(st.integers(5_000, 60_000)) / 1000
+        jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
+    costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(CALM | BAD_NETWORK)
+    losses = draw(st.sampled_from((0, 0, 1)).flatmap(_misfortunes))
+    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), None, losses)
+
+
 def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
     return st.lists(st.tuples(st.integers(1, latest_ms), st.integers(0, 30)), max_size=most).map(tuple)
 

@@ -5,7 +5,7 @@ no container is over-committed, no task runs twice, and every key is done exactl
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, run, storms
+from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, races, run, storms
 from hypothesis import given, settings
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
@@ -36,6 +36,12 @@ def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
     run(case)
 
 
+@given(races())
+@settings(max_examples=80, derandomize=True)
+def test_of_two_attempts_at_a_reduce_one_wins(case: Case) -> None:
+    run(case)
+
+
 def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again() -> None:
     """Found by the test below: the answer to the empty heartbeat passed for that to the lost one."""
     cluster = make_settings(seed=33, nodes=2, containers=3, max_suspended=1, task_eviction="lrt", overheads=PROFILE)
@@ -47,7 +53,7 @@ def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@given(cases(CALM | BAD_NETWORK, faults=True) | cases(BAD_NETWORK) | storms())
+@given(cases(CALM | BAD_NETWORK, faults=True) | cases(BAD_NETWORK) | storms() | races())
 @settings(max_examples=4000)
 def test_the_same_at_length(case: Case) -> None:
     run(case)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def written_and_read(records: list[Record]) -> list[Record]:
     return [decode_record(encode_record(record)) for record in records]
 
 
-@given(cases(CALM | BAD_NETWORK, faults=True))
+@given(cases(CALM | BAD_NETWORK, faults=True) | races())
 @settings(max_examples=60, derandomize=True)
 def test_a_journal_replays_the_same_from_what_was_written(case: Case) -> None:
     records = run(case).records
@@ -91,7 +91,7 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 # ---- heartbeats that carry nothing ----
 
 
-@given(cases(CALM | BAD_NETWORK, faults=True))
+@given(cases(CALM | BAD_NETWORK, faults=True) | races())
 @settings(max_examples=60, derandomize=True)
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
     run(case, watch_revisions=True)

@@ -44,10 +44,11 @@ class Narrator(CheckedCluster):
     """A checked cluster that says what happens."""
 
     lines: list[str] = field(default_factory=list)
+    said: dict[str, AttemptState] = field(default_factory=dict)
+    """State of each attempt as last told."""
 
     def tell(self, address: str, message: Message) -> None:
         machine = self.machines.get(address)
-        before = _attempts(machine)
         first_record = len(self.records)
         super().tell(address, message)
         told = [record for record in self.records[first_record:] if record.actor == address]
@@ -56,8 +57,9 @@ class Narrator(CheckedCluster):
                 for text in _effect_lines(effect):
                     self._say(address, text)
         for name, state in _attempts(machine).items():
-            old = before.get(name, AttemptState.NEW)
+            old = self.said.get(name, AttemptState.NEW)
             if state is not old:
+                self.said[name] = state
                 self._say(name, _transition(old, state))
         if isinstance(message, JobFinished):
             self._say("client", f"{message.job} {message.state.value} {message.reason}".rstrip())

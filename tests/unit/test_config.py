@@ -182,6 +182,11 @@ def test_overrides(tmp_path: Path) -> None:
         ("workload.jobs.7.maps=3", ["'7' must be a number from 0 to 1"]),
         ("workload.jobs.first.maps=3", ["'first' must be a number"]),
         ("cluster={nodes: 3", ["not valid YAML"]),
+        (
+            "cluster.slow_nodes={node-7: 2}",
+            ["cluster.slow_nodes.node-7", "there is no node 'node-7'", "node-1 to node-6"],
+        ),
+        ("protocol.speculation={margin: 1}", ["protocol.speculation.margin"]),
         ("cluster={nodes: 3}", ["cluster.containers_per_node: is missing"]),
         ("scheduler.allocation.queues.research.capacity=0.9", ["add up to 1.15"]),
         ("protocol=", ["protocol: must be a mapping"]),
