@@ -25,8 +25,10 @@ workload:
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["checkpoint", "suspend", "kill"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["checkpoint", pytest.param("suspend", marks=pytest.mark.slow), pytest.param("kill", marks=pytest.mark.slow)],
+)
 def test_second_attempts_win(tmp_path: Path, mechanism: str) -> None:
     with NatjamRun(tmp_path, "--set", f"scheduler.mechanism={mechanism}", experiment=STRAGGLERS) as run:
         summary = run.check_verified()
