@@ -155,8 +155,9 @@ def make_job(
     )
 
 
-NO_TRACE = frozenset({"attention"})
-"""What a heartbeat that says nothing may change: who is waited for, which no decision rests on."""
+NO_TRACE = frozenset({"attention", "_reclaimed_revision", "_orders_due_ns", "due_ns"})
+"""What a heartbeat that says nothing may change: who is waited for, that the Preemptor has nothing more to ask for as
+things stand, and from when on to look for orders to repeat and reclaims that expire; no decision rests on them."""
 
 
 @dataclass(frozen=True)
