@@ -155,9 +155,10 @@ def make_job(
     )
 
 
-NO_TRACE = frozenset({"attention", "_reclaimed_revision", "_orders_due_ns", "due_ns"})
+NO_TRACE = frozenset({"attention", "_reclaimed_revision", "_orders_due_ns", "due_ns", "view"})
 """What a heartbeat that says nothing may change: who is waited for, that the Preemptor has nothing more to ask for as
-things stand, and from when on to look for orders to repeat and reclaims that expire; no decision rests on them."""
+things stand, from when on to look for orders to repeat and reclaims that expire, and views that have been made of jobs
+as they are; no decision rests on whether they are there."""
 
 
 @dataclass(frozen=True)
