@@ -20,8 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/natjam demo
 
+# Live runs have the machine for themselves; all other tests share its cores.
 test: install
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks
+	$(BIN)/python -m pytest -m 'not slow' tests/live tests/browser tests/benchmarks
 
 lint: install
 	$(BIN)/ruff check .
