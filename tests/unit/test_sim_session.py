@@ -32,10 +32,13 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
     return run_experiment(experiment, out_dir, lambda status: None)
 
 
+LARGE = {"natjam-2000", "natjam-trace-large"}
+
+
 @pytest.mark.parametrize(
     "file",
     [
-        pytest.param(file, marks=pytest.mark.slow if file.stem == "natjam-2000" else ())
+        pytest.param(file, marks=pytest.mark.slow if file.stem in LARGE else ())
         for file in sorted(CATALOGUE.glob("*.yaml"))
     ],
     ids=lambda file: file.stem,
