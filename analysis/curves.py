@@ -12,7 +12,7 @@ Curve: TypeAlias = tuple[NDArray[numpy.float64], NDArray[numpy.int64]]
 
 def steps(starts_s: ArrayLike, ends_s: ArrayLike) -> Curve:
     """How many intervals are open.  Instants that are NaN never come."""
-    starts, ends = _known(starts_s), _known(ends_s)
+    starts, ends = known(starts_s), known(ends_s)
     times, place = numpy.unique(numpy.concatenate([starts, ends]), return_inverse=True)
     changes = numpy.bincount(place, numpy.repeat([1, -1], [len(starts), len(ends)]), minlength=len(times))
     return times, numpy.cumsum(changes).astype(numpy.int64)
@@ -33,6 +33,7 @@ def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Cu
     return steps(numpy.concatenate([launched[ran], runs_again]), numpy.concatenate([ended[ran], stopped]))
 
 
-def _known(values: ArrayLike) -> NDArray[numpy.float64]:
+def known(values: ArrayLike) -> NDArray[numpy.float64]:
+    """The values that are no NaN."""
     found = numpy.asarray(values, dtype=float)
     return found[~numpy.isnan(found)]

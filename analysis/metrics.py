@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.curves import Curve, at_work, steps
+from analysis.curves import Curve, at_work, known, steps
 from analysis.frames import DataFrame, Series, pandas
 
 RUN = ["run", "repeat"]
@@ -23,14 +23,14 @@ Floats = NDArray[numpy.float64]
 
 def jain_fairness(values: ArrayLike) -> float:
     """Jain's index of what each got: 1 where all got the same, 1/n where one got everything; NaN of nothing."""
-    found = _known(values)
+    found = known(values)
     squares = len(found) * float(numpy.square(found).sum())
     return float(found.sum()) ** 2 / squares if squares else float("nan")
 
 
 def tails(values: ArrayLike) -> dict[str, float]:
     """``p50``, ``p90``, ``p95``, ``p99`` and ``max``; NaN of nothing.  NaNs among the values are left out."""
-    found = _known(values)
+    found = known(values)
     if not len(found):
         return {**{f"p{which}": float("nan") for which in TAIL_PERCENTILES}, "max": float("nan")}
     percentiles = numpy.percentile(found, TAIL_PERCENTILES)
@@ -40,13 +40,8 @@ def tails(values: ArrayLike) -> dict[str, float]:
 
 def cdf(values: ArrayLike) -> tuple[Floats, Floats]:
     """Sorted values and, for each, the share of values that are not above it."""
-    found = numpy.sort(_known(values))
+    found = numpy.sort(known(values))
     return found, numpy.arange(1, len(found) + 1) / max(1, len(found))
-
-
-def _known(values: ArrayLike) -> Floats:
-    found = numpy.asarray(values, dtype=float)
-    return found[~numpy.isnan(found)]
 
 
 # ---- of jobs ----

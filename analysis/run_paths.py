@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from emulator.campaign.directory import RUNS_NAME
 from emulator.errors import ConfigError
 from emulator.rundir import SUMMARY_NAME
 
-CAMPAIGN_RUNS_NAME = "runs"
 _DEPTH = 4
 """How far below a given directory runs are looked for."""
 
@@ -68,7 +68,7 @@ def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
     if not depth:
         return []
     children = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
-    runs_of = [(child, name if child.name == CAMPAIGN_RUNS_NAME else f"{name}/{child.name}") for child in children]
+    runs_of = [(child, name if child.name == RUNS_NAME else f"{name}/{child.name}") for child in children]
     return [run for child, called in runs_of for run in _runs_below(child, called, depth - 1)]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from analysis.curves import known
 from analysis.frames import DataFrame
 
 CONFIDENCE = 0.95
@@ -32,7 +33,7 @@ class Spread:
 
 def spread(values: ArrayLike, seed: int = 0) -> Spread:
     """Mean, deviation and bootstrap interval.  NaNs are left out; raises ValueError when nothing is left."""
-    found = _known(values)
+    found = known(values)
     if not len(found):
         raise ValueError("no values")
     mean = math.fsum(found) / len(found)
@@ -45,7 +46,7 @@ def spread(values: ArrayLike, seed: int = 0) -> Spread:
 
 def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:
     """The 95% interval of the mean by the percentile bootstrap, drawn from ``seed``: the same each time."""
-    found = _known(values)
+    found = known(values)
     if not len(found):
         raise ValueError("no values")
     random = numpy.random.default_rng(seed)
@@ -83,7 +84,7 @@ class Difference:
 
 def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
     """Describe paired differences.  Raises ValueError when there are none."""
-    found = _known(differences)
+    found = known(differences)
     whole = spread(found, seed)
     values = numpy.percentile(found, DIFFERENCE_PERCENTILES)
     p_value = None
@@ -102,10 +103,5 @@ def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
 
 def share_below(values: ArrayLike, thresholds: Sequence[float]) -> dict[float, float]:
     """The share of values at or below each threshold, as in "40% of jobs at least 5 s earlier" (-5)."""
-    found = _known(values)
+    found = known(values)
     return {threshold: float((found <= threshold).mean()) for threshold in thresholds}
-
-
-def _known(values: ArrayLike) -> NDArray[numpy.float64]:
-    found = numpy.asarray(values, dtype=float)
-    return found[~numpy.isnan(found)]

@@ -26,12 +26,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from emulator.config_problems import validated
 from emulator.config_yaml import Document, read_document
 from emulator.errors import ConfigError
 from emulator.fingerprint import Fingerprint, this_machine
+from emulator.strict import Strict
 
 FORMAT_VERSION = 1
 FORMAT_KEY = "natjam_calibration"
@@ -50,11 +51,7 @@ Duration = Annotated[int, Field(ge=0, le=LONGEST_REAL_NS)]
 Mean = Annotated[float, Field(ge=0, le=LONGEST_REAL_NS, allow_inf_nan=False)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Distribution(_Model):
+class Distribution(Strict):
     """What many repetitions of one operation took, in real nanoseconds; see the module's text."""
 
     n: Annotated[int, Field(ge=1)]
@@ -89,7 +86,7 @@ class Distribution(_Model):
         return low + (high - low) * (level_ppb - low_ppb) // (high_ppb - low_ppb)
 
 
-class Operations(_Model):
+class Operations(Strict):
     """The operations a simulation draws from; from what to what each is measured."""
 
     timer_lag: Distribution
@@ -124,7 +121,7 @@ class Operations(_Model):
     """Kill ordered at its node, to the node told of the exit."""
 
 
-class Observations(_Model):
+class Observations(Strict):
     """What people ask for besides; no simulation draws from it."""
 
     signal_stop: Distribution
@@ -137,14 +134,14 @@ class Observations(_Model):
     """A reduce's container known free and wanted, to its first key; heartbeats of 0.1 s included."""
 
 
-class Point(_Model):
+class Point(Strict):
     """One place of a series."""
 
     at: Annotated[int, Field(ge=0)]
     distribution: Distribution
 
 
-class Series(_Model):
+class Series(Strict):
     """An operation measured at several sizes."""
 
     by: Literal["bytes", "records", "requests", "residents"]
@@ -158,7 +155,7 @@ class Series(_Model):
         return self
 
 
-class MeasuredSeries(_Model):
+class MeasuredSeries(Strict):
     """Costs by size.  A simulation takes from the first six what a size costs more than the smallest."""
 
     fetch_by_records: Series
@@ -183,7 +180,7 @@ class MeasuredSeries(_Model):
     """How late reducers' keys are with this many reducers at work, ten keys a second each (one alone: a hundred)."""
 
 
-class Campaign(_Model):
+class Campaign(Strict):
     """How it was measured."""
 
     measured_at: Annotated[str, Field(min_length=1, max_length=40)]
@@ -196,7 +193,7 @@ class Campaign(_Model):
     """Of the machine before the campaign began, over a minute."""
 
 
-class Calibration(_Model):
+class Calibration(Strict):
     """One calibration file; see the module's text."""
 
     natjam_calibration: Literal[1]

@@ -105,7 +105,7 @@ def report(
       natjam report mycampaign --out mycampaign.html
     """
     from analysis.report.build import report_of
-    from emulator.rundir import written_whole
+    from emulator.whole_files import written_whole
 
     console = results_console()
     with console.status("reading runs"):

@@ -74,7 +74,7 @@ def inspect(
     for part in report(inspection, trace):
         console.print(part)
     if json is not None:
-        from emulator.rundir import write_json
+        from emulator.whole_files import write_json
 
         write_json(json, inspection.as_data(trace))
     if png is not None:
@@ -259,7 +259,7 @@ def compare(
     if outcomes.is_scaled:
         console.print("the number of tasks was scaled (load): hold the runs against each other, not against the trace")
     if json is not None:
-        from emulator.rundir import write_json
+        from emulator.whole_files import write_json
 
         write_json(json, outcomes.to_json())
 

@@ -12,13 +12,14 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from emulator import config_checks
 from emulator.config_problems import Problem, describe, validation_problems
 from emulator.config_yaml import Document, dump_yaml, read_document
 from emulator.errors import ConfigError
 from emulator.overheads import is_file_spec
+from emulator.strict import Strict
 from workloads.schema import JobEntry, TraceEntry
 
 LARGEST_TIME_S = 1e8
@@ -38,11 +39,7 @@ def seconds_to_ns(seconds: float) -> int:
     return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Speculation(_Model):
+class Speculation(Strict):
     """When a straggling reduce gets a second attempt (natjam, section 3.2); the defaults are Hadoop's."""
 
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -53,7 +50,7 @@ class Speculation(_Model):
     """Share of the job's running reduces that may have a second attempt at a time; one may always."""
 
 
-class Protocol(_Model):
+class Protocol(Strict):
     """Periods and limits of the protocol (natjam, section 3); a period of null is ``heartbeat_s``."""
 
     preemptor_period_s: PositiveSeconds | None = None
@@ -74,7 +71,7 @@ class Protocol(_Model):
     """Null: stragglers get no second attempt; ``{}``: they do."""
 
 
-class Cluster(_Model):
+class Cluster(Strict):
     """The emulated cluster."""
 
     nodes: Annotated[int, Field(ge=1, le=100_000)]
@@ -87,7 +84,7 @@ class Cluster(_Model):
     racks: Annotated[int, Field(ge=1)] = 1
     network_mbit_s: PositiveSize = 1000.0
     """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
-    slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = {}
+    slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
     """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
     slots: Any = None
     availability: Any = None
@@ -106,7 +103,7 @@ class Cluster(_Model):
             raise ValueError("is not available yet in this release; set it to null")
 
 
-class Storage(_Model):
+class Storage(Strict):
     """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
 
     url: Annotated[str, Field(min_length=1)] | None = None
@@ -126,14 +123,14 @@ class Storage(_Model):
             raise ValueError("is not available yet in this release; set it to null")
 
 
-class Queue(_Model):
+class Queue(Strict):
     """Share of the cluster's containers that a queue is guaranteed, and the most it may hold."""
 
     capacity: Fraction
     maximum: Fraction
 
 
-class Allocation(_Model):
+class Allocation(Strict):
     """How many containers each queue may hold.
 
     ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``.
@@ -155,14 +152,14 @@ class Allocation(_Model):
         return {**data, "queues": queues}
 
 
-class Placement(_Model):
+class Placement(Strict):
     """Where a suspended task resumes; after ``delay_s`` it no longer waits for its old node."""
 
     name: Policy = "prefer-local"
     delay_s: Seconds = 0.0
 
 
-class Scheduler(_Model):
+class Scheduler(Strict):
     """A choice on each axis.
 
     ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else to ``checkpoint``.
@@ -189,7 +186,7 @@ class Scheduler(_Model):
         return {**data, "mechanism": "wait" if name in config_checks.WAITING_ALLOCATIONS else "checkpoint"}
 
 
-class Only(_Model):
+class Only(Strict):
     """The part of a workload that is run, every job as it is in the whole: those of ``queues`` (production only) and
     among them those called ``jobs`` (one alone is the ideal of natjam, section 5); null: all."""
 
@@ -201,14 +198,14 @@ class Only(_Model):
         return (self.queues is None or queue in self.queues) and (self.jobs is None or job in self.jobs)
 
 
-class Simulation(_Model):
+class Simulation(Strict):
     """What only the sim engine looks at."""
 
     every_heartbeat: bool = False
     """Run heartbeats that say and change nothing too: for a check, they make no difference but to the time it takes."""
 
 
-class Workload(_Model):
+class Workload(Strict):
     """The jobs: written out, or imported from a trace."""
 
     jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
@@ -216,7 +213,7 @@ class Workload(_Model):
     only: Only | None = None
 
 
-class Experiment(_Model):
+class Experiment(Strict):
     """One experiment: everything a run needs to know."""
 
     name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from emulator.config_yaml import Document, Location, dotted, kind_of
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, printable
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -96,13 +96,8 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
     lines = []
     for location, message in sorted(problems, key=order):
         field = f"{dotted(location)}: " if location else ""
-        lines.append(f"{document.origin(location)}: {_printable(field + message)}")
+        lines.append(f"{document.origin(location)}: {printable(field + message)}")
     return "\n".join(dict.fromkeys(lines))
-
-
-def _printable(text: str) -> str:
-    """What a file holds may hold line ends and worse: a problem stays one line, and a terminal unharmed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _location(details: ErrorDetails, document: Document) -> Location:

@@ -24,3 +24,8 @@ class ConfigError(NatjamError):
 
 class RunError(NatjamError):
     """Met while running: a job failed, the output differs, a policy raised.  Exit status 1."""
+
+
+def printable(text: str) -> str:
+    """What a file holds may hold line ends and worse: a message stays one line, and a terminal unharmed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

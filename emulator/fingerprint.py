@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Annotated
 
 import psutil
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from emulator import __version__
+from emulator.strict import Strict
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
 _LOOK_REAL_S = 0.5
 _BUSY_SHARE = 0.25
 
 
-class Fingerprint(BaseModel):
+class Fingerprint(Strict):
     """One machine and the software on it; the same after a reboot."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     machine_id: Text
     """Hash of the operating system's own id of the installation, which is not to be published as it is."""

@@ -12,12 +12,13 @@ from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from emulator.calibration import is_calibration, validate_calibration
 from emulator.config_problems import suggestion, validated
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
+from emulator.strict import Strict
 
 NATIVE = "native"
 """The profile that pads nothing: a run's overheads are those of the machine it runs on."""
@@ -37,9 +38,7 @@ class OverheadProfile:
     """Heartbeat period the figures were measured with, where known; nothing is set by it."""
 
 
-class _ProfileFile(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class _ProfileFile(Strict):
     name: str = Field(min_length=1)
     source: str = Field(min_length=1)
     schedule_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)

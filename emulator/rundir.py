@@ -7,46 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 
 from emulator.config import Experiment, dump_experiment
-from emulator.errors import ConfigError, RunError
+from emulator.errors import ConfigError
 from emulator.history import History
 from emulator.journal import JournalHeader, JournalWriter
 from emulator.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
+from emulator.whole_files import unfinished_path, write_json, written_whole
 
-UNFINISHED_SUFFIX = ".unfinished"
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
-
-
-def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    with written_whole(path) as unfinished:
-        unfinished.write_text(text)
-
-
-def _unfinished(path: Path) -> Path:
-    return path.with_name(path.name + UNFINISHED_SUFFIX)
-
-
-@contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes ``path`` if all goes well and stays behind, for a look at it, if not.
-
-    Raises RunError when it cannot be written.
-    """
-    unfinished = _unfinished(path)
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 class RunDirectory:
@@ -66,7 +40,7 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise ConfigError(f"{path}: is not empty; results go to a new or an empty directory")
-            probe = path / f"probe{UNFINISHED_SUFFIX}"
+            probe = unfinished_path(path / "probe")
             probe.touch()
             probe.unlink()
         except FileExistsError:
@@ -99,7 +73,7 @@ class RunDirectory:
         When the run fails inside, what was written stays readable as ``journal.jsonl.zst.unfinished``.  Raises
         JournalError when it cannot be written.
         """
-        unfinished = _unfinished(self.journal_path)
+        unfinished = unfinished_path(self.journal_path)
         with JournalWriter(unfinished, header) as writer:
             yield writer
         unfinished.replace(self.journal_path)

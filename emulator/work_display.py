@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-_PLAIN_PERIOD_S = 5.0
+from emulator.progress import PLAIN_PERIOD_S
+
 _SILENT_S = 1.0
 
 
@@ -49,7 +50,7 @@ class WorkDisplay:
         left = "" if status.done >= 1 or status.left_real_s is None else f"{in_words(status.left_real_s)} left"
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=status.done, description=status.part, left=left)
-        elif status.part != self._last_part or time.monotonic() - self._last_line_s >= _PLAIN_PERIOD_S:
+        elif status.part != self._last_part or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
             self._last_part, self._last_line_s = status.part, time.monotonic()
             self._console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
 

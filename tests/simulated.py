@@ -155,7 +155,12 @@ def make_job(
     )
 
 
-NO_TRACE = frozenset({"attention", "_reclaimed_revision", "_orders_due_ns", "due_ns", "view"})
+NO_TRACE = frozenset(
+    {
+        *("ResourceManager.attention", "ResourceManager._reclaimed_revision", "ResourceManager._orders_due_ns"),
+        *("Preemptor.due_ns", "Application.view"),
+    }
+)
 """What a heartbeat that says nothing may change: who is waited for, that the Preemptor has nothing more to ask for as
 things stand, from when on to look for orders to repeat and reclaims that expire, and views that have been made of jobs
 as they are; no decision rests on whether they are there."""
@@ -376,7 +381,8 @@ def count_effects(records: list[Record]) -> Counter[str]:
 
 
 def freeze(value: object, leave_out: frozenset[str] = frozenset()) -> object:
-    """The state of a machine, or of any part of it, as something that can be compared; fields can be left out."""
+    """The state of a machine, or of any part of it, as something that can be compared; fields can be left out
+    by ``<class>.<field>``."""
     if isinstance(value, Mapping):
         return tuple((freeze(key), freeze(item, leave_out)) for key, item in value.items())
     if isinstance(value, list | tuple | deque):
@@ -387,5 +393,5 @@ def freeze(value: object, leave_out: frozenset[str] = frozenset()) -> object:
         return value
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
     names = [*slots, *getattr(value, "__dict__", ())]
-    fields = {name: getattr(value, name) for name in names if name not in leave_out}
+    fields = {name: getattr(value, name) for name in names if f"{type(value).__name__}.{name}" not in leave_out}
     return type(value).__name__, freeze(fields, leave_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, printable
 
 
 class TraceError(ConfigError):
@@ -13,7 +13,7 @@ class TraceError(ConfigError):
     def __init__(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
         self.path, self.line, self.column, self.reason = path, line, column, reason
         where = str(path) if line is None else f"{path}:{line}"
-        super().__init__(_printable(f"{where}: {reason}" if column is None else f"{where}: {column}: {reason}"))
+        super().__init__(printable(f"{where}: {reason}" if column is None else f"{where}: {column}: {reason}"))
 
 
 class Problems:
@@ -42,8 +42,3 @@ class BrokenRow(Exception):
     def __init__(self, column: str | None, reason: str) -> None:
         super().__init__(reason)
         self.column, self.reason = column, reason
-
-
-def _printable(text: str) -> str:
-    """A row may hold line ends and worse: a message stays one line, and a terminal unharmed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from emulator.strict import Strict
 
 MAX_SECONDS = 1e8
 """About three years: keeps every instant, in nanoseconds, far inside 64 bits."""
@@ -23,12 +25,6 @@ Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
-
-
-class Strict(BaseModel):
-    """Frozen, no unknown keys, no silent conversions (``"3"`` is not 3)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class UniformLengths(Strict):

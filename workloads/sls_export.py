@@ -6,14 +6,14 @@ go under the key ``natjam`` of the job or task, which SLS ignores.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from emulator.errors import ConfigError, RunError
+from emulator.errors import ConfigError
+from emulator.whole_files import written_whole
 from workloads.codec import job_to_fields, task_to_fields
 from workloads.importers.sls import DEFAULT_AM_TYPE, EXTENSION
 from workloads.record import Trace, WorkloadJob, WorkloadTask
@@ -28,19 +28,11 @@ def export_sls(path: Path, trace: Trace) -> int:
     Raises ConfigError for a job whose tasks are not known, RunError where the file cannot be written, and what reading
     ``trace`` raises.
     """
-    unfinished = path.with_name(path.name + ".unfinished")
     count = 0
-    try:
-        with unfinished.open("wb") as stream:
-            for job in trace.jobs:
-                stream.write(orjson.dumps(sls_job(job), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-                count += 1
-        unfinished.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+    with written_whole(path, keep=False) as unfinished, unfinished.open("wb") as stream:
+        for job in trace.jobs:
+            stream.write(orjson.dumps(sls_job(job), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            count += 1
     return count
 
 

@@ -16,7 +16,7 @@ import orjson
 import pyarrow
 import pyarrow.parquet
 
-from emulator.errors import RunError
+from emulator.whole_files import written_whole
 from workloads.codec import header_from_fields, header_to_fields, job_from_data, job_to_fields
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import SeenIds
@@ -73,21 +73,10 @@ def write_workload(path: Path, trace: Trace) -> int:
 
     Raises RunError where the file cannot be written, and what reading ``trace`` raises.
     """
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        try:
-            count = (
-                _write_parquet(unfinished, trace)
-                if path.suffix == ".parquet"
-                else _write_lines(path, unfinished, trace)
-            )
-            unfinished.replace(path)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-    return count
+    with written_whole(path, keep=False) as unfinished:
+        if path.suffix == ".parquet":
+            return _write_parquet(unfinished, trace)
+        return _write_lines(path, unfinished, trace)
 
 
 def read_workload(path: Path, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:

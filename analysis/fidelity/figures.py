@@ -113,10 +113,6 @@ class Fidelity:
         """Completion times that are off by more than both worst limits."""
         return [(file, metric) for file in self.files for metric in file.completions if file.is_beyond(metric)]
 
-    @property
-    def within_limits(self) -> bool:
-        return self.mean_abs_error <= MEAN_LIMIT and not self.beyond
-
     def by_choice(self) -> dict[tuple[str, str], Fidelity]:
         """For every policy and mechanism, the experiments it took part in."""
         found: dict[tuple[str, str], list[FileFidelity]] = {}

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from emulator.errors import ConfigError
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
-YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
+BLUE, VERMILLION, PURPLE = "#0072b2", "#d55e00", "#cc79a7"
 GREY, LIGHT_GREY = "#767676", "#d0d0d0"
 LINES: tuple[dict[str, Any], ...] = (
     {"color": BLUE, "linestyle": "-"},
@@ -26,7 +26,6 @@ LINES: tuple[dict[str, Any], ...] = (
     {"color": SKY, "linestyle": (0, (3, 1))},
 )
 """Colour and dashes of the first, second ... curve: neighbours differ in both."""
-MARKERS = "os^Dvx+"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
 FONT_POINTS = 9
 """Of labels; nothing is smaller than two points less."""

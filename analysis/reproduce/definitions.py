@@ -13,22 +13,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from emulator.config_problems import suggestion, validated
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
+from emulator.strict import Strict
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Published = Number | dict[str, Any] | str
 ALL = "all"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Claim(_Model):
+class Claim(Strict):
     """One result of a paper."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
@@ -45,21 +42,21 @@ class Claim(_Model):
         return float(found) if isinstance(found, int | float) else None
 
 
-class ClaimFile(_Model):
+class ClaimFile(Strict):
     """The claims of one paper."""
 
     paper: str
     claims: tuple[Claim, ...]
 
 
-class Linear(_Model):
+class Linear(Strict):
     """A setting that moves with a sweep: ``offset + slope x value``."""
 
     offset: Number
     slope: Number
 
 
-class Sweep(_Model):
+class Sweep(Strict):
     """One variant for each value of something, called ``<name>-<value>``."""
 
     name: str
@@ -67,7 +64,7 @@ class Sweep(_Model):
     set: dict[str, Linear]
 
 
-class Difference(_Model):
+class Difference(Strict):
     """Jobs of two variants compared one by one, in runs of the same seed, as ``natjam compare`` does: a figure a run.
 
     Give one of ``share``, the percentage of jobs whose difference, the variant's less the other's, is at most, at
@@ -89,7 +86,7 @@ class Difference(_Model):
         return self
 
 
-class Cell(_Model):
+class Cell(Strict):
     """One measured figure: of a variant's runs, one value each.
 
     The value is one of a run's summary (``value``), or the least, the most or the number not below 0 of several
@@ -127,7 +124,7 @@ class Cell(_Model):
         return self
 
 
-class Plot(_Model):
+class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
     form: Literal["bars", "progress", "sweep", "differences"]
@@ -138,7 +135,7 @@ class Plot(_Model):
     log: bool = False
 
 
-class FigureDefinition(_Model):
+class FigureDefinition(Strict):
     """One figure or table of a paper."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]

@@ -25,13 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from emulator.campaign.plan import Variant, names_given_twice
 from emulator.config import Experiment, load_experiment
 from emulator.config_problems import validated
 from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
+from emulator.strict import Strict
 
 LARGEST_SEED_COUNT = 100_000
 MOST_VARIANTS = 10_000
@@ -42,11 +43,7 @@ Overrides = dict[Annotated[str, Field(min_length=1)], Any]
 """Values by the dotted keys of an experiment file."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class VariantEntry(_Model):
+class VariantEntry(Strict):
     """One way to run the experiment, or another experiment."""
 
     name: Name
@@ -55,7 +52,7 @@ class VariantEntry(_Model):
     set: Overrides = Field(default_factory=dict)
 
 
-class CampaignFile(_Model):
+class CampaignFile(Strict):
     """A campaign file; see the module's text."""
 
     name: Name

@@ -16,7 +16,8 @@ from typing import Any
 
 from emulator.campaign.plan import PlannedRun
 from emulator.errors import ConfigError
-from emulator.rundir import write_json
+from emulator.rundir import SUMMARY_NAME
+from emulator.whole_files import write_json
 
 PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
 _FORMAT_VERSION = 1
@@ -60,7 +61,7 @@ class CampaignDirectory:
     def summary(self, run: PlannedRun) -> dict[str, Any] | None:
         """What a run's ``summary.json`` holds: the last file that a run writes, so None where it is not complete."""
         try:
-            found = json.loads((self.run_path(run) / "summary.json").read_text())
+            found = json.loads((self.run_path(run) / SUMMARY_NAME).read_text())
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else None
@@ -97,7 +98,7 @@ class CampaignDirectory:
         return {
             entry["sha256"]: str(entry["variant"])
             for name, entry in known.items()
-            if (self.path / RUNS_NAME / name / "summary.json").exists()
+            if (self.path / RUNS_NAME / name / SUMMARY_NAME).exists()
         }
 
     def _known(self) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from typing import Any
 from emulator.campaign.worker import Outcome, Task, run_batch
 from emulator.errors import RunError
 from emulator.live.session import check_reachable, ray_variables
+from emulator.rundir import SUMMARY_NAME
+from emulator.whole_files import replaced_whole
 
 _Files = dict[str, bytes]
 """Of one run: contents by path relative to its directory."""
@@ -97,11 +99,10 @@ def _taken(directory: Path) -> _Files:
 def _put(files: _Files, directory: Path) -> None:
     """The summary comes last: where it is, everything is."""
     try:
-        for name in sorted(files, key="summary.json".__eq__):
+        for name in sorted(files, key=SUMMARY_NAME.__eq__):
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_name(path.name + ".unfinished")
-            unfinished.write_bytes(files[name])
-            unfinished.replace(path)
+            with replaced_whole(path) as unfinished:
+                unfinished.write_bytes(files[name])
     except OSError as error:
         raise RunError(f"{directory}: cannot be written: {error.strerror}") from None

@@ -48,6 +48,7 @@ from emulator.measure.parts import Part, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
 from emulator.measure.residents import measure_residents
 from emulator.measure.samples import Samples, summarise
+from emulator.whole_files import replaced_whole
 from emulator.work_display import WorkStatus
 
 CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"
@@ -224,12 +225,10 @@ def _leave(out_dir: Path, samples: Samples, calibration: Calibration) -> None:
     """The calibration comes last: where it is, everything is."""
     from emulator.measure.plots import plot_samples
 
-    path = out_dir / CALIBRATION_NAME
     try:
         samples.write(out_dir / SAMPLES_NAME)
         plot_samples(samples, calibration, out_dir / PLOT_NAME)
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_text(dump_calibration(calibration))
-        unfinished.replace(path)
+        with replaced_whole(out_dir / CALIBRATION_NAME) as unfinished:
+            unfinished.write_text(dump_calibration(calibration))
     except OSError as error:
         raise RunError(f"{out_dir}: cannot be written: {error.strerror}") from None

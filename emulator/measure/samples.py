@@ -10,6 +10,7 @@ import pyarrow
 import pyarrow.parquet
 
 from emulator.calibration import QUANTILE_LEVELS_PPM, Distribution
+from emulator.whole_files import replaced_whole
 
 _CONFIDENCE = 0.95
 _SCHEMA = pyarrow.schema([("operation", pyarrow.string()), ("at", pyarrow.int64()), ("real_ns", pyarrow.int64())])
@@ -44,9 +45,8 @@ class Samples:
         rows = [(operation, at, value) for (operation, at), values in self.values.items() for value in values]
         columns = list(zip(*rows, strict=True)) or [(), (), ()]
         table = pyarrow.table(dict(zip(_SCHEMA.names, columns, strict=True)), schema=_SCHEMA)
-        unfinished = path.with_name(path.name + ".unfinished")
-        pyarrow.parquet.write_table(table, unfinished)
-        unfinished.replace(path)
+        with replaced_whole(path) as unfinished:
+            pyarrow.parquet.write_table(table, unfinished)
 
     @classmethod
     def read(cls, path: Path) -> Samples:

@@ -50,7 +50,7 @@ from emulator.core.messages import (
 from emulator.core.task import TaskState
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
-REVISION = frozenset({"revision"})
+REVISION = frozenset({"ApplicationMaster.revision"})
 RECENT = st.integers(1, 4)
 NODES = st.sampled_from(("node-1", "node-2"))
 

@@ -54,7 +54,7 @@ JOBS = st.sampled_from(("a", "b"))
 RECENT = st.integers(1, 3)
 """Which container: the last one started, the one before, ..."""
 FAILED = {Launch: LaunchFailed, Suspend: SuspendFailed, Resume: ResumeFailed, Checkpoint: CheckpointFailed}
-IDENTITY = frozenset({"revision"})
+IDENTITY = frozenset({"NodeManager.revision"})
 """What a repeated message may change: the count of changes itself."""
 
 

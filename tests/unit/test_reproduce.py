@@ -27,7 +27,7 @@ from emulator.config_problems import validated
 from emulator.config_yaml import dump_yaml, read_document
 from emulator.errors import ConfigError
 from emulator.run import run_experiment
-from emulator.rundir import write_json
+from emulator.whole_files import write_json
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"

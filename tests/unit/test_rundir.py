@@ -15,7 +15,8 @@ from emulator.core.messages import JobState, Kind, RealCost, Start
 from emulator.errors import ConfigError, RunError
 from emulator.history import History, JobRow, Operation, TaskRow
 from emulator.journal import JournalHeader, Record, read_journal
-from emulator.rundir import RunDirectory, write_json
+from emulator.rundir import RunDirectory
+from emulator.whole_files import write_json
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})

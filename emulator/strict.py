@@ -1,0 +1,11 @@
+"""What every model of a file is made of."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown keys, no silent conversions (``"3"`` is not 3)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -1,0 +1,49 @@
+"""Files that are written whole or not at all: under a temporary name beside their own, which they get at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import RunError
+
+UNFINISHED_SUFFIX = ".unfinished"
+
+
+def unfinished_path(path: Path) -> Path:
+    """Where what will be ``path`` is written."""
+    return path.with_name(path.name + UNFINISHED_SUFFIX)
+
+
+@contextlib.contextmanager
+def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
+    """A temporary path that becomes ``path`` if all goes well; if not, it stays behind for a look at it, or with
+    ``keep`` False is removed.  Raises OSError when it cannot be written."""
+    unfinished = unfinished_path(path)
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        if not keep:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
+    """As ``replaced_whole``, but raises RunError, which names ``path``, when it cannot be written."""
+    try:
+        with replaced_whole(path, keep=keep) as unfinished:
+            yield unfinished
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    with written_whole(path) as unfinished:
+        unfinished.write_text(text)
