@@ -21,6 +21,8 @@ from emulator.sim.data import JobData
 _PATIENCE_REAL_S = 30.0
 _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
 _SEED = 1
+_NETWORK_BYTES_REAL_S = 10**12
+"""Fetching is measured as fast as this machine does it: experiments give their own network besides."""
 
 
 class MeasuredHost:
@@ -144,6 +146,7 @@ class MeasuredHost:
             "first_key_at_ns": 0,
             "seed": _SEED,
             "secret": self._secret,
+            "network_bytes_real_s": _NETWORK_BYTES_REAL_S,
             "checkpoint": None,
             "node": node,
             "work_dir": str(self.directory / node),
@@ -165,6 +168,7 @@ class MeasuredHost:
             "node": node,
             "work_dir": str(self.directory / node),
             "secret": self._secret,
+            "network_bytes_real_s": _NETWORK_BYTES_REAL_S,
             "checkpoint": None,
         }
 
