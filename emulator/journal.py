@@ -33,8 +33,7 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.errors import NatjamError
-from emulator.journal_codec import Decoder, Mismatch, dataclass_decoder, shown
-from emulator.journal_encoder import quoted, tagged
+from emulator.journal_codec import Decoder, Mismatch, dataclass_decoder, shown, tagged
 
 FORMAT_VERSION = 1
 COMPRESSION_LEVEL = 3
@@ -74,13 +73,14 @@ class JournalHeader:
 
 def encode_record(record: Record) -> bytes:
     """One line of a journal, without its newline."""
-    return _text(record).encode()
-
-
-def _text(record: Record) -> str:
-    return (
-        f'{{"t_ns":{record.t_ns},"seq":{record.seq},"actor":{quoted[record.actor]},'
-        f'"message":{tagged(record.message)},"effects":[{",".join(map(tagged, record.effects))}]}}'
+    return orjson.dumps(
+        {
+            "t_ns": record.t_ns,
+            "seq": record.seq,
+            "actor": record.actor,
+            "message": tagged(record.message),
+            "effects": [tagged(effect) for effect in record.effects],
+        }
     )
 
 
@@ -114,7 +114,7 @@ class JournalWriter:
     def __init__(self, path: Path, header: JournalHeader) -> None:
         """Create ``path`` (an existing file is overwritten) and write the header."""
         self._path = path
-        self._texts: list[str] = []
+        self._lines: list[bytes] = []
         """Records that have not been compressed yet."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
@@ -123,8 +123,8 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self._texts.append(_text(record))
-        if len(self._texts) >= _BATCH_RECORDS:
+        self._lines.append(encode_record(record))
+        if len(self._lines) >= _BATCH_RECORDS:
             self._write_batch()
 
     def write_line(self, line: bytes) -> None:
@@ -133,9 +133,9 @@ class JournalWriter:
         self._write(line + b"\n")
 
     def _write_batch(self) -> None:
-        if self._texts:
-            self._write("\n".join((*self._texts, "")).encode())
-            self._texts.clear()
+        if self._lines:
+            self._write(b"\n".join((*self._lines, b"")))
+            self._lines.clear()
 
     def _write(self, lines: bytes) -> None:
         compressed = self._compressor.compress(lines)

@@ -1,4 +1,4 @@
-"""How messages and effects are written in a journal, made from the dataclasses' own type hints.
+"""How messages and effects are written in a journal, and read by the dataclasses' own type hints.
 
 A message or an effect is an object with its type as the only key, ``{"Launched": {"container": ..., "cost": {...}}}``;
 what is inside has the type its field declares.  A new message or field needs no change here; a field of a new kind of
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from emulator.core import effects as effect_types
 from emulator.core import messages as message_types
-from emulator.core.effects import Effect
+from emulator.core.effects import Effect, Send
 from emulator.core.messages import Message
 
 Decoder: TypeAlias = Callable[[Any], Any]
@@ -29,6 +29,13 @@ def _concrete(module: object, base: type) -> dict[str, type]:
 
 MESSAGE_TYPES = _concrete(message_types, Message)
 EFFECT_TYPES = _concrete(effect_types, Effect)
+
+
+def tagged(value: Message | Effect) -> dict[str, Any]:
+    """A message or effect under its type, as orjson is to be given it: the dataclasses inside it knows itself."""
+    if type(value) is Send:
+        return {"Send": {"to": value.to, "message": tagged(value.message)}}
+    return {type(value).__name__: value}
 
 
 class Mismatch(Exception):

@@ -96,7 +96,7 @@ def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, o
             yield write
 
     result = _engine(experiment.engine)(once, jobs, directory, on_status, open_records)
-    rows = history.tables()
+    rows = history.finish()
     tables = directory.write_tables(rows)
     summary = build_summary(
         rows,

@@ -171,7 +171,7 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     history = HistoryBuilder(jobs)
     simulate(experiment, jobs, history.add, draw=draw)
     return build_summary(
-        history.tables(),
+        history.finish(),
         experiment,
         seed=experiment.seed,
         profile=load_overheads(experiment.overheads, Path.cwd()),

@@ -78,10 +78,17 @@ class HistoryBuilder:
 
     def tables(self) -> History:
         """The tables of what has been taken so far."""
-        for story in self._stories.values():
+        return self._make_tables(dict(self._stories))
+
+    def finish(self) -> History:
+        """The tables of all that has been taken, which is let go meanwhile: a large run has not the memory for both."""
+        return self._make_tables(self._stories)
+
+    def _make_tables(self, stories: dict[str, ContainerStory]) -> History:
+        for story in stories.values():
             if story.node in self._lost_nodes:
                 story.lose(*self._lost_nodes[story.node])
-        tables = make_tables(list(self._jobs.values()), self._stories.values(), self._submitted, self._finished)
+        tables = make_tables(list(self._jobs.values()), stories, self._submitted, self._finished)
         tables.decisions.extend(sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor)))
         return tables
 
@@ -236,4 +243,4 @@ def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:
     builder = HistoryBuilder(jobs)
     for record in records:
         builder.add(record)
-    return builder.tables()
+    return builder.finish()

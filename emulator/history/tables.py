@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from emulator.core.job import JobSpec
@@ -40,15 +40,19 @@ class _Counts:
 
 def make_tables(
     jobs: list[JobSpec],
-    stories: Iterable[ContainerStory],
+    stories: dict[str, ContainerStory],
     submitted: Collection[str],
     finished: Mapping[str, JobFinished],
 ) -> History:
-    """The tables of a run; raises JournalError for a job that the workload does not have."""
+    """The tables of a run; raises JournalError for a job that the workload does not have.
+
+    ``stories``, by container, is emptied: where nobody else holds them, a job's are gone when its rows are there.
+    """
     names = {job.name for job in jobs}
     by_job: dict[str, list[ContainerStory]] = {name: [] for name in names}
     attempt_of: dict[str, str] = {}
-    for story in stories:
+    while stories:
+        _, story = stories.popitem()
         if story.start is None:
             continue  # a kill that overtook its start, or a launch that nobody kept: there was no attempt
         if story.start.job not in names:
@@ -58,7 +62,7 @@ def make_tables(
     history = History([], [], [], [], 0)
     checkpoint_bytes = 0
     for spec in jobs:
-        mine = sorted(by_job[spec.name], key=_order)
+        mine = sorted(by_job.pop(spec.name), key=_order)
         end = finished.get(spec.name)
         checkpoint_bytes += sum(story.checkpoint_bytes for story in mine)
         _add_job(history, spec, mine, attempt_of, end, spec.name in submitted)
