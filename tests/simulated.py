@@ -267,7 +267,7 @@ class CheckedCluster(SimulatedCluster):
         same = (launch.job, launch.kind, launch.task)
         others = [
             container
-            for container, task in self.tasks.items()
+            for container, task in self.processes.tasks.items()
             if (task.launch.job, task.launch.kind, task.launch.task) == same
         ]
         at_most = int(self.settings.protocol.speculation is not None and launch.kind is Kind.REDUCE)
@@ -295,7 +295,7 @@ class CheckedCluster(SimulatedCluster):
     def _check_nodes(self) -> None:
         running: Counter[str] = Counter()
         stopped: Counter[str] = Counter()
-        for container, task in self.tasks.items():
+        for container, task in self.processes.tasks.items():
             machine = self.machines[node_address(task.node)]
             assert isinstance(machine, NodeManager)
             resuming = machine.containers[container].state is ContainerState.RESUMING
@@ -318,7 +318,7 @@ class CheckedCluster(SimulatedCluster):
     def is_idle(self) -> bool:
         """Whether nothing runs, nothing is kept and every container of a living node is free."""
         manager = self.machine_of_rm()
-        if self.tasks or manager.containers or manager.applications:
+        if self.processes.tasks or manager.containers or manager.applications:
             return False
         free = all(
             len(node.free) == node.capacity for node in manager.nodes.values() if node.name not in self.lost_nodes

@@ -3,8 +3,7 @@
 Theory of operation
 -------------------
 Every machine of the run is here, behind a recorder that journals what it handles.  A message arrives after the
-network's delay; an effect on a container takes what the cost model says and is answered by exactly one completion, as
-the executor's contract has it (``emulator.core.effects``).  Nothing here decides anything.
+network's delay; effects on containers are carried out by ``emulator.sim.processes``.  Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -19,37 +18,19 @@ from emulator.core.machine import HEARTBEAT, PeriodicMachine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
-    Checkpointed,
-    CheckpointFailed,
-    Committing,
-    Exited,
-    FirstKey,
-    Killed,
-    KillFailed,
-    Kind,
-    Launched,
-    LaunchFailed,
     Message,
     NodeLost,
-    ProgressSamples,
-    RealCost,
-    Resumed,
-    ResumeFailed,
     Start,
-    Suspended,
-    SuspendFailed,
-    TaskCheckpoint,
     TimerFired,
     job_address,
     node_address,
 )
 from emulator.core.settings import Settings
 from emulator.journal import Record, Recorder
-from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes, Network
-from emulator.sim.data import JobData
+from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel
-from emulator.sim.tasks import VirtualTask
+from emulator.sim.processes import VirtualProcesses
 
 _SLICE_EVENTS = 2048
 
@@ -70,14 +51,14 @@ class SimulatedCluster:
         self.kernel = Kernel()
         self.finished = False
         self.machines: dict[str, PeriodicMachine] = {}
-        self.tasks: dict[str, VirtualTask] = {}
-        """Virtual processes, by container."""
         self._settings = settings
-        self._nodes = {node.name: node for node in settings.nodes}
         self.jobs = jobs
         self._sink = sink
         self._costs = costs or CostModel()
         self._network = network or Network(self._costs)
+        self.processes = VirtualProcesses(
+            self.kernel, settings, jobs, self._costs, self.tell, self._begin_application, self._end_application
+        )
         self._recorders: dict[str, Recorder] = {}
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
@@ -86,12 +67,7 @@ class SimulatedCluster:
         """Whether every message arrives at the instant it is sent."""
         names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
         self._ranks = {address: rank for rank, address in enumerate(names)}
-        # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
-        self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._localised: dict[tuple[str, str], set[int]] = {}
-        self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
-        """Reduces by node and job, in the order of their launch."""
-        self._data: dict[str, JobData] = {}
+        self._carry_out = self._effects()
 
     def _make_heartbeats(self, every: bool) -> EveryHeartbeat | HeartbeatsThatMatter:
         late = self._costs.longest_timer_lag_ns >= self._settings.protocol.heartbeat_ns
@@ -111,7 +87,7 @@ class SimulatedCluster:
             self.kernel.run(limit_ns, _SLICE_EVENTS)
         # The last ApplicationMaster leaves when it hears that its job's end has been noted.
         patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
-        self.kernel.run(limit_ns, until=lambda: not self.tasks or self.kernel.next_ns > patience_ns)
+        self.kernel.run(limit_ns, until=lambda: not self.processes.tasks or self.kernel.next_ns > patience_ns)
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address`` and tell it to start."""
@@ -130,7 +106,7 @@ class SimulatedCluster:
         if self._travels:
             self._heartbeats.before(address)
         for effect in recorder.handle(message, self.kernel.now_ns):
-            _CARRY_OUT[type(effect)](self, address, effect)
+            self._carry_out[type(effect)](address, effect)
         self._heartbeats.after(address, message)
 
     def _beat(self, address: str, fired: TimerFired, at_ns: int) -> None:
@@ -144,8 +120,7 @@ class SimulatedCluster:
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
         """A node and all that runs on it is gone from one moment to the next; the ResourceManager is told."""
-        for container in [container for container, task in self.tasks.items() if task.node == node]:
-            self._remove(container)
+        self.processes.lose_node(node)
         self._switch_off(node_address(node))
         self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
@@ -154,10 +129,31 @@ class SimulatedCluster:
         self._recorders.pop(address, None)
         self._heartbeats.remove(address)
 
-    def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
-        self.kernel.at(self.kernel.now_ns + delay_ns, action)
+    def _begin_application(self, job: str, container: str) -> None:
+        self.boot(job_address(job), Start(container))
 
-    # ---- effects of any machine ----
+    def _end_application(self, job: str) -> None:
+        self._switch_off(job_address(job))
+
+    # ---- effects ----
+
+    def _effects(self) -> dict[type[fx.Effect], Callable[..., None]]:
+        processes = self.processes
+        return {
+            fx.Send: self._send,
+            fx.SetTimer: self._set_timer,
+            fx.AllFinished: self._all_finished,
+            fx.ReadProgress: processes.read_progress,
+            fx.ExitApplication: processes.exit_application,
+            fx.Launch: processes.launch,
+            fx.ProvideInput: processes.provide_input,
+            fx.Suspend: processes.suspend,
+            fx.Resume: processes.resume,
+            fx.Checkpoint: processes.checkpoint,
+            fx.Kill: processes.kill,
+            fx.CleanUp: processes.clean_up,
+            **dict.fromkeys(fx.EXPLANATIONS, self._explain),
+        }
 
     def _send(self, sender: str, effect: fx.Send) -> None:
         if self._at_once:
@@ -178,296 +174,9 @@ class SimulatedCluster:
         fires_ns = effect.at_ns + self._costs.timer_lag(address, effect.at_ns)
         self.kernel.at(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))
 
-    def _read_progress(self, address: str, effect: fx.ReadProgress) -> None:
-        now_ns = self.kernel.now_ns
-        samples = []
-        for container in effect.containers:
-            task = self.tasks.get(container)
-            if task is None or task.first_key_ns is None:
-                continue
-            samples.append((container, task.readings(now_ns, self._settings.protocol.estimate_period_ns)))
-        self.tell(address, ProgressSamples(tuple(samples)))
-
     def _all_finished(self, address: str, effect: fx.AllFinished) -> None:
         self.finished = True
         self.kernel.stop()
 
-    def _exit_application(self, address: str, effect: fx.ExitApplication) -> None:
-        self._end(effect.container, code=0)
-
     def _explain(self, address: str, effect: fx.Effect) -> None:
         """The journal has it."""
-
-    # ---- effects on containers ----
-
-    def _launch(self, address: str, effect: fx.Launch) -> None:
-        node = address.partition(":")[2]
-        spec = self.jobs[effect.job]
-        task = VirtualTask(effect, node, self.kernel.now_ns, keys=1, length_ns=0)
-        if effect.kind is Kind.MAP:
-            task.length_ns = self._nodes[node].duration_ns(spec.map_ns[effect.task])
-        elif effect.kind is Kind.REDUCE:
-            task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[effect.task])
-            task.keys = spec.reduce_keys[effect.task]
-            task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
-            self._reduces.setdefault((node, effect.job), {})[effect.container] = task
-        task.pending.append(LaunchFailed)
-        self.tasks[effect.container] = task
-        if effect.kind is Kind.REDUCE and not spec.map_ns and not self._is_localised(task):
-            self._make_input(task)
-        else:
-            self._start_process(effect.container)
-
-    def _make_input(self, task: VirtualTask) -> None:
-        """No maps made its input: that is done first, by a process of its own."""
-        maker, now_ns = f"{task.launch.container}.input", self.kernel.now_ns
-        times = self._costs.launch_map(task.node, maker, self._fetched(task, ()), now_ns)
-        made_ns = times.written_ns + self._costs.map_end(maker, now_ns)
-        self._later(made_ns, partial(self._start_process, task.launch.container))
-
-    def _start_process(self, container: str) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        now_ns = self.kernel.now_ns
-        times = self._launch_times(task, now_ns)
-        task.ready_ns = None if times.ready_ns is None else now_ns + times.ready_ns
-        task.written_ns = now_ns + times.written_ns
-        self._later(times.running_ns, partial(self._launched, container))
-
-    def _launch_times(self, task: VirtualTask, now_ns: int) -> LaunchTimes:
-        launch, node, costs = task.launch, task.node, self._costs
-        if launch.kind is Kind.APPLICATION_MASTER:
-            start_ns = costs.application_start(launch.container, now_ns)
-            return LaunchTimes(start_ns, start_ns)
-        if launch.kind is Kind.MAP:
-            return costs.launch_map(node, launch.container, self._data_of(launch.job).map_output(), now_ns)
-        if self._is_localised(task):
-            return costs.launch_reduce(node, launch.container, None, now_ns)
-        if (node, launch.job) not in self._inputs:
-            return costs.launch_waiting(node, launch.container, now_ns)
-        fetched = self._fetched(task, self._inputs[node, launch.job])
-        return costs.launch_reduce(node, launch.container, fetched, now_ns)
-
-    def _launched(self, container: str) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        task.launched_ns = self.kernel.now_ns
-        task.pending.remove(LaunchFailed)
-        self.tell(node_address(task.node), Launched(container, self._cost(task.launched_ns - task.ordered_ns)))
-        self._await_input(container)
-
-    def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
-        return RealCost(self._costs.real_ns(duration_ns), self._costs.real_ns(key_ns))
-
-    def _await_input(self, container: str) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        launch, now_ns = task.launch, self.kernel.now_ns
-        if task.ready_ns is None:
-            outputs = self._inputs.get((task.node, launch.job))
-            if outputs is None:
-                task.waited = True
-                return  # ProvideInput will come
-            fetched = self._fetched(task, outputs)
-            task.ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
-        ready_ns = max(now_ns, task.ready_ns)
-        self.kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
-
-    def _is_localised(self, task: VirtualTask) -> bool:
-        """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
-        return task.launch.task in self._localised.get((task.node, task.launch.job), ())
-
-    def _fetched(self, task: VirtualTask, outputs: tuple[str, ...]) -> DataSize:
-        """The input that a reduce brings to its node; it stays there."""
-        self._localised.setdefault((task.node, task.launch.job), set()).add(task.launch.task)
-        return self._data_of(task.launch.job).reduce_input(task.launch.task, task.node, outputs)
-
-    def _data_of(self, job: str) -> JobData:
-        data = self._data.get(job)
-        if data is None:
-            data = self._data[job] = JobData(self.jobs[job])
-        return data
-
-    def _first_key(self, container: str, input_ready_ns: int, began_ns: int) -> None:
-        task = self.tasks.get(container)
-        if task is None or task.first_key_ns is not None or task.stopped or task.checkpointing:
-            return
-        now_ns = self.kernel.now_ns
-        task.first_key_ns = task.since_ns = now_ns
-        if task.launch.kind is Kind.APPLICATION_MASTER:
-            self.boot(job_address(task.launch.job), Start(container))
-            return
-        cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
-        first_key = FirstKey(container, now_ns, input_ready_ns if task.waited else 0, self._cost(cost_ns))
-        self.tell(node_address(task.node), first_key)
-        self._plan_end(container, task)
-
-    def _plan_end(self, container: str, task: VirtualTask) -> None:
-        task.token += 1
-        left_ns = task.left_ns - task.active_ns(self.kernel.now_ns)
-        self._later(max(0, left_ns), partial(self._walked, container, task.token))
-
-    def _walked(self, container: str, token: int) -> None:
-        """All keys are done: from here to the end it can neither stop nor save a checkpoint."""
-        task = self.tasks.get(container)
-        if task is None or task.token != token:
-            return
-        task.committing, now_ns = True, self.kernel.now_ns
-        if task.launch.kind is Kind.REDUCE:
-            self.tell(node_address(task.node), Committing(container))
-            size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
-            end_ns = self._costs.commit(container, task.launch.checkpoint is not None, size_bytes, now_ns)
-        else:
-            end_ns = max(0, task.written_ns - now_ns) + self._costs.map_end(container, now_ns)
-        self._later(end_ns, partial(self._end, container, 0))
-
-    def _provide_input(self, address: str, effect: fx.ProvideInput) -> None:
-        node = address.partition(":")[2]
-        self._inputs[node, effect.job] = effect.nodes
-        for container, task in list(self._reduces.get((node, effect.job), {}).items()):
-            if task.first_key_ns is None and not task.stopped and task.launched_ns:
-                self._await_input(container)
-
-    def _suspend(self, address: str, effect: fx.Suspend) -> None:
-        self.tasks[effect.container].pending.append(SuspendFailed)
-        delay_ns = self._costs.suspend(effect.container, self.kernel.now_ns)
-        self._later(delay_ns, partial(self._suspended, address, effect.container, delay_ns))
-
-    def _suspended(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        task.pending.remove(SuspendFailed)
-        if task.committing:
-            self.tell(address, SuspendFailed(container, "the task is committing"))
-            return
-        now_ns = self.kernel.now_ns
-        task.token += 1
-        task.active_before_ns, task.since_ns, task.stopped = task.active_ns(now_ns), None, True
-        self.tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
-
-    def _resume(self, address: str, effect: fx.Resume) -> None:
-        self.tasks[effect.container].pending.append(ResumeFailed)
-        delay_ns = self._costs.resume(effect.container, self.kernel.now_ns)
-        self._later(delay_ns, partial(self._resumed, address, effect.container, delay_ns))
-
-    def _resumed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        task.pending.remove(ResumeFailed)
-        task.stopped = False
-        self.tell(address, Resumed(container, self._cost(delay_ns)))
-        if task.first_key_ns is None:
-            self._await_input(container)
-        else:
-            task.since_ns = self.kernel.now_ns
-            self._plan_end(container, task)
-
-    def _checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
-        """The key in progress is finished first."""
-        task = self.tasks[effect.container]
-        now_ns = self.kernel.now_ns
-        key_ns = 0
-        keys_done = task.keys_done(now_ns)
-        task.pending.append(CheckpointFailed)
-        if task.first_key_ns is not None:
-            keys_done = min(task.keys, keys_done + 1)
-            key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
-            if keys_done == task.keys:
-                # The last key: it ends by itself, and the order comes too late.
-                self._later(key_ns, partial(self._checkpoint_too_late, address, effect.container))
-                return
-        task.token += 1
-        task.checkpointing = True
-        delay_ns = self._costs.checkpoint(effect.container, now_ns)
-        cost = self._cost(delay_ns, key_ns)
-        self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
-
-    def _checkpoint_too_late(self, address: str, container: str) -> None:
-        task = self.tasks.get(container)
-        if task is not None:
-            task.pending.remove(CheckpointFailed)
-            self.tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
-
-    def _checkpointed(self, address: str, container: str, keys_done: int, cost: RealCost) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return  # killed meanwhile
-        task.pending.remove(CheckpointFailed)
-        before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
-        checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
-        self.tell(address, Checkpointed(container, checkpoint, 0, cost))
-        self._end(container, code=75, keys_done=keys_done)
-
-    def _kill(self, address: str, effect: fx.Kill) -> None:
-        self.tasks[effect.container].pending.append(KillFailed)
-        delay_ns = self._costs.kill(effect.container, self.kernel.now_ns)
-        self._later(delay_ns, partial(self._killed, address, effect.container, delay_ns))
-
-    def _killed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
-        if task is None:
-            return
-        task.pending.remove(KillFailed)
-        self.tell(address, Killed(container, self._cost(delay_ns)))
-        self.crash(container, signal=9, reason="killed")
-
-    def crash(self, container: str, signal: int, reason: str) -> None:
-        """The process of ``container`` ends by ``signal``."""
-        self._end(container, code=None, signal=signal, reason=reason)
-
-    def _end(
-        self,
-        container: str,
-        code: int | None,
-        signal: int | None = None,
-        keys_done: int | None = None,
-        reason: str = "",
-    ) -> None:
-        task = self._remove(container)
-        if task is None:
-            return
-        if keys_done is None:
-            keys_done = task.keys if code == 0 else task.keys_done(self.kernel.now_ns)
-        for failure in task.pending:
-            self.tell(node_address(task.node), failure(container, "the process has ended"))
-        self.tell(node_address(task.node), Exited(container, code, signal, keys_done, reason))
-
-    def _remove(self, container: str) -> VirtualTask | None:
-        task = self.tasks.pop(container, None)
-        if task is None:
-            return None
-        if task.launch.kind is Kind.APPLICATION_MASTER:
-            self._switch_off(job_address(task.launch.job))
-        elif task.launch.kind is Kind.REDUCE:
-            here = (task.node, task.launch.job)
-            del self._reduces[here][container]
-            if not self._reduces[here]:
-                del self._reduces[here]
-        return task
-
-    def _clean_up(self, address: str, effect: fx.CleanUp) -> None:
-        here = (address.partition(":")[2], effect.job)
-        self._inputs.pop(here, None)
-        self._localised.pop(here, None)
-
-
-_CARRY_OUT: dict[type[fx.Effect], Callable[..., None]] = {
-    fx.Send: SimulatedCluster._send,
-    fx.SetTimer: SimulatedCluster._set_timer,
-    fx.ReadProgress: SimulatedCluster._read_progress,
-    fx.AllFinished: SimulatedCluster._all_finished,
-    fx.ExitApplication: SimulatedCluster._exit_application,
-    fx.Launch: SimulatedCluster._launch,
-    fx.ProvideInput: SimulatedCluster._provide_input,
-    fx.Suspend: SimulatedCluster._suspend,
-    fx.Resume: SimulatedCluster._resume,
-    fx.Checkpoint: SimulatedCluster._checkpoint,
-    fx.Kill: SimulatedCluster._kill,
-    fx.CleanUp: SimulatedCluster._clean_up,
-    **dict.fromkeys(fx.EXPLANATIONS, SimulatedCluster._explain),
-}

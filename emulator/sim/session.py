@@ -123,7 +123,7 @@ def calibration_warning(experiment: Experiment) -> str | None:
 
 def _check_not_stuck(cluster: SimulatedCluster) -> None:
     """Raise RunError if no task runs: nothing is left that could free the containers the jobs wait for."""
-    if all(task.launch.kind is Kind.APPLICATION_MASTER for task in cluster.tasks.values()):
+    if all(task.launch.kind is Kind.APPLICATION_MASTER for task in cluster.processes.tasks.values()):
         client = cluster.machines[CLIENT]
         assert isinstance(client, Client)
         waiting = ", ".join([job for job in cluster.jobs if job not in client.states][:5])

@@ -187,10 +187,12 @@ def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: boo
 def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
     def crash(which: int, masters: bool) -> None:
         alive = sorted(
-            name for name, task in cluster.tasks.items() if (task.launch.kind is Kind.APPLICATION_MASTER) == masters
+            name
+            for name, task in cluster.processes.tasks.items()
+            if (task.launch.kind is Kind.APPLICATION_MASTER) == masters
         )
         if alive:
-            cluster.crash(alive[which % len(alive)], 11, "segmentation fault")
+            cluster.processes.crash(alive[which % len(alive)], 11, "segmentation fault")
 
     def lose(which: int) -> None:
         nodes = [node.name for node in case.settings.nodes if node.name not in cluster.lost_nodes]

@@ -79,7 +79,7 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
         if "silence" in fault:
             silences.append((fault["silence"], at_ns, at_ns + round(fault["for_s"] * SECOND_NS)))
         elif "crash" in fault:
-            narrator.kernel.at(at_ns, partial(narrator.crash, fault["crash"], 9, "killed by SIGKILL"))
+            narrator.kernel.at(at_ns, partial(narrator.processes.crash, fault["crash"], 9, "killed by SIGKILL"))
         elif "commits" in fault:
             narrator.kernel.at(at_ns, partial(_commit_begins, narrator, fault["commits"]))
         elif "lose" in fault:
@@ -93,7 +93,7 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
 
 
 def _commit_begins(narrator: Narrator, container: str) -> None:
-    narrator.tell(node_address(narrator.tasks[container].node), Committing(container))
+    narrator.tell(node_address(narrator.processes.tasks[container].node), Committing(container))
 
 
 def _tuples(job: dict[str, Any]) -> dict[str, Any]:

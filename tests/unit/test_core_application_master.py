@@ -259,8 +259,8 @@ def test_a_map_that_must_run_again_gets_a_container_from_the_reduces_that_wait_f
 
     def disturb(cluster: CheckedCluster) -> None:
         def crash() -> None:
-            maps = [name for name, task in cluster.tasks.items() if task.launch.kind is Kind.MAP]
-            cluster.crash(maps[0], 11, "segmentation fault")
+            maps = [name for name, task in cluster.processes.tasks.items() if task.launch.kind is Kind.MAP]
+            cluster.processes.crash(maps[0], 11, "segmentation fault")
 
         cluster.kernel.at(20 * SECOND_NS, crash)
 

@@ -30,9 +30,9 @@ def run_with_crash(mechanism: str, crash_at_ms: int) -> CheckedCluster:
     cluster = CheckedCluster(settings, {job.name: job for job in jobs}, SLOW)
 
     def crash() -> None:
-        for container, task in list(cluster.tasks.items()):
+        for container, task in list(cluster.processes.tasks.items()):
             if task.launch.job == "research" and task.launch.kind is Kind.REDUCE and task.launch.task == 0:
-                cluster.crash(container, 11, "segmentation fault")
+                cluster.processes.crash(container, 11, "segmentation fault")
 
     cluster.kernel.at(crash_at_ms * 1_000_000, crash)
     cluster.run_to_end(500)
@@ -78,10 +78,12 @@ def test_a_lost_node_takes_its_processes_along() -> None:
     lost = []
 
     def lose() -> None:
-        master = next(task.node for task in cluster.tasks.values() if task.launch.kind is Kind.APPLICATION_MASTER)
+        master = next(
+            task.node for task in cluster.processes.tasks.values() if task.launch.kind is Kind.APPLICATION_MASTER
+        )
         lost.append(next(node.name for node in settings.nodes if node.name != master))
         cluster.lose_node(lost[0])
-        assert all(task.node == master for task in cluster.tasks.values())
+        assert all(task.node == master for task in cluster.processes.tasks.values())
 
     cluster.kernel.at(10 * SECOND_NS, lose)
     cluster.run_to_end(500)
