@@ -1,0 +1,55 @@
+"""How much faster a campaign on all cores is than its runs one after another in one process.
+
+``pytest -s tests/benchmarks/test_campaign_speed.py`` prints both; it wants the machine for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from emulator.campaign.definition import load_campaign
+from emulator.campaign.plan import planned_runs
+from emulator.campaign.runner import CampaignStatus, run_campaign
+from emulator.campaign.worker import Task, run_batch
+
+FIG5 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
+CAMPAIGN = f"""
+name: fig5
+experiment: {FIG5}
+set: {{engine: sim}}
+grid: {{scheduler.task_eviction: [srt, lrt, random]}}
+seeds: 67
+"""
+WARM_UP = 10
+"""Runs before the clock starts, here and there: imports, and the start of the workers."""
+
+
+@pytest.mark.slow
+def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
+    file = tmp_path / "fig5.yaml"
+    file.write_text(CAMPAIGN)
+    runs = planned_runs(load_campaign(file).variants)
+    tasks = [Task(run.name, run.experiment, tmp_path / "alone" / str(n)) for n, run in enumerate(runs)]
+    run_batch(tasks[:WARM_UP])
+    began_s = time.perf_counter()
+    run_batch(tasks[WARM_UP:])
+    alone_s = (time.perf_counter() - began_s) / (len(tasks) - WARM_UP)
+
+    seen: list[tuple[int, float]] = []
+
+    def note(status: CampaignStatus) -> None:
+        if status.done >= WARM_UP:
+            seen.append((status.done, time.perf_counter()))
+
+    run_campaign("fig5", runs, tmp_path / "campaign", note)
+    (first, first_s), (last, last_s) = seen[0], seen[-1]
+    together_s = (last_s - first_s) / (last - first)
+    cores = len(os.sched_getaffinity(0))
+    print(f"\n{len(runs)} simulations of Fig. 5: {1000 * alone_s:.1f} ms each one after another in one process,")
+    print(f"{1000 * together_s:.1f} ms each in a campaign on {cores} cores: {alone_s / together_s:.2f} times as fast")
+    assert last == len(runs)
+    assert alone_s / together_s >= 0.8 * min(cores, 8)
