@@ -18,9 +18,10 @@ container's whole state, so that nothing here depends on which message came firs
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 from enum import Enum
 
+from emulator.core.asks import Asks
 from emulator.core.command_ledger import CommandLedger, MapOutputLedger
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
@@ -45,7 +46,6 @@ from emulator.core.messages import (
     Message,
     Outcome,
     ProgressSamples,
-    ResumeAsk,
     ResumeContainer,
     Start,
     StartContainer,
@@ -103,10 +103,7 @@ class ApplicationMaster:
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
         self._seed = settings.seed
-        self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
-        """Attempts that any container will do for."""
-        self._resumes: dict[int, TaskAttempt] = {}
-        """Suspended reduces that ask for a container, by task, in the order of suspension."""
+        self._asks = Asks(spec.name)
         self._live: dict[str, TaskAttempt] = {}
         """Attempts that have a container, by container."""
         self._commands = CommandLedger(settings.protocol.retry_ns)
@@ -119,13 +116,6 @@ class ApplicationMaster:
         self._reports_progress = settings.scheduler.reports_progress
         self._speculation = settings.protocol.speculation
         self._reads_progress = self._reports_progress or self._speculation is not None
-        self._unsaid = True
-        """Whether there may be something to say that no heartbeat has said yet."""
-        self._told: tuple[Ask, int, int | None] | None = None
-        """Ask, answer's id and progress that the ResourceManager has acknowledged; None before the first."""
-        self._sent: tuple[int, tuple[Ask, int, int | None]] | None = None
-        """The newest heartbeat that said something new: its id and what it said."""
-        self._answer_id = 0
         self._final_acknowledged = False
         self.revision = 0
         """Grows with every change of state; an empty heartbeat and its empty response make none."""
@@ -179,27 +169,23 @@ class ApplicationMaster:
         """See ``emulator.core.machine.PeriodicMachine``."""
         if self._final_acknowledged:
             return None
-        if self._unsaid or self._sent is not None or self.state is not JobState.RUNNING:
+        if self._asks.to_tell or self.state is not JobState.RUNNING:
             return now_ns
         if self._commands or self._outputs or self.releaser.debt or self._reads_progress:
             return now_ns
         return self._maps_starve_ns() if self._live else None
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
-        if self._sent is not None and self._sent[0] <= message.id:
-            self._told = self._sent[1]
-            self._sent = None
+        if self._asks.acknowledge(message.id):
             self.revision += 1
         if message.ended and not self._final_acknowledged:
             self.revision += 1
             self._final_acknowledged = True
             return [ExitApplication(self.container)]
         answer = message.answer
-        if answer is None or answer.id != self._answer_id + 1 or self.state is not JobState.RUNNING:
+        if answer is None or self.state is not JobState.RUNNING or not self._asks.take_answer(answer):
             return []
         self.revision += 1
-        self._unsaid = True
-        self._answer_id = answer.id
         return self._apply(answer, now_ns)
 
     def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
@@ -219,11 +205,7 @@ class ApplicationMaster:
 
     def _request(self, attempt: TaskAttempt) -> None:
         attempt.move(AttemptEvent.REQUEST)
-        self._unsaid = True
-        if attempt.checkpoint is not None:
-            self._resumes[attempt.task] = attempt
-        else:
-            self._waiting[attempt.kind].append(attempt)
+        self._asks.add(attempt)
 
     def _ask_for_reduces_if_due(self) -> None:
         """Slow-start: reduces are asked for once this share of the maps is done."""
@@ -234,35 +216,12 @@ class ApplicationMaster:
             task.move(TaskEvent.SCHEDULE)
             self._request(task.new_attempt())
 
-    def _ask(self) -> Ask:
-        resumes = sorted(self._resumes.values(), key=lambda attempt: (attempt.suspended_ns or 0, attempt.task))
-        return Ask(
-            maps=len(self._waiting[Kind.MAP]),
-            reduces=len(self._waiting[Kind.REDUCE]),
-            resumes=tuple(self._resume_ask(attempt) for attempt in resumes),
-        )
-
-    @staticmethod
-    def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
-        suspended_ns = attempt.suspended_ns or 0
-        if attempt.state is AttemptState.SUSPENDED:
-            assert attempt.node is not None
-            return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
-        assert attempt.checkpoint is not None
-        return ResumeAsk(attempt.task, attempt.checkpoint.hostname, suspended_ns)
-
     def _heartbeat(self, now_ns: int) -> list[Effect]:
         if self.state in (JobState.SUCCEEDED, JobState.FAILED):
             return self._final_heartbeat(now_ns)
-        ask = self._ask()
         progress = progress_ppm(self.maps, self.reduces) if self._reports_progress else None
-        says = (ask, self._answer_id, progress)
-        self._unsaid = False
-        if says == self._told and self._sent is None:
-            return [Send(RESOURCE_MANAGER, ApplicationHeartbeat(self.job, now_ns, self._answer_id))]
-        self._sent = (now_ns, says)
-        self.revision += 1
-        heartbeat = ApplicationHeartbeat(self.job, now_ns, self._answer_id, ask, progress_ppm=progress)
+        heartbeat, says_something = self._asks.heartbeat(now_ns, progress)
+        self.revision += says_something
         return [Send(RESOURCE_MANAGER, heartbeat)]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
@@ -275,12 +234,12 @@ class ApplicationMaster:
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
         message = ApplicationHeartbeat(
-            self.job, now_ns, self._answer_id, Ask(), self.state, self.finish_ns, self.reason
+            self.job, now_ns, self._asks.answer_id, Ask(), self.state, self.finish_ns, self.reason
         )
         return [Send(RESOURCE_MANAGER, message)]
 
     def _assign(self, allocation: Allocation, now_ns: int) -> list[Effect]:
-        attempt = self._take_waiting(allocation)
+        attempt = self._asks.take(allocation, self._prefers(allocation.node))
         if attempt is None:
             return self._give_back(allocation, now_ns)
         attempt.ready_ns = allocation.ready_ns
@@ -305,23 +264,11 @@ class ApplicationMaster:
         outputs = self._outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, self._commands.send(allocation.container, allocation.node, command, now_ns)]
 
-    def _take_waiting(self, allocation: Allocation) -> TaskAttempt | None:
-        """The attempt that has waited for this container, which waits no longer."""
-        if allocation.task is None:
-            return self._take_first(self._waiting[allocation.kind], allocation.node)
-        attempt = self._resumes.get(allocation.task)
-        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+    def _prefers(self, node: str) -> Callable[[TaskAttempt], bool] | None:
+        """Which attempt a container there should be for, if it matters: none whose rival runs there, which is slow."""
+        if self._speculation is None:
             return None
-        return self._resumes.pop(allocation.task)
-
-    def _take_first(self, waiting: deque[TaskAttempt], node: str) -> TaskAttempt | None:
-        """The first; if there is a choice, none whose rival runs on ``node``: that would be as slow."""
-        if not waiting or self._speculation is None:
-            return waiting.popleft() if waiting else None
-        elsewhere = (a for a in waiting if all(rival.node != node for rival in self._rivals(a)))
-        chosen = next(elsewhere, waiting[0])
-        waiting.remove(chosen)
-        return chosen
+        return lambda attempt: all(rival.node != node for rival in self._rivals(attempt))
 
     def _give_back(self, allocation: Allocation, now_ns: int) -> list[Effect]:
         """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
@@ -418,23 +365,21 @@ class ApplicationMaster:
         """It has been stopped.  Of two attempts at a task that are, only the one that has come further goes on."""
         if self._task(attempt).state is TaskState.SUCCEEDED:
             return []  # beaten: its end is on the way
-        self._unsaid = True
-        other = self._resumes.get(attempt.task)
+        other = self._asks.to_resume(attempt.task)
         further = attempt
         effects: list[Effect] = []
         if other is not None and other is not attempt:
             further = max(other, attempt, key=lambda stopped: stopped.estimate.keys_done)
             effects = self._kill_rival(attempt if further is other else other, now_ns)
-        self._resumes[attempt.task] = further
+        self._asks.add(further)
         self._withdraw_waiting(attempt)
         return effects
 
     def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
         assert attempt.container is not None
         del self._live[attempt.container]
-        if self._resumes.get(attempt.task) is attempt:
-            del self._resumes[attempt.task]
-            self._unsaid = True
+        if self._asks.to_resume(attempt.task) is attempt:
+            self._asks.withdraw_resume(attempt.task)
         was_victim = attempt.victim
         self._spare(attempt)
         task = self._task(attempt)
@@ -494,7 +439,7 @@ class ApplicationMaster:
 
     def _speculate(self, now_ns: int) -> None:
         """Second attempts for stragglers; while others wait for a container they would only wait behind them."""
-        if self._speculation is None or self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes:
+        if self._speculation is None or not self._asks.empty:
             return
         for task in stragglers(self._speculation, self.reduces, self._live_reduces(), now_ns):
             self._request(task.rival_attempt())
@@ -510,8 +455,7 @@ class ApplicationMaster:
             return []
         self._withdraw_waiting(winner)
         task.speculative = False
-        if self._resumes.pop(task.index, None) is not None:
-            self._unsaid = True
+        self._asks.withdraw_resume(task.index)
         return [effect for rival in self._rivals(winner) for effect in self._kill_rival(rival, now_ns)]
 
     def _kill_rival(self, rival: TaskAttempt, now_ns: int) -> list[Effect]:
@@ -524,12 +468,9 @@ class ApplicationMaster:
         """A second attempt that still waits when the first wins or gives way is of no use."""
         if not self._task(attempt).speculative:
             return
-        waiting = self._waiting[attempt.kind]
-        for rival in [a for a in waiting if a.task == attempt.task]:
-            waiting.remove(rival)
+        for rival in self._asks.withdraw_new(attempt.kind, attempt.task):
             rival.move(AttemptEvent.KILL)
             self._task(rival).speculative = False
-            self._unsaid = True
 
     # ---- giving containers back ----
 
@@ -594,7 +535,7 @@ class ApplicationMaster:
 
     def _maps_starve_ns(self) -> int | None:
         """When maps that must run again have waited long, and no other map will end and leave them its container."""
-        if not self._waiting[Kind.MAP] or any(attempt.kind is Kind.MAP for attempt in self._live.values()):
+        if not self._asks.has_new(Kind.MAP) or any(attempt.kind is Kind.MAP for attempt in self._live.values()):
             return None
         return self._map_news_ns + self._protocol.kill_timeout_ns
 
@@ -655,8 +596,8 @@ class ApplicationMaster:
         for container, attempt in self._live.items():
             assert attempt.container == container, attempt.name
             assert attempt.state not in ENDED, attempt.name
-        for waiting in (*self._waiting[Kind.REDUCE], *self._resumes.values()):
-            assert self.reduces[waiting.task].state is not TaskState.SUCCEEDED, waiting.name
+        for attempt in self._asks:
+            assert self._task(attempt).state is not TaskState.SUCCEEDED, attempt.name
         assert self.releaser.debt >= 0
 
 

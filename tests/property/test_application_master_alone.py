@@ -365,9 +365,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         for task in (*master.maps, *master.reduces):
             if task.state in (TaskState.SCHEDULED, TaskState.RUNNING):
                 attempt = task.attempt
-                waits = attempt in master._waiting[task.kind] or (
-                    task.kind is Kind.REDUCE and master._resumes.get(task.index) is attempt
-                )
+                waits = any(waiting is attempt for waiting in master._asks)
                 has_container = master._live.get(attempt.container or "") is attempt
                 assert waits or has_container, f"{attempt.name} is forgotten"
 

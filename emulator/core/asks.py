@@ -1,0 +1,146 @@
+"""What a job wants of the ResourceManager, and how much of that the ResourceManager has been told.
+
+Theory of operation
+-------------------
+An attempt waits for any container (a new map or reduce) or, once suspended, for one to go on in: on the node of its
+checkpoint if possible, or nowhere but where its stopped process is.  Each heartbeat carries the whole ask, so that a
+later one replaces an earlier; one that would say what has been acknowledged already says nothing.  An answer is taken
+once, in the order of its id, and that id goes back with the next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, Kind, ResumeAsk
+from emulator.core.task_attempt import AttemptState, TaskAttempt
+
+
+class Asks:
+    """The asks of one job; see the module's theory of operation."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        """Attempts that any container will do for."""
+        self._resumes: dict[int, TaskAttempt] = {}
+        """Suspended reduces that ask for a container, by task, in the order of suspension."""
+        self._unsaid = True
+        """Whether there may be something to say that no heartbeat has said yet."""
+        self._told: tuple[Ask, int, int | None] | None = None
+        """Ask, answer's id and progress that the ResourceManager has acknowledged; None before the first."""
+        self._sent: tuple[int, tuple[Ask, int, int | None]] | None = None
+        """The newest heartbeat that said something new: its id and what it said."""
+        self.answer_id = 0
+        """Of the last answer taken."""
+
+    # ---- who waits ----
+
+    def add(self, attempt: TaskAttempt) -> None:
+        """It waits for a container."""
+        self._unsaid = True
+        if attempt.state is AttemptState.SUSPENDED or attempt.checkpoint is not None:
+            self._resumes[attempt.task] = attempt
+        else:
+            self._waiting[attempt.kind].append(attempt)
+
+    def has_new(self, kind: Kind) -> bool:
+        """Whether a new attempt of that kind waits."""
+        return bool(self._waiting[kind])
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody waits."""
+        return not (self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes)
+
+    def to_resume(self, task: int) -> TaskAttempt | None:
+        """The attempt at a reduce that waits to go on."""
+        return self._resumes.get(task)
+
+    def withdraw_resume(self, task: int) -> None:
+        """Nobody waits any more to go on with a reduce."""
+        if self._resumes.pop(task, None) is not None:
+            self._unsaid = True
+
+    def withdraw_new(self, kind: Kind, task: int) -> list[TaskAttempt]:
+        """Have new attempts at a task wait no longer; those that did."""
+        waiting = self._waiting[kind]
+        found = [attempt for attempt in waiting if attempt.task == task]
+        for attempt in found:
+            waiting.remove(attempt)
+            self._unsaid = True
+        return found
+
+    def take(self, allocation: Allocation, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
+        """The attempt that has waited for this container, which waits no longer; None if there is none.
+
+        If there is a choice, it is the first that the container's node is good for as ``prefers`` has it.
+        """
+        if allocation.task is None:
+            return _take_first(self._waiting[allocation.kind], prefers)
+        attempt = self._resumes.get(allocation.task)
+        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+            return None
+        return self._resumes.pop(allocation.task)
+
+    def __iter__(self) -> Iterator[TaskAttempt]:
+        yield from self._waiting[Kind.MAP]
+        yield from self._waiting[Kind.REDUCE]
+        yield from self._resumes.values()
+
+    # ---- what the ResourceManager is told, and what it answers ----
+
+    @property
+    def to_tell(self) -> bool:
+        """Whether there may be something to say, or something said has not been acknowledged."""
+        return self._unsaid or self._sent is not None
+
+    def heartbeat(self, now_ns: int, progress_ppm: int | None) -> tuple[ApplicationHeartbeat, bool]:
+        """The next heartbeat, and whether it says anything."""
+        says = (self._ask(), self.answer_id, progress_ppm)
+        self._unsaid = False
+        if says == self._told and self._sent is None:
+            return ApplicationHeartbeat(self._job, now_ns, self.answer_id), False
+        self._sent = (now_ns, says)
+        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm), True
+
+    def acknowledge(self, heartbeat_id: int) -> bool:
+        """The ResourceManager has had that heartbeat; whether it is what was waited for."""
+        if self._sent is None or self._sent[0] > heartbeat_id:
+            return False
+        self._told, self._sent = self._sent[1], None
+        return True
+
+    def take_answer(self, answer: Answer | None) -> bool:
+        """Whether this is the next answer; if so, it is acknowledged from now on."""
+        if answer is None or answer.id != self.answer_id + 1:
+            return False
+        self.answer_id = answer.id
+        self._unsaid = True
+        return True
+
+    def _ask(self) -> Ask:
+        resumes = sorted(self._resumes.values(), key=lambda attempt: (attempt.suspended_ns or 0, attempt.task))
+        return Ask(
+            maps=len(self._waiting[Kind.MAP]),
+            reduces=len(self._waiting[Kind.REDUCE]),
+            resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
+        )
+
+
+def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
+    suspended_ns = attempt.suspended_ns or 0
+    if attempt.state is AttemptState.SUSPENDED:
+        assert attempt.node is not None
+        return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
+    assert attempt.checkpoint is not None
+    return ResumeAsk(attempt.task, attempt.checkpoint.hostname, suspended_ns)
+
+
+def _take_first(waiting: deque[TaskAttempt], prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
+    if not waiting or prefers is None:
+        return waiting.popleft() if waiting else None
+    chosen = next(filter(prefers, waiting), waiting[0])
+    waiting.remove(chosen)
+    return chosen
