@@ -157,7 +157,7 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ResourceManager.attention", "ResourceManager._reclaimed_revision", "ResourceManager._orders_due_ns"),
+        *("ResourceManager.attention", "ResourceManager._reclaimed_revision", "OrderLedger.due_ns"),
         *("Preemptor.due_ns", "Application.view"),
     }
 )

@@ -1,4 +1,4 @@
-"""Commands from an ApplicationMaster to NodeManagers that must arrive: kept and repeated until shown done."""
+"""Commands to NodeManagers that must arrive: kept and repeated until shown done."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from emulator.core.effects import Send
 from emulator.core.messages import (
     ContainerReport,
     ContainerState,
+    KillContainer,
     MapOutputs,
     Message,
     ResumeContainer,
@@ -18,7 +19,7 @@ from emulator.core.messages import (
 
 
 class CommandLedger:
-    """The last command about each container whose report has not shown it done."""
+    """An ApplicationMaster's: the last command about each container whose report has not shown it done."""
 
     def __init__(self, retry_ns: int) -> None:
         self._retry_ns = retry_ns
@@ -51,6 +52,61 @@ class CommandLedger:
             if sent_ns <= now_ns - self._retry_ns:
                 self._open[container] = (now_ns, to, command)
                 yield Send(to, command)
+
+
+class OrderLedger:
+    """The ResourceManager's: launches of ApplicationMasters that have not been heard of and kills not seen done."""
+
+    def __init__(self, retry_ns: int, start_ns: int) -> None:
+        """``retry_ns``: after how long an order is repeated; one to start something after ``start_ns`` more."""
+        self.due_ns: int | None = None
+        """From when on one of them may have to be repeated, or some time before; None: none as things stand."""
+        self._retry_ns = retry_ns
+        self._start_ns = start_ns
+        self._open: dict[str, tuple[int, str, StartContainer | KillContainer]] = {}
+
+    def __contains__(self, container: str) -> bool:
+        return container in self._open
+
+    def send(self, container: str, node: str, command: StartContainer | KillContainer, now_ns: int) -> Send:
+        """Send an order and remember it; it replaces an earlier one about the same container."""
+        return self._send(container, node_address(node), command, now_ns)
+
+    def _send(self, container: str, to: str, command: StartContainer | KillContainer, now_ns: int) -> Send:
+        self._open[container] = (now_ns, to, command)
+        self._expect(now_ns + self._patience_ns(command))
+        return Send(to, command)
+
+    def started(self, container: str) -> bool:
+        """It has been heard of; whether it was still to be started."""
+        starts = isinstance(self._open.get(container, (0, "", None))[2], StartContainer)
+        if starts:
+            del self._open[container]
+        return starts
+
+    def ended(self, container: str) -> None:
+        """Nothing more is wanted of it."""
+        self._open.pop(container, None)
+
+    def repeat(self, now_ns: int) -> list[Send]:
+        """The orders that show no effect after some time, once more."""
+        if self.due_ns is None or now_ns < self.due_ns:
+            return []
+        again: list[Send] = []
+        self.due_ns = None
+        for container, (sent_ns, to, command) in list(self._open.items()):
+            due_ns = sent_ns + self._patience_ns(command)
+            if due_ns <= now_ns:
+                again.append(self._send(container, to, command, now_ns))
+            else:
+                self._expect(due_ns)
+        return again
+
+    def _expect(self, due_ns: int) -> None:
+        self.due_ns = due_ns if self.due_ns is None else min(self.due_ns, due_ns)
+
+    def _patience_ns(self, command: StartContainer | KillContainer) -> int:
+        return self._retry_ns + (self._start_ns if isinstance(command, StartContainer) else 0)
 
 
 class MapOutputLedger:

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from emulator.core.admission import Admission
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.attention import Attention
+from emulator.core.command_ledger import OrderLedger
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
 from emulator.core.effects import Effect, Send, SetTimer
@@ -80,7 +81,6 @@ class ResourceManager:
         self._task_rule = rule_name(TASK_EVICTION, settings.scheduler.task_eviction)
         self._placement_delay_ns = settings.protocol.placement_delay_ns
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
-        self._retry_ns = settings.protocol.retry_ns
         self._total = self._left = sum(node.containers for node in settings.nodes)
         self._queues = QueueLedger(settings.scheduler)
         self._admission = Admission(settings.scheduler.queues)
@@ -88,13 +88,9 @@ class ResourceManager:
         self._containers_made = 0
         self._kills = 0
         self._ended: dict[str, JobState] = {}
-        self._orders: dict[str, tuple[int, StartContainer | KillContainer]] = {}
-        """By container: launches of ApplicationMasters that have not been heard of and kills not seen done, each with
-        the instant it was last sent."""
+        self._orders = OrderLedger(settings.protocol.retry_ns, settings.overheads.schedule_ns)
         fixed = settings.scheduler.selection_key is not None and settings.scheduler.preemption_order_is_fixed
         self._order_is_fixed = fixed
-        self._orders_due_ns: int | None = None
-        """From when on one of them may have to be repeated, or some time before; None: none as things stand."""
         self._reclaimed_revision = -1
         """When the Preemptor had asked for all that it could."""
 
@@ -116,7 +112,7 @@ class ResourceManager:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
         if self._may_reclaim():
             return now_ns
-        times_ns = (self.preemptor.due_ns, self._orders_due_ns)
+        times_ns = (self.preemptor.due_ns, self._orders.due_ns)
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def _may_reclaim(self) -> bool:
@@ -139,11 +135,9 @@ class ResourceManager:
         return [SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        return [
-            *self._preempt(now_ns),
-            *self._repeat_orders(now_ns),
-            SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0),
-        ]
+        preempted, again = self._preempt(now_ns), self._orders.repeat(now_ns)
+        self.revision += len(again)
+        return [*preempted, *again, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.applications or message.job in self._ended:
@@ -192,9 +186,7 @@ class ResourceManager:
             self.attention.wait_for(address)  # it may not hear that its job has ended
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        if isinstance(self._orders.get(application.master, (0, None))[1], StartContainer):
-            self.revision += 1
-            del self._orders[application.master]
+        self.revision += self._orders.started(application.master)
         self.revision += application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
@@ -272,7 +264,7 @@ class ResourceManager:
         del self.containers[held.id]
         if application is not None:
             del application.containers[held.id]
-        self._orders.pop(held.id, None)
+        self._orders.ended(held.id)
         if held.kind is Kind.APPLICATION_MASTER:
             self.attention.heard(job_address(held.job))  # and never again
         if application is None:
@@ -406,32 +398,7 @@ class ResourceManager:
         start = StartContainer(
             held.id, application.name, Kind.APPLICATION_MASTER, 0, f"{application.name}/am", ready_ns
         )
-        return [self._order(held, start, now_ns)]
-
-    def _order(self, held: HeldContainer, command: StartContainer | KillContainer, now_ns: int) -> Send:
-        self._orders[held.id] = (now_ns, command)
-        due_ns = now_ns + self._patience_ns(command)
-        self._orders_due_ns = due_ns if self._orders_due_ns is None else min(self._orders_due_ns, due_ns)
-        return Send(node_address(held.node), command)
-
-    def _repeat_orders(self, now_ns: int) -> list[Effect]:
-        """Send again what shows no effect after some time: the message may have been lost."""
-        if self._orders_due_ns is None or now_ns < self._orders_due_ns:
-            return []
-        effects: list[Effect] = []
-        self._orders_due_ns = None
-        for container, (sent_ns, command) in list(self._orders.items()):
-            due_ns = sent_ns + self._patience_ns(command)
-            if due_ns <= now_ns:
-                self.revision += 1
-                effects.append(self._order(self.containers[container], command, now_ns))
-            elif self._orders_due_ns is None or due_ns < self._orders_due_ns:
-                self._orders_due_ns = due_ns
-        return effects
-
-    def _patience_ns(self, command: StartContainer | KillContainer) -> int:
-        starts = isinstance(command, StartContainer)
-        return self._retry_ns + (self._settings.overheads.schedule_ns if starts else 0)
+        return [self._orders.send(held.id, held.node, start, now_ns)]
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
@@ -471,7 +438,7 @@ class ResourceManager:
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it leaves by itself
             kill = KillContainer(held.id, application.name, "the job has ended")
-            effects.append(self._order(held, kill, now_ns))
+            effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
         return [*effects, Send(CLIENT, finished)]
 
@@ -574,7 +541,8 @@ class ResourceManager:
             return False
         held = self.containers[order[0]]
         kill = KillContainer(held.id, victim, "asked back and not given in time")
-        effects += [explain_tasks(self._task_rule, view, order, 1), self._order(held, kill, now_ns)]
+        why = explain_tasks(self._task_rule, view, order, 1)
+        effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
         application = self.applications[victim]  # one container less to ask it for: this one is in its place
         if application.reclaim:
             application.reclaim -= 1
