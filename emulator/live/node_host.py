@@ -45,7 +45,9 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.live import records
+from emulator.live.checkpoint import Checkpoint
 from emulator.live.host import MachineHost
+from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.plan import (
     HOST,
     ApplicationExited,
@@ -87,8 +89,6 @@ class NodeHost(MachineHost):
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
         """Of every node of the run."""
-        network_bytes_s = plan.experiment.cluster.network_mbit_s * 125_000
-        self._network_bytes_real_s = math.ceil(network_bytes_s * plan.experiment.time_scale)
         self._processes: dict[str, _Process] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
@@ -124,6 +124,9 @@ class NodeHost(MachineHost):
     def begin(self, origin_real_ns: int) -> None:
         """Start the NodeManagers at emulated time 0."""
         super().begin(origin_real_ns)
+        plan, scale = self.plan, float(self.clock.scale)
+        network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
+        self._site = Site(origin_real_ns, scale, plan.output_dir, plan.seed, plan.secret, network_bytes_real_s)
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
@@ -205,21 +208,37 @@ class NodeHost(MachineHost):
         self._processes[launch.container] = process
         spec = self.plan.jobs[launch.job]
         if launch.kind is Kind.MAP:
-            params = self._map_params(node, launch, launch.container)
+            duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
+            params = map_parameters(self._site, spec, launch.task, self._place(process), duration_ns)
             self._command("launch", launch.container, kind="map", slot=process.slot, params=params)
         elif not spec.map_ns and not self._has_input(node, launch):
             # No maps made its input: make it here first, in a process that may hold the seed.
             maker = f"{launch.container}.input"
             self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
-            params = self._map_params(node, launch, maker) | {"only_partition": launch.task, "duration_ns": 0}
-            params["first_key_at_ns"] = 0
+            place = Place(node, str(self.work_dir / node), maker)
+            params = map_parameters(self._site, spec, launch.task, place, 0, only_partition=launch.task)
             self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
         else:
             self._launch_reduce(process)
 
     def _launch_reduce(self, process: _Process) -> None:
-        params = self._reduce_params(process.node, process.launch)
-        self._command("launch", process.launch.container, kind="reduce", slot=process.slot, params=params)
+        node, launch = process.node, process.launch
+        spec, saved = self.plan.jobs[launch.job], launch.checkpoint
+        checkpoint = saved and Checkpoint(saved.past_containers, saved.keys_done, saved.input_path, saved.hostname)
+        params = reduce_parameters(
+            self._site,
+            spec,
+            launch.task,
+            self._place(process),
+            self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
+            self._outputs.get((node, launch.job), ()),
+            checkpoint and checkpoint.to_dict(),
+        )
+        self._command("launch", launch.container, kind="reduce", slot=process.slot, params=params)
+
+    def _place(self, process: _Process) -> Place:
+        launch, node = process.launch, process.node
+        return Place(node, str(self.work_dir / node), launch.container, launch.first_key_at_ns)
 
     def _has_input(self, node: str, launch: fx.Launch) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
@@ -256,57 +275,6 @@ class NodeHost(MachineHost):
         for part in ("map", "local"):
             directory = self.work_dir / node / part / job_directory_name(job)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-
-    # ---- launch parameters ----
-
-    def _common_params(self, node: str, launch: fx.Launch, container: str) -> dict[str, Any]:
-        spec = self.plan.jobs[launch.job]
-        return {
-            "origin_real_ns": self.clock.origin_real_ns,
-            "scale": float(self.clock.scale),
-            "container_id": container,
-            "job": launch.job,
-            "task": launch.task,
-            "maps": len(spec.map_ns),
-            "reduce_keys": spec.reduce_keys,
-            "output_bytes": spec.output_bytes,
-            "first_key_at_ns": launch.first_key_at_ns,
-            "node": node,
-            "work_dir": str(self.work_dir / node),
-            "output_dir": self.plan.output_dir,
-        }
-
-    def _duration_ns(self, node: str, length_ns: int) -> int:
-        return next(found for found in self.settings.nodes if found.name == node).duration_ns(length_ns)
-
-    def _map_params(self, node: str, launch: fx.Launch, container: str) -> dict[str, Any]:
-        spec = self.plan.jobs[launch.job]
-        return self._common_params(node, launch, container) | {
-            "duration_ns": self._duration_ns(node, spec.map_ns[launch.task]) if launch.kind is Kind.MAP else 0,
-            "reduces": len(spec.reduce_ns),
-            "seed": self.plan.seed,
-            "shuffle_bytes": spec.shuffle_bytes,
-            "map_only": not spec.reduce_ns,
-        }
-
-    def _reduce_params(self, node: str, launch: fx.Launch) -> dict[str, Any]:
-        spec = self.plan.jobs[launch.job]
-        checkpoint = launch.checkpoint
-        return self._common_params(node, launch, launch.container) | {
-            "keys": spec.reduce_keys[launch.task],
-            "duration_ns": self._duration_ns(node, spec.reduce_ns[launch.task]),
-            "outputs": self._outputs.get((node, launch.job), []),
-            "secret": self.plan.secret,
-            "network_bytes_real_s": self._network_bytes_real_s,
-            "checkpoint": checkpoint
-            and {
-                "version": 1,
-                "past_containers": checkpoint.past_containers,
-                "keys_done": checkpoint.keys_done,
-                "input_path": checkpoint.input_path,
-                "hostname": checkpoint.hostname,
-            },
-        }
 
     # ---- events ----
 

@@ -146,7 +146,7 @@ async def _fetch_cases(samples: Samples, sizes: _Sizes, host: MeasuredHost) -> l
 async def _run_maps(host: MeasuredHost, job: JobSpec, sources: int = 1) -> None:
     for task in range(len(job.map_ns)):
         name = f"{job.name}-{task}"
-        host.launch_map(name, job, task, work_dir=str(host.directory / _NODES[task % sources]))
+        host.launch_map(name, job, task, _NODES[task % sources])
         await host.answer(name, "exited")
         host.forget(name)
 

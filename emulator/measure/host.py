@@ -14,6 +14,7 @@ from typing import Any
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.live.clock import LagRecord
+from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.sim.data import JobData
@@ -120,39 +121,35 @@ class MeasuredHost:
 
     # ---- launches ----
 
-    def launch_map(self, container: str, job: JobSpec, task: int, **params: Any) -> int:
-        """Order map ``task`` of ``job`` on the first node; when.  ``params`` go before what follows from the job."""
-        return self._launch(container, "map", self._nodes[0], job, task, {"duration_ns": job.map_ns[task]} | params)
+    def launch_map(self, container: str, job: JobSpec, task: int, node: str | None = None) -> int:
+        """Order map ``task`` of ``job``, on the first node if none is named; when."""
+        place = self._place(node or self._nodes[0], container)
+        return self._launch("map", container, map_parameters(self._site(), job, task, place, job.map_ns[task]))
 
-    def launch_reduce(self, container: str, job: JobSpec, task: int, node: str, **params: Any) -> int:
-        """Order reduce ``task`` of ``job`` on ``node``; when.  ``params`` go before what follows from the job."""
-        own = {"keys": job.reduce_keys[task], "duration_ns": job.reduce_ns[task]}
-        return self._launch(container, "reduce", node, job, task, own | params)
+    def launch_reduce(
+        self,
+        container: str,
+        job: JobSpec,
+        task: int,
+        node: str,
+        outputs: Sequence[dict[str, Any]] = (),
+        checkpoint: dict[str, Any] | None = None,
+    ) -> int:
+        """Order reduce ``task`` of ``job`` on ``node``; when.  Without ``outputs`` it waits for them."""
+        place, duration_ns = self._place(node, container), job.reduce_ns[task]
+        parameters = reduce_parameters(self._site(), job, task, place, duration_ns, outputs, checkpoint)
+        return self._launch("reduce", container, parameters)
 
-    def _launch(self, container: str, kind: str, node: str, job: JobSpec, task: int, params: dict[str, Any]) -> int:
+    def _launch(self, kind: str, container: str, parameters: dict[str, Any]) -> int:
         slot = self._slot_of[container] = self._free_slots.pop()
-        common = {
-            "origin_real_ns": time.monotonic_ns(),
-            "scale": 1.0,
-            "container_id": container,
-            "job": job.name,
-            "task": task,
-            "maps": len(job.map_ns),
-            "reduces": len(job.reduce_ns),
-            "reduce_keys": job.reduce_keys,
-            "shuffle_bytes": job.shuffle_bytes,
-            "output_bytes": job.output_bytes,
-            "map_only": not job.reduce_ns,
-            "first_key_at_ns": 0,
-            "seed": _SEED,
-            "secret": self._secret,
-            "network_bytes_real_s": _NETWORK_BYTES_REAL_S,
-            "checkpoint": None,
-            "node": node,
-            "work_dir": str(self.directory / node),
-            "output_dir": str(self.directory / "output"),
-        }
-        return self.order("launch", container, kind=kind, slot=slot, params=common | params)
+        return self.order("launch", container, kind=kind, slot=slot, params=parameters)
+
+    def _site(self) -> Site:
+        output_dir = str(self.directory / "output")
+        return Site(time.monotonic_ns(), 1.0, output_dir, _SEED, self._secret, _NETWORK_BYTES_REAL_S)
+
+    def _place(self, node: str, container: str) -> Place:
+        return Place(node, str(self.directory / node), container)
 
     def outputs(self, job: JobSpec, sources: int = 1) -> list[dict[str, Any]]:
         """Where the outputs of the maps of ``job`` can be had, spread over the first ``sources`` nodes."""
@@ -160,17 +157,7 @@ class MeasuredHost:
 
     def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
         """What ``emulator.live.shuffle.fetch_and_merge`` needs to bring the input of a reduce to ``node``."""
-        return {
-            "job": job.name,
-            "task": task,
-            "maps": len(job.map_ns),
-            "keys": job.reduce_keys[task],
-            "node": node,
-            "work_dir": str(self.directory / node),
-            "secret": self._secret,
-            "network_bytes_real_s": _NETWORK_BYTES_REAL_S,
-            "checkpoint": None,
-        }
+        return reduce_parameters(self._site(), job, task, self._place(node, "fetched"), 0)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 
 from emulator.core.job import JobSpec
 from emulator.live.task import EXIT_CHECKPOINTED
@@ -14,8 +15,8 @@ from emulator.measure.samples import Samples
 REFERENCE_MAPS, REFERENCE_KEYS = 4, 120
 _FETCHED = make_job("fetched", REFERENCE_MAPS, 1, REFERENCE_KEYS, real_s=0.002)
 _PREEMPTED = make_job("preempted", 1, 1, 40, real_s=0.004)
-_SLOWLY = {"duration_ns": 600_000_000}
-"""Keys of 15 ms: time enough to be stopped, continued and checkpointed, or killed, on a busy machine too."""
+_SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
+"""The same with keys of 15 ms: time to be stopped, continued and checkpointed, or killed, on a busy machine too."""
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 
@@ -49,7 +50,7 @@ async def _run_map(host: MeasuredHost, job: JobSpec, task: int, name: str) -> No
 
 
 async def _run_reduce(host: MeasuredHost, job: JobSpec, name: str) -> None:
-    host.launch_reduce(name, job, 0, _NODE, outputs=host.outputs(job))
+    host.launch_reduce(name, job, 0, _NODE, host.outputs(job))
     await host.answer(name, "exited")
     host.forget(name)
 
@@ -65,7 +66,7 @@ async def _time_map(host: MeasuredHost, samples: Samples, name: str) -> None:
 
 async def _time_fetching_reduce(host: MeasuredHost, samples: Samples, name: str) -> None:
     shutil.rmtree(host.directory / _NODE / "local" / _FETCHED.name, ignore_errors=True)
-    host.launch_reduce(name, _FETCHED, 0, _NODE, outputs=host.outputs(_FETCHED))
+    host.launch_reduce(name, _FETCHED, 0, _NODE, host.outputs(_FETCHED))
     launched, begun, committing, exited = [
         await host.answer(name, event) for event in ("launched", "first_key", "committing", "exited")
     ]
@@ -78,7 +79,7 @@ async def _time_fetching_reduce(host: MeasuredHost, samples: Samples, name: str)
 async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> None:
     """A reduce is stopped, goes on, saves a checkpoint; another goes on from that."""
     outputs = host.outputs(_PREEMPTED)
-    host.launch_reduce(name, _PREEMPTED, 0, _NODE, outputs=outputs, **_SLOWLY)
+    host.launch_reduce(name, _SLOWLY, 0, _NODE, outputs)
     await host.answer(name, "first_key")
     ordered_real_ns = host.order("suspend", name)
     suspended = await host.answer(name, "suspended")
@@ -94,7 +95,7 @@ async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> N
     samples.add("checkpoint", exited["heard_real_ns"] - saved["key_done_real_ns"])
     host.forget(name)
     resumed_name = f"{name}-resumed"
-    host.launch_reduce(resumed_name, _PREEMPTED, 0, _NODE, outputs=outputs, checkpoint=saved["checkpoint"])
+    host.launch_reduce(resumed_name, _PREEMPTED, 0, _NODE, outputs, saved["checkpoint"])
     launched, begun, committing, exited = [
         await host.answer(resumed_name, event) for event in ("launched", "first_key", "committing", "exited")
     ]
@@ -105,7 +106,7 @@ async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> N
 
 
 async def _time_kill(host: MeasuredHost, samples: Samples, name: str) -> None:
-    host.launch_reduce(name, _PREEMPTED, 0, _NODE, outputs=host.outputs(_PREEMPTED), **_SLOWLY)
+    host.launch_reduce(name, _SLOWLY, 0, _NODE, host.outputs(_SLOWLY))
     await host.answer(name, "first_key")
     ordered_real_ns = host.order("kill", name)
     exited = await host.answer(name, "exited")

@@ -54,7 +54,7 @@ async def _grow(around: Surroundings, samples: Samples) -> None:
 async def _launch(host: MeasuredHost, number: int, name: str | None = None) -> int:
     """Launch a reduce that waits for map outputs for ever; the time until its node is told."""
     container = name or f"resident-{number}"
-    ordered_real_ns = host.launch_reduce(container, _WAITING, 0, "node-1", outputs=[])
+    ordered_real_ns = host.launch_reduce(container, _WAITING, 0, "node-1")
     launched = await host.answer(container, "launched")
     host.forget(container)
     return launched["heard_real_ns"] - ordered_real_ns
@@ -80,7 +80,7 @@ async def _walk(around: Surroundings, samples: Samples) -> None:
             await host.answer("map", "exited")
             host.lags.clear()
             for task in range(count):
-                host.launch_reduce(f"walker-{task}", walked, task, "node-1", outputs=host.outputs(walked))
+                host.launch_reduce(f"walker-{task}", walked, task, "node-1", host.outputs(walked))
             for task in range(count):
                 await host.answer(f"walker-{task}", "exited")
             lag = LagRecorder()

@@ -1,0 +1,100 @@
+"""What a task process is told at its launch; ``emulator.live.mapper``, ``reducer`` and ``shuffle`` read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.core.job import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all tasks of a host are told."""
+
+    origin_real_ns: int
+    """Emulated time 0, on the monotonic clock."""
+    scale: float
+    """Emulated seconds a real second."""
+    output_dir: str
+    seed: int
+    """Of the map outputs' contents; reduces are not told."""
+    secret: str
+    """Of the shuffle services; maps are not told."""
+    network_bytes_real_s: int
+    """What a node's network brings in a real second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one process is."""
+
+    node: str
+    work_dir: str
+    """The node's own directory."""
+    container: str
+    first_key_at_ns: int = 0
+    """Emulated instant before which its first key must not start."""
+
+
+def map_parameters(
+    site: Site, job: JobSpec, task: int, place: Place, duration_ns: int, only_partition: int | None = None
+) -> dict[str, Any]:
+    """Of a map that takes ``duration_ns`` emulated nanoseconds; with ``only_partition``, of what stands in for one and
+    makes the input of that reduce of a job without maps."""
+    return _common(site, job, task, place) | {
+        "duration_ns": duration_ns,
+        "reduces": len(job.reduce_ns),
+        "seed": site.seed,
+        "shuffle_bytes": job.shuffle_bytes,
+        "map_only": not job.reduce_ns,
+        "only_partition": only_partition,
+    }
+
+
+def reduce_parameters(
+    site: Site,
+    job: JobSpec,
+    task: int,
+    place: Place,
+    duration_ns: int,
+    outputs: Sequence[dict[str, Any]] = (),
+    checkpoint: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Of a reduce whose keys take ``duration_ns`` emulated nanoseconds together.
+
+    Args:
+        site: what all tasks of the host are told.
+        job: its job.
+        task: its number.
+        place: where it runs.
+        duration_ns: see above.
+        outputs: ``{map, url}`` of every map of the job, or nothing: they come later.
+        checkpoint: what it goes on from, as a checkpoint file has it.
+    """
+    return _common(site, job, task, place) | {
+        "keys": job.reduce_keys[task],
+        "duration_ns": duration_ns,
+        "outputs": list(outputs),
+        "secret": site.secret,
+        "network_bytes_real_s": site.network_bytes_real_s,
+        "checkpoint": checkpoint,
+    }
+
+
+def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:
+    return {
+        "origin_real_ns": site.origin_real_ns,
+        "scale": site.scale,
+        "container_id": place.container,
+        "job": job.name,
+        "task": task,
+        "maps": len(job.map_ns),
+        "reduce_keys": job.reduce_keys,
+        "output_bytes": job.output_bytes,
+        "first_key_at_ns": place.first_key_at_ns,
+        "node": place.node,
+        "work_dir": place.work_dir,
+        "output_dir": site.output_dir,
+    }
