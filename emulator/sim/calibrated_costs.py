@@ -6,14 +6,15 @@ Costs are drawn from the distributions that ``natjam measure`` found: real nanos
 is the live engine's: the ResourceManager and the client on one host, ApplicationMasters on two, the cluster's nodes
 spread over as many node hosts as there were computers.
 
-A computer's cores are shared, and the work that launches bring is what fills them: they are modelled as servers that
-take pieces of work in the order of their arrival.  A node host's supervisor forks one task at a time; a task then
-writes its map output or fetches its input; and the hosts handle its reports.  The first two are measured one at a
-time.  The last is what is left over of the time that launches take in a burst, when every core is busy:
-cores x spacing - launch - fetch.
+A computer's cores are shared, and what is done to processes is what fills them: they are modelled as servers that take
+pieces of work in the order of their arrival.  Most are measured one at a time, and are a piece of work each.  Of a
+launch, a node host's supervisor forks one task at a time; the task then writes its map output or fetches its input; and
+the hosts handle its reports: that last piece is what is left over of the time that launches take in a burst, when every
+core is busy, cores x spacing - launch - fetch.
 
-Everything else is drawn independently.  A draw is keyed by seed, operation, what it is for and when, never taken from a
-stream, so that it depends on nothing but itself: leaving out events that change nothing changes no draw.
+Timers, messages and starts of ApplicationMasters are drawn independently.  A draw is keyed by seed, operation, what it
+is for and when, never taken from a stream, so that it depends on nothing but itself: leaving out events that change
+nothing changes no draw.
 """
 
 from __future__ import annotations
@@ -152,26 +153,29 @@ class CalibratedCosts(CostModel):
 
     # ---- ending and preempting ----
 
-    def map_end(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.map_end, "map_end", container, now_ns)
+    def _handle(self, node: str, distribution: Distribution, operation: str, container: str, now_ns: int) -> int:
+        """How long an operation takes whose work waits for a core like any other."""
+        work_ns = self._of_container(distribution, operation, container, now_ns)
+        return self._work(self._host_of[node_address(node)], now_ns, work_ns) - now_ns
 
-    def commit(self, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:
-        operations = self._operations
-        commit = operations.commit_resumed if resumed else operations.commit
-        commit_ns = self._of_container(commit, "commit", container, now_ns)
-        return commit_ns + self._beyond("storage_write", size_bytes)
+    def map_end(self, node: str, container: str, now_ns: int) -> int:
+        return self._handle(node, self._operations.map_end, "map_end", container, now_ns)
 
-    def suspend(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.suspend, "suspend", container, now_ns)
+    def commit(self, node: str, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:
+        commit = self._operations.commit_resumed if resumed else self._operations.commit
+        return self._handle(node, commit, "commit", container, now_ns) + self._beyond("storage_write", size_bytes)
 
-    def resume(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.resume, "resume", container, now_ns)
+    def suspend(self, node: str, container: str, now_ns: int) -> int:
+        return self._handle(node, self._operations.suspend, "suspend", container, now_ns)
 
-    def checkpoint(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.checkpoint, "checkpoint", container, now_ns)
+    def resume(self, node: str, container: str, now_ns: int) -> int:
+        return self._handle(node, self._operations.resume, "resume", container, now_ns)
 
-    def kill(self, container: str, now_ns: int) -> int:
-        return self._of_container(self._operations.kill, "kill", container, now_ns)
+    def checkpoint(self, node: str, container: str, now_ns: int) -> int:
+        return self._handle(node, self._operations.checkpoint, "checkpoint", container, now_ns)
+
+    def kill(self, node: str, container: str, now_ns: int) -> int:
+        return self._handle(node, self._operations.kill, "kill", container, now_ns)
 
     # ---- by size ----
 

@@ -99,27 +99,27 @@ class CostModel:
             return self.input_ns
         return self.input_ns + fetched.remote_bytes * 10**9 // self.network_bytes_s
 
-    def map_end(self, container: str, now_ns: int) -> int:
+    def map_end(self, node: str, container: str, now_ns: int) -> int:
         """From a map's time over and its output written to the exit of its process."""
         return self.commit_ns
 
-    def commit(self, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:
+    def commit(self, node: str, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:
         """From a reduce's last key to the exit of its process; ``resumed``: output of several attempts is joined."""
         return self.commit_ns
 
-    def suspend(self, container: str, now_ns: int) -> int:
+    def suspend(self, node: str, container: str, now_ns: int) -> int:
         """From the order to suspend to the node told that the process has stopped."""
         return self.suspend_ns
 
-    def resume(self, container: str, now_ns: int) -> int:
+    def resume(self, node: str, container: str, now_ns: int) -> int:
         """From the order to resume to the node told that the process goes on."""
         return self.resume_ns
 
-    def checkpoint(self, container: str, now_ns: int) -> int:
+    def checkpoint(self, node: str, container: str, now_ns: int) -> int:
         """From the key in progress done to the exit of the process."""
         return self.checkpoint_ns
 
-    def kill(self, container: str, now_ns: int) -> int:
+    def kill(self, node: str, container: str, now_ns: int) -> int:
         """From the order to kill to the exit of the process."""
         return self.kill_ns
 

@@ -125,7 +125,7 @@ class VirtualProcesses:
         """No maps made its input: that is done first, by a process of its own."""
         maker, now_ns = f"{task.launch.container}.input", self._kernel.now_ns
         times = self._costs.launch_map(task.node, maker, self._fetched(task, ()), now_ns)
-        made_ns = times.written_ns + self._costs.map_end(maker, now_ns)
+        made_ns = times.written_ns + self._costs.map_end(task.node, maker, now_ns + times.written_ns)
         self._later(made_ns, partial(self._start_process, task.launch.container))
 
     def _start_process(self, container: str) -> None:
@@ -222,9 +222,10 @@ class VirtualProcesses:
         if task.launch.kind is Kind.REDUCE:
             self._tell(node_address(task.node), Committing(container))
             size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
-            end_ns = self._costs.commit(container, task.launch.checkpoint is not None, size_bytes, now_ns)
+            end_ns = self._costs.commit(task.node, container, task.launch.checkpoint is not None, size_bytes, now_ns)
         else:
-            end_ns = max(0, task.written_ns - now_ns) + self._costs.map_end(container, now_ns)
+            written_ns = max(now_ns, task.written_ns)
+            end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
         self._later(end_ns, partial(self._end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
@@ -238,7 +239,7 @@ class VirtualProcesses:
     def suspend(self, address: str, effect: fx.Suspend) -> None:
         """Stop a process (SIGTSTP)."""
         self.tasks[effect.container].pending.append(SuspendFailed)
-        delay_ns = self._costs.suspend(effect.container, self._kernel.now_ns)
+        delay_ns = self._costs.suspend(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
         self._later(delay_ns, partial(self._suspended, address, effect.container, delay_ns))
 
     def _suspended(self, address: str, container: str, delay_ns: int) -> None:
@@ -257,7 +258,7 @@ class VirtualProcesses:
     def resume(self, address: str, effect: fx.Resume) -> None:
         """Have a stopped process go on (SIGCONT)."""
         self.tasks[effect.container].pending.append(ResumeFailed)
-        delay_ns = self._costs.resume(effect.container, self._kernel.now_ns)
+        delay_ns = self._costs.resume(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
         self._later(delay_ns, partial(self._resumed, address, effect.container, delay_ns))
 
     def _resumed(self, address: str, container: str, delay_ns: int) -> None:
@@ -289,7 +290,7 @@ class VirtualProcesses:
                 return
         task.token += 1
         task.checkpointing = True
-        delay_ns = self._costs.checkpoint(effect.container, now_ns)
+        delay_ns = self._costs.checkpoint(task.node, effect.container, now_ns)
         cost = self._cost(delay_ns, key_ns)
         self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
 
@@ -312,7 +313,7 @@ class VirtualProcesses:
     def kill(self, address: str, effect: fx.Kill) -> None:
         """End a process at once (SIGKILL)."""
         self.tasks[effect.container].pending.append(KillFailed)
-        delay_ns = self._costs.kill(effect.container, self._kernel.now_ns)
+        delay_ns = self._costs.kill(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
         self._later(delay_ns, partial(self._killed, address, effect.container, delay_ns))
 
     def _killed(self, address: str, container: str, delay_ns: int) -> None:

@@ -27,26 +27,26 @@ def running(times: LaunchTimes) -> int:
     return times.running_ns
 
 
-LAUNCHES: dict[str, Draw] = {
+WORK: dict[str, Draw] = {
     "launch_map": lambda costs, who, at_ns: running(costs.launch_map("node-1", who, LARGE, at_ns)),
     "launch_reduce": lambda costs, who, at_ns: running(costs.launch_reduce("node-1", who, LARGE, at_ns)),
     "launch_local": lambda costs, who, at_ns: running(costs.launch_reduce("node-1", who, None, at_ns)),
     "launch_waiting": lambda costs, who, at_ns: running(costs.launch_waiting("node-1", who, at_ns)),
     "fetch_input": lambda costs, who, at_ns: costs.fetch_input("node-1", who, LARGE, at_ns),
+    "map_end": lambda costs, who, at_ns: costs.map_end("node-1", who, at_ns),
+    "commit": lambda costs, who, at_ns: costs.commit("node-1", who, True, 10**6, at_ns),
+    "suspend": lambda costs, who, at_ns: costs.suspend("node-1", who, at_ns),
+    "resume": lambda costs, who, at_ns: costs.resume("node-1", who, at_ns),
+    "checkpoint": lambda costs, who, at_ns: costs.checkpoint("node-1", who, at_ns),
+    "kill": lambda costs, who, at_ns: costs.kill("node-1", who, at_ns),
 }
 """What takes its share of a computer's cores."""
 DRAWS: dict[str, Draw] = {
     "timer_lag": lambda costs, who, at_ns: costs.timer_lag(who, at_ns),
     "message": lambda costs, who, at_ns: costs.message("nm:node-1", "am:research", HEARTBEAT, at_ns),
     "application_start": lambda costs, who, at_ns: costs.application_start(who, at_ns),
-    "map_end": lambda costs, who, at_ns: costs.map_end(who, at_ns),
-    "commit": lambda costs, who, at_ns: costs.commit(who, True, 10**6, at_ns),
-    "suspend": lambda costs, who, at_ns: costs.suspend(who, at_ns),
-    "resume": lambda costs, who, at_ns: costs.resume(who, at_ns),
-    "checkpoint": lambda costs, who, at_ns: costs.checkpoint(who, at_ns),
-    "kill": lambda costs, who, at_ns: costs.kill(who, at_ns),
 }
-ALL_COSTS = {**LAUNCHES, **DRAWS}
+ALL_COSTS = {**WORK, **DRAWS}
 PLACES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, unique_by=lambda place: place[0])
 
 
@@ -77,19 +77,19 @@ def test_a_draw_does_not_depend_on_those_before_it(name: str) -> None:
 
 def test_draws_differ_by_container_time_and_seed_and_follow_the_distribution() -> None:
     costs = costs_of(1, 9)
-    drawn = [costs.kill(f"c{number % 50}", number) for number in range(2000)]
+    drawn = [costs.kill("node-1", f"c{number % 50}", number * 10**9) for number in range(2000)]
     assert len(set(drawn)) > 1900
     assert min(drawn) >= 1_000_000
     assert max(drawn) <= 9_000_000
     assert sum(drawn) / 2000 == pytest.approx(5_000_000, rel=0.03)
-    assert costs_of(seed=2).kill("c0", 0) != drawn[0]
+    assert costs_of(seed=2).kill("node-1", "c0", 0) != drawn[0]
 
 
 def test_real_nanoseconds_are_multiplied_by_the_time_scale() -> None:
     for scale in (1, 12.5, 20, 0.1):
         costs = costs_of(4, 4, scale=scale)
-        assert costs.suspend("c", 5) == 4_000_000 * scale
-        assert costs.real_ns(costs.suspend("c", 5)) == 4_000_000
+        assert costs.suspend("node-1", "c", 5) == 4_000_000 * scale
+        assert costs.real_ns(costs.suspend("node-1", "c", 5)) == 4_000_000
 
 
 def test_a_lone_launch_costs_what_was_measured_alone() -> None:
@@ -101,6 +101,15 @@ def test_a_lone_launch_costs_what_was_measured_alone() -> None:
     assert (times.running_ns, times.ready_ns) == (3 * MS, 5 * MS)
     times = costs.launch_map("node-1", "m", SMALL, 10**12)
     assert (times.running_ns, times.ready_ns, times.written_ns) == (3 * MS, 4 * MS, 4 * MS + 1_000_100)
+
+
+@pytest.mark.parametrize("name", ["map_end", "commit", "suspend", "resume", "checkpoint", "kill"])
+def test_what_is_done_to_many_processes_at_once_waits_for_the_cores(name: str) -> None:
+    costs = costs_of(3, 3)
+    alone_ns = WORK[name](costs, "alone", 0)
+    took_ns = [WORK[name](costs, f"c{number}", 10**9) for number in range(6)]
+    assert took_ns == [alone_ns + turn * 3 * MS for turn in (0, 0, 1, 1, 2, 2)]
+    assert WORK[name](costs, "alone again", 2 * 10**9) == alone_ns
 
 
 def test_a_burst_comes_at_the_spacing_that_was_measured() -> None:
