@@ -39,7 +39,9 @@ def fidelity(
     repeats: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Live runs of each, all of the same seed [default: 5 where a policy draws at random, else 1]."
+            min=1,
+            help="Live runs of each: of the same seed, or of one each where a policy draws at random "
+            "[default: 5 of those, else 1].",
         ),
     ] = None,
     time_scales: Annotated[

@@ -33,13 +33,15 @@ from workloads.expand import expand
 SIMULATED_RUNS = 10
 """Of each experiment: they are cheap, and their mean is to be that of the model."""
 REPEATS, REPEATS_DRAWING = 1, 5
-"""Live runs of an experiment; of one whose policies draw at random."""
+"""Live runs of an experiment; of one whose policies draw at random, each with a seed of its own: what is drawn is what
+their mean is to be free of."""
 _DRAWING = {("job eviction", "pr"), ("task eviction", "random")}
 NOISY_LAG_FACTOR = 1.5
 """A live run whose timers are this much later than when the machine was measured was not alone on it."""
 _AROUND_REAL_S = 8.0
 """What a live run takes besides its emulated time, until one has been timed."""
 _LIVE = "-live-"
+_Summaries = list[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class Case:
     """Of its live runs' directories; no other case has it."""
     experiment: Experiment
     repeats: int
+    draws: bool
+    """Whether its policies draw at random."""
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """One for each live run."""
+        first = self.experiment.seed
+        seeds = [first + number * self.draws for number in range(self.repeats)]
+        return [self.experiment.model_copy(update={"seed": seed}) for seed in seeds]
 
     def run_dirs(self, directory: Path) -> list[Path]:
         """Of its live runs."""
@@ -67,10 +78,11 @@ def make_case(name: str, label: str, experiment: Experiment, repeats: int | None
     """
     calibration = experiment.calibration or AUTO
     chosen_path(experiment.overheads, calibration)
+    draws = bool(_DRAWING & set(choices_of(experiment)))
     if repeats is None:
-        repeats = REPEATS_DRAWING if _DRAWING & set(choices_of(experiment)) else REPEATS
+        repeats = REPEATS_DRAWING if draws else REPEATS
     once = experiment.model_copy(update={"engine": "live", "calibration": calibration, "repeats": 1})
-    return Case(name, label, once, repeats)
+    return Case(name, label, once, repeats, draws)
 
 
 def take_directory(directory: Path) -> None:
@@ -105,16 +117,16 @@ def run_cases(
     simulated = []
     for case in cases:
         on_status(WorkStatus(f"simulating {case.label}", 0.0, None))
-        simulated.append([_simulated_summary(case.experiment, draw) for draw in range(SIMULATED_RUNS)])
+        simulated.append(_simulate(case))
     clock = _Clock(cases, simulated, directory)
     for case, summaries in zip(cases, simulated, strict=True):
         live = []
-        for number, run_dir in enumerate(case.run_dirs(directory), start=1):
-            on_status(clock.status(f"{case.label}: live, {number} of {case.repeats}"))
-            summary = _earlier_summary(case.experiment, run_dir)
+        for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
+            on_status(clock.status(f"{case.label}: live, {len(live) + 1} of {case.repeats}"))
+            summary = _earlier_summary(experiment, run_dir)
             if summary is None:
                 with clock.timing(run_dir):
-                    summary = _live_summary(case.experiment, run_dir)
+                    summary = _live_summary(experiment, run_dir)
             live.append(summary)
         if noise := _noise(case, live):
             on_noise(noise)
@@ -124,11 +136,11 @@ def run_cases(
 class _Clock:
     """How much is done and left of the live runs, from what they emulate and what has come on top of that so far."""
 
-    def __init__(self, cases: Sequence[Case], simulated: Sequence[list[Mapping[str, Any]]], directory: Path) -> None:
+    def __init__(self, cases: Sequence[Case], simulated: Sequence[Sequence[_Summaries]], directory: Path) -> None:
         self._left_real_s = {
             run_dir: summaries[0]["makespan_s"] / case.experiment.time_scale
-            for case, summaries in zip(cases, simulated, strict=True)
-            for run_dir in case.run_dirs(directory)
+            for case, by_run in zip(cases, simulated, strict=True)
+            for run_dir, summaries in zip(case.run_dirs(directory), by_run, strict=True)
             if not (run_dir / SUMMARY_NAME).exists()
         }
         """What is emulated in the runs to come, without what comes on top."""
@@ -164,6 +176,15 @@ def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
         f"{case.label}: the timers of its live runs were late by {shown} ms (p99), against {measured_ms:.1f} ms when "
         "the machine was measured: something else was running, or the machine was slower"
     )
+
+
+def _simulate(case: Case) -> list[_Summaries]:
+    """For each live run, simulations with its seed."""
+    of_seed: dict[int, _Summaries] = {}
+    for experiment in case.experiments:
+        if experiment.seed not in of_seed:
+            of_seed[experiment.seed] = [_simulated_summary(experiment, draw) for draw in range(SIMULATED_RUNS)]
+    return [of_seed[experiment.seed] for experiment in case.experiments]
 
 
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:

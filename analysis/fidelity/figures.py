@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 from emulator.config import Experiment
@@ -26,16 +27,16 @@ class Metric:
     name: str
     live: tuple[float, ...]
     """One for each live run."""
-    simulated: tuple[float, ...]
-    """One for each simulated run."""
+    simulated: tuple[tuple[float, ...], ...]
+    """For each live run, those of the simulations with its seed."""
 
     @property
     def live_mean(self) -> float:
-        return math.fsum(self.live) / len(self.live)
+        return fmean(self.live)
 
     @property
     def simulated_mean(self) -> float:
-        return math.fsum(self.simulated) / len(self.simulated)
+        return fmean(map(fmean, self.simulated))
 
     @property
     def difference(self) -> float:
@@ -49,10 +50,11 @@ class Metric:
 
     @property
     def live_sd(self) -> float | None:
-        """Sample standard deviation of the live runs; None for a single one."""
+        """How far live runs are from each other, what their seeds make of them left out: the sample standard deviation
+        of live less simulated with the same seed; None for a single run."""
         if len(self.live) < 2:
             return None
-        return math.sqrt(math.fsum((value - self.live_mean) ** 2 for value in self.live) / (len(self.live) - 1))
+        return stdev(live - fmean(simulated) for live, simulated in zip(self.live, self.simulated, strict=True))
 
     @property
     def live_spread(self) -> float | None:
@@ -174,7 +176,7 @@ def _file_json(file: FileFidelity) -> dict[str, Any]:
                 "job": metric.job,
                 "name": metric.name,
                 "live": list(metric.live),
-                "sim": list(metric.simulated),
+                "sim": [list(runs) for runs in metric.simulated],
                 "difference": metric.difference,
                 "error": metric.error,
             }
@@ -187,14 +189,17 @@ def compare(
     name: str,
     experiment: Experiment,
     live: Sequence[Mapping[str, Any]],
-    simulated: Sequence[Mapping[str, Any]],
+    simulated: Sequence[Sequence[Mapping[str, Any]]],
 ) -> FileFidelity:
-    """How far apart the runs of one experiment are, from their summaries; at least one by each engine."""
-    by_live, by_simulation = [_figures(summary) for summary in live], [_figures(summary) for summary in simulated]
+    """How far apart the runs of one experiment are, from their summaries: live ones, and with the seed of each at least
+    one simulated."""
+    by_live = [_figures(summary) for summary in live]
+    by_seed = [[_figures(summary) for summary in summaries] for summaries in simulated]
+    everywhere = set(by_live[0]).intersection(*by_live, *(run for runs in by_seed for run in runs))
     metrics = tuple(
-        Metric(*key, tuple(run[key] for run in by_live), tuple(run[key] for run in by_simulation))
+        Metric(*key, tuple(run[key] for run in by_live), tuple(tuple(run[key] for run in runs) for runs in by_seed))
         for key in by_live[0]
-        if all(key in run for run in (*by_live, *by_simulation))
+        if key in everywhere
     )
     return FileFidelity(name, experiment.time_scale, experiment.heartbeat_s, choices_of(experiment), metrics)
 

@@ -68,7 +68,9 @@ def file_table(file: FileFidelity) -> Table:
 def _shown(file: FileFidelity) -> list[Metric]:
     jobs = {metric.job for metric in file.metrics if metric.job is not None}
     if len(jobs) <= _SHOWN_JOBS:
-        return [m for m in file.metrics if m.job is None or m.name == COMPLETION or any((*m.live, *m.simulated))]
+        return [
+            m for m in file.metrics if m.job is None or m.name == COMPLETION or any((*m.live, *map(any, m.simulated)))
+        ]
     worst = sorted(file.completions, key=lambda metric: -abs(metric.error or 0))[:_SHOWN_JOBS]
     return [metric for metric in file.metrics if metric.job is None or metric in worst]
 

@@ -72,12 +72,27 @@ def test_policies_that_draw_at_random_are_run_live_five_times(calibration: Path)
     assert make_case("fig4", "fig4", experiment, 2).repeats == 2
 
 
+def test_repeats_have_seeds_of_their_own_where_a_policy_draws(calibration: Path) -> None:
+    draws = load_experiment(FIG4, ["scheduler.task_eviction=random", "seed=7"])
+    assert [experiment.seed for experiment in make_case("a", "a", draws, 3).experiments] == [7, 8, 9]
+    same = load_experiment(FIG4, ["seed=7"])
+    assert [experiment.seed for experiment in make_case("b", "b", same, 3).experiments] == [7, 7, 7]
+
+
+def test_the_spread_of_live_runs_leaves_out_what_their_seeds_make_of_them() -> None:
+    seeds_alone = Metric("job", "completion_s", (90.0, 110.0, 130.0), ((88.0, 92.0), (110.0,), (130.0,)))
+    assert (seeds_alone.live_mean, seeds_alone.simulated_mean, seeds_alone.live_sd) == (110, 110, 0)
+    same_seed = Metric("job", "completion_s", (99.0, 101.0), ((100.0, 104.0), (100.0, 104.0)))
+    assert same_seed.live_sd == pytest.approx(2**0.5)
+    assert same_seed.error == pytest.approx(0.02)
+
+
 # ---- limits ----
 
 
 def file_of(name: str, completions: dict[str, tuple[float, float]], **changes: Any) -> FileFidelity:
     """``completions``: live and simulated seconds by job."""
-    metrics = tuple(Metric(job, "completion_s", (live,), (sim,)) for job, (live, sim) in completions.items())
+    metrics = tuple(Metric(job, "completion_s", (live,), ((sim,),)) for job, (live, sim) in completions.items())
     given = {"time_scale": 10.0, "heartbeat_s": 1.0, "choices": (("mechanism", "kill"),), **changes}
     return FileFidelity(name, metrics=metrics, **given)
 
@@ -123,9 +138,9 @@ SMALLER = ("cluster.nodes=1", "workload.jobs.0.reduces=7", "workload.jobs.1.redu
 def leave_live_runs(directory: Path, repeats: int, *overrides: str) -> None:
     """What live runs would have left, their figures those of simulations."""
     case = make_case("natjam-fig4", "natjam-fig4", load_experiment(FIG4, [*SMALLER, *overrides]), repeats)
-    for run_dir in case.run_dirs(directory):
-        run_experiment(case.experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
-        (run_dir / "experiment.yaml").write_text(dump_experiment(case.experiment))
+    for experiment, run_dir in zip(case.experiments, case.run_dirs(directory), strict=True):
+        run_experiment(experiment.model_copy(update={"engine": "sim"}), run_dir, lambda status: None)
+        (run_dir / "experiment.yaml").write_text(dump_experiment(experiment))
 
 
 def fidelity(*arguments: str) -> Any:
