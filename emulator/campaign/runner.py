@@ -94,6 +94,7 @@ def run_campaign(
             progress.show("starting workers")
             with _workers(slots) as workers:
                 _simulate([_task(directory, run) for run in simulated], workers, progress)
+        progress.time_anew()
         for run in to_make:
             if run.experiment.engine == "live":
                 progress.began(run.name)
@@ -148,10 +149,15 @@ class _Progress:
         self._total = total
         self._found_done = found_done
         self._on_status = on_status
-        self._made = 0
+        self._made = self._made_before = 0
         self._began_real_s = time.monotonic()
+        """When the runs since ``_made_before`` began, from which the time of those to come is estimated."""
         self._run = ""
         self._run_began_real_s = 0.0
+
+    def time_anew(self) -> None:
+        """The runs to come take other times than those so far."""
+        self._made_before, self._began_real_s = self._made, time.monotonic()
 
     def began(self, name: str) -> None:
         """A live run begins."""
@@ -175,11 +181,12 @@ class _Progress:
         )
 
     def _left_real_s(self, in_a_run: bool) -> float | None:
-        if not self._made:
-            return None
+        left = self._total - self._found_done - self._made
+        timed = self._made - self._made_before
+        if not left or not timed:
+            return None if left else 0.0
         now_real_s = time.monotonic()
         until_real_s = self._run_began_real_s if in_a_run else now_real_s
-        a_run_real_s = (until_real_s - self._began_real_s) / self._made
-        left = self._total - self._found_done - self._made
+        a_run_real_s = (until_real_s - self._began_real_s) / timed
         under_way_real_s = now_real_s - until_real_s
         return max(0.0, a_run_real_s * left - min(under_way_real_s, a_run_real_s))
