@@ -111,7 +111,9 @@ def test_the_same_file_and_seed_give_the_same_journal_under_any_hash_seed(tmp_pa
 
 def test_a_calibrated_run_replays_and_tells_real_costs(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
-    mine.write_text(dump_calibration(make_calibration(2 * 10**6, kill=7 * 10**6)))
+    measured = make_calibration(2 * 10**6, kill=7 * 10**6)
+    with_cores_for_all = measured.model_copy(update={"machine": measured.machine.model_copy(update={"cores": 64})})
+    mine.write_text(dump_calibration(with_cores_for_all))
     summary = simulate(FIG4, tmp_path / "out", f"overheads={mine}", "scheduler.mechanism=kill", "time_scale=10")
     assert summary["overheads"]["kill_s"]["real_ms"]["mechanism"] == {"mean": 7.0, "p50": 7.0, "p99": 7.0}
     experiment = load_experiment(tmp_path / "out/experiment.yaml")
