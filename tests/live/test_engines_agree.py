@@ -56,7 +56,7 @@ def test_a_simulation_predicts_a_live_run(tmp_path: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
     (found,) = json.loads((tmp_path / "out/fidelity.json").read_text())["files"]
     figures = {(metric["job"], metric["name"]): metric for metric in found["metrics"]}
-    assert figures["research", "suspensions"]["live"] == figures["research", "suspensions"]["sim"][:1]
+    assert figures["research", "suspensions"]["live"] == figures["research", "suspensions"]["sim"][0][:1]
     assert figures["research", "suspensions"]["live"][0] > 0
     for job in ("research", "production"):
         assert abs(figures[job, "completion_s"]["difference"]) <= _BOUND_S, figures
