@@ -20,13 +20,23 @@ LARGEST_ATTEMPTS = 100_000
 """Runs with more attempts get no pictures: this many take about 7 s and 60 MB."""
 
 
+def why_left_out(attempts: int) -> str | None:
+    """Why a run of so many attempts gets no pictures; None: it gets them."""
+    if attempts <= LARGEST_ATTEMPTS:
+        return None
+    return (
+        f"{PERFETTO_NAME} and {REPORT_NAME} are left out: {attempts:,} attempts are more than"
+        f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report all the same"
+    )
+
+
 def write_pictures(
     directory: Path,
     tables: Mapping[str, pyarrow.Table],
     cluster: Mapping[str, Any],
     summary: Mapping[str, Any],
-) -> str | None:
-    """Write both; why they have been left out, None where they have not.
+) -> None:
+    """Write both.
 
     Args:
         directory: of the run.
@@ -37,20 +47,13 @@ def write_pictures(
     Raises:
         RunError: a file cannot be written.
     """
-    attempts = tables["attempts"]
-    if attempts.num_rows > LARGEST_ATTEMPTS:
-        return (
-            f"{PERFETTO_NAME} and {REPORT_NAME} are left out: {attempts.num_rows:,} attempts are more than"
-            f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report all the same"
-        )
     run = run_tables(tables, cluster)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
-        write_perfetto(unfinished, attempts, timeline)
+        write_perfetto(unfinished, tables["attempts"], timeline)
     configuration = (directory / EXPERIMENT_NAME).read_text()
     page = render_report(
         [ReportRun(directory.name, directory.name, summary, configuration, make_payload(run, timeline))]
     )
     with written_whole(directory / REPORT_NAME) as unfinished:
         unfinished.write_text(page)
-    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -135,7 +135,7 @@ _CANDIDATE_COLUMNS = [
     *map(_count, ("keys_done", "keys_total")),
     *map(_time, ("remaining", "started")),
 ]
-_DECISIONS_A_CHUNK = 4096
+_DECISIONS_A_CHUNK = 512
 
 
 def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
@@ -163,15 +163,15 @@ def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
 
 
 def decisions_table(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> pyarrow.Table:
-    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``.
+    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``."""
+    return pyarrow.concat_tables(decisions_tables(decisions, attempts))
 
-    A large run has many, so that they are made a chunk at a time.
-    """
+
+def decisions_tables(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> Iterator[pyarrow.Table]:
+    """The same in parts, at least one: a large run has many."""
     attempt_of = {row.container: row.attempt for row in attempts}
-    starts = range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK)
-    return pyarrow.concat_tables(
-        _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of) for start in starts
-    )
+    for start in range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK):
+        yield _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of)
 
 
 def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapping[str, str]) -> pyarrow.Table:

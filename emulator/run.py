@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from analysis.pictures import write_pictures
+from analysis.pictures import why_left_out, write_pictures
 from emulator import __version__
 from emulator.config import Experiment
 from emulator.engine import Engine, OnStatus
@@ -97,7 +97,8 @@ def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, o
 
     result = _engine(experiment.engine)(once, jobs, directory, on_status, open_records)
     rows = history.finish()
-    tables = directory.write_tables(rows)
+    left_out = why_left_out(len(rows.attempts))
+    tables = directory.write_tables(rows, keep=left_out is None)
     summary = build_summary(
         rows,
         once,
@@ -111,8 +112,9 @@ def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, o
         swap_bytes=result.swap_bytes,
     )
     summary |= result.facts
-    left_out = write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
-    if left_out:
+    if left_out is None:
+        write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
+    else:
         summary["left_out"] = left_out
     directory.write_summary(summary)
     return summary

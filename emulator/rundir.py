@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from emulator.config import Experiment, dump_experiment
 from emulator.errors import ConfigError
 from emulator.history import History
 from emulator.journal import JournalHeader, JournalWriter
-from emulator.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
+from emulator.parquet_tables import attempts_table, decisions_tables, jobs_table, operations_table, tasks_table
 from emulator.whole_files import unfinished_path, write_json, written_whole
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
+_ROWS_A_PART = 50_000
+"""Of a table: as many are in memory as columns at a time."""
 
 
 class RunDirectory:
@@ -78,23 +81,43 @@ class RunDirectory:
             yield writer
         unfinished.replace(self.journal_path)
 
-    def write_tables(self, history: History) -> dict[str, pyarrow.Table]:
-        """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``; what they hold.
+    def write_tables(self, history: History, keep: bool) -> dict[str, pyarrow.Table]:
+        """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.
 
-        Raises RunError.
+        With ``keep``, returns what they hold: a large run has not the memory for all of them at once.  Raises RunError.
         """
-        tables = {
-            "jobs": jobs_table(history.jobs),
-            "tasks": tasks_table(history.tasks),
-            "attempts": attempts_table(history.attempts),
-            "operations": operations_table(history.operations),
-            "decisions": decisions_table(history.decisions, history.attempts),
+        tables: dict[str, Callable[[], Iterator[pyarrow.Table]]] = {
+            "jobs": lambda: _in_parts(jobs_table, history.jobs),
+            "tasks": lambda: _in_parts(tasks_table, history.tasks),
+            "attempts": lambda: _in_parts(attempts_table, history.attempts),
+            "operations": lambda: _in_parts(operations_table, history.operations),
+            "decisions": lambda: decisions_tables(history.decisions, history.attempts),
         }
-        for name, table in tables.items():
+        kept = {}
+        for name, make in tables.items():
             with written_whole(self.path / f"{name}.parquet") as unfinished:
-                pyarrow.parquet.write_table(table, unfinished)
-        return tables
+                parts = _write_parts(unfinished, make(), keep)
+            if keep:
+                kept[name] = pyarrow.concat_tables(parts)
+        return kept
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``: the last thing a run does.  Raises RunError."""
         write_json(self.path / SUMMARY_NAME, summary)
+
+
+def _in_parts(make: Callable[[Sequence[Any]], pyarrow.Table], rows: Sequence[Any]) -> Iterator[pyarrow.Table]:
+    for start in range(0, max(1, len(rows)), _ROWS_A_PART):
+        yield make(rows[start : start + _ROWS_A_PART])
+
+
+def _write_parts(path: Path, parts: Iterator[pyarrow.Table], keep: bool) -> list[pyarrow.Table]:
+    """Write one after another, at least one, to one Parquet file; with ``keep``, all of them."""
+    first = next(parts)
+    kept = []
+    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
+        for part in itertools.chain([first], parts):
+            writer.write_table(part)
+            if keep:
+                kept.append(part)
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from emulator.core.messages import ContainerState, Kind, Outcome, RealCost, StartContainer
@@ -56,8 +56,8 @@ class ContainerStory:
     outcome: Outcome | None = None
     reason: str = ""
     checkpoint_bytes: int = 0
-    stops: list[Stop] = field(default_factory=list)
-    told_free: list[ToldFree] = field(default_factory=list)
+    stops: tuple[Stop, ...] = ()
+    told_free: tuple[ToldFree, ...] = ()
     """In the order of revisions."""
     launch_cost: RealCost | None = None
     first_key_cost: RealCost | None = None

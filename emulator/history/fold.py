@@ -179,7 +179,7 @@ class HistoryBuilder:
         story = self._story(report.container)
         stop = story.open_stop
         if report.state is ContainerState.SUSPENDED and stop is None:
-            story.stops.append(Stop(record.t_ns, report.revision, story.suspend_asked_ns, story.suspend_cost))
+            story.stops += (Stop(record.t_ns, report.revision, story.suspend_asked_ns, story.suspend_cost),)
         elif report.state is ContainerState.RUNNING and stop is not None:
             stop.resumed_ns, stop.resumed_revision = record.t_ns, report.revision
             stop.resume_ready_ns, stop.resume_cost = story.resume_ready_ns, story.resume_cost
@@ -199,7 +199,7 @@ class HistoryBuilder:
         for report in message.freed:
             story = self._story(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
-                story.told_free.append(ToldFree(report.revision, report.state, record.t_ns))
+                story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
             if report.state is ContainerState.DONE and report.kind is Kind.APPLICATION_MASTER:
                 self._done(story, report)  # it has nobody else to report to
 

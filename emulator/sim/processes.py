@@ -38,6 +38,9 @@ from emulator.sim.data import JobData
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import VirtualTask
 
+_NO_COST = RealCost(0)
+"""One for all: a run keeps some of every process."""
+
 
 class VirtualProcesses:
     """The processes of all nodes; effects come with the address of the machine that wants them."""
@@ -162,6 +165,8 @@ class VirtualProcesses:
         self._await_input(container)
 
     def _cost(self, duration_ns: int, key_ns: int = 0) -> RealCost:
+        if not duration_ns and not key_ns:
+            return _NO_COST
         return RealCost(self._costs.real_ns(duration_ns), self._costs.real_ns(key_ns))
 
     def _await_input(self, container: str) -> None:
