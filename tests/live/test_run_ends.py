@@ -15,8 +15,9 @@ KILLED = -signal.SIGKILL
 
 
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]").replace("reduce_s: [10]", "reduce_s: [5000]")
-ENDLESS = ENDLESS.replace("submit_s: 12", "submit_s: 30")
-"""Once production has its containers, some reduces of research are stopped for good."""
+ENDLESS = ENDLESS.replace("submit_s: 12", "submit_s: 100")
+"""Once production has its containers, some reduces of research are stopped for good; research has five real seconds to
+take them all before."""
 
 
 def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, tmp_path: Path) -> None:
