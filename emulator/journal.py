@@ -123,22 +123,17 @@ class JournalWriter:
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self._lines.append(encode_record(record))
-        if len(self._lines) >= _BATCH_RECORDS:
-            self._write_batch()
+        self.write_line(encode_record(record))
 
     def write_line(self, line: bytes) -> None:
         """Append a record encoded elsewhere by ``encode_record``."""
-        self._write_batch()
-        self._write(line + b"\n")
+        self._lines.append(line)
+        if len(self._lines) >= _BATCH_RECORDS:
+            self._write_batch()
 
     def _write_batch(self) -> None:
-        if self._lines:
-            self._write(b"\n".join((*self._lines, b"")))
-            self._lines.clear()
-
-    def _write(self, lines: bytes) -> None:
-        compressed = self._compressor.compress(lines)
+        compressed = self._compressor.compress(b"\n".join((*self._lines, b"")))
+        self._lines.clear()
         if compressed:
             with self._errors_named():
                 self._file.write(compressed)

@@ -112,9 +112,9 @@ class Asks:
         self._told, self._sent = self._sent[1], None
         return True
 
-    def take_answer(self, answer: Answer | None) -> bool:
+    def take_answer(self, answer: Answer) -> bool:
         """Whether this is the next answer; if so, it is acknowledged from now on."""
-        if answer is None or answer.id != self.answer_id + 1:
+        if answer.id != self.answer_id + 1:
             return False
         self.answer_id = answer.id
         self._unsaid = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from emulator.core.job import JobSpec
@@ -17,6 +18,8 @@ class Site:
     """Emulated time 0, on the monotonic clock."""
     scale: float
     """Emulated seconds a real second."""
+    directory: Path
+    """The host's own; each node has one of its name in it."""
     output_dir: str
     seed: int
     """Of the map outputs' contents; reduces are not told."""
@@ -31,8 +34,6 @@ class Place:
     """Where one process is."""
 
     node: str
-    work_dir: str
-    """The node's own directory."""
     container: str
     first_key_at_ns: int = 0
     """Emulated instant before which its first key must not start."""
@@ -95,6 +96,6 @@ def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]
         "output_bytes": job.output_bytes,
         "first_key_at_ns": place.first_key_at_ns,
         "node": place.node,
-        "work_dir": place.work_dir,
+        "work_dir": str(site.directory / place.node),
         "output_dir": site.output_dir,
     }

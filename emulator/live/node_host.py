@@ -126,7 +126,9 @@ class NodeHost(MachineHost):
         super().begin(origin_real_ns)
         plan, scale = self.plan, float(self.clock.scale)
         network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
-        self._site = Site(origin_real_ns, scale, plan.output_dir, plan.seed, plan.secret, network_bytes_real_s)
+        self._site = Site(
+            origin_real_ns, scale, self.work_dir, plan.output_dir, plan.seed, plan.secret, network_bytes_real_s
+        )
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
@@ -209,14 +211,14 @@ class NodeHost(MachineHost):
         spec = self.plan.jobs[launch.job]
         if launch.kind is Kind.MAP:
             duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
-            params = map_parameters(self._site, spec, launch.task, self._place(process), duration_ns)
+            place = Place(node, launch.container, launch.first_key_at_ns)
+            params = map_parameters(self._site, spec, launch.task, place, duration_ns)
             self._command("launch", launch.container, kind="map", slot=process.slot, params=params)
         elif not spec.map_ns and not self._has_input(node, launch):
             # No maps made its input: make it here first, in a process that may hold the seed.
             maker = f"{launch.container}.input"
             self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
-            place = Place(node, str(self.work_dir / node), maker)
-            params = map_parameters(self._site, spec, launch.task, place, 0, only_partition=launch.task)
+            params = map_parameters(self._site, spec, launch.task, Place(node, maker), 0, only_partition=launch.task)
             self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
         else:
             self._launch_reduce(process)
@@ -224,21 +226,16 @@ class NodeHost(MachineHost):
     def _launch_reduce(self, process: _Process) -> None:
         node, launch = process.node, process.launch
         spec, saved = self.plan.jobs[launch.job], launch.checkpoint
-        checkpoint = saved and Checkpoint(saved.past_containers, saved.keys_done, saved.input_path, saved.hostname)
         params = reduce_parameters(
             self._site,
             spec,
             launch.task,
-            self._place(process),
+            Place(node, launch.container, launch.first_key_at_ns),
             self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
             self._outputs.get((node, launch.job), ()),
-            checkpoint and checkpoint.to_dict(),
+            saved and Checkpoint(saved.past_containers, saved.keys_done, saved.input_path, saved.hostname).to_dict(),
         )
         self._command("launch", launch.container, kind="reduce", slot=process.slot, params=params)
-
-    def _place(self, process: _Process) -> Place:
-        launch, node = process.launch, process.node
-        return Place(node, str(self.work_dir / node), launch.container, launch.first_key_at_ns)
 
     def _has_input(self, node: str, launch: fx.Launch) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))

@@ -123,7 +123,7 @@ class MeasuredHost:
 
     def launch_map(self, container: str, job: JobSpec, task: int, node: str | None = None) -> int:
         """Order map ``task`` of ``job``, on the first node if none is named; when."""
-        place = self._place(node or self._nodes[0], container)
+        place = Place(node or self._nodes[0], container)
         return self._launch("map", container, map_parameters(self._site(), job, task, place, job.map_ns[task]))
 
     def launch_reduce(
@@ -136,8 +136,8 @@ class MeasuredHost:
         checkpoint: dict[str, Any] | None = None,
     ) -> int:
         """Order reduce ``task`` of ``job`` on ``node``; when.  Without ``outputs`` it waits for them."""
-        place, duration_ns = self._place(node, container), job.reduce_ns[task]
-        parameters = reduce_parameters(self._site(), job, task, place, duration_ns, outputs, checkpoint)
+        place = Place(node, container)
+        parameters = reduce_parameters(self._site(), job, task, place, job.reduce_ns[task], outputs, checkpoint)
         return self._launch("reduce", container, parameters)
 
     def _launch(self, kind: str, container: str, parameters: dict[str, Any]) -> int:
@@ -146,10 +146,7 @@ class MeasuredHost:
 
     def _site(self) -> Site:
         output_dir = str(self.directory / "output")
-        return Site(time.monotonic_ns(), 1.0, output_dir, _SEED, self._secret, _NETWORK_BYTES_REAL_S)
-
-    def _place(self, node: str, container: str) -> Place:
-        return Place(node, str(self.directory / node), container)
+        return Site(time.monotonic_ns(), 1.0, self.directory, output_dir, _SEED, self._secret, _NETWORK_BYTES_REAL_S)
 
     def outputs(self, job: JobSpec, sources: int = 1) -> list[dict[str, Any]]:
         """Where the outputs of the maps of ``job`` can be had, spread over the first ``sources`` nodes."""
@@ -157,7 +154,7 @@ class MeasuredHost:
 
     def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
         """What ``emulator.live.shuffle.fetch_and_merge`` needs to bring the input of a reduce to ``node``."""
-        return reduce_parameters(self._site(), job, task, self._place(node, "fetched"), 0)
+        return reduce_parameters(self._site(), job, task, Place(node, "fetched"), 0)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.data import JobData
 from emulator.sim.kernel import Kernel
-from emulator.sim.tasks import VirtualTask
+from emulator.sim.tasks import Failure, VirtualTask
 
 _NO_COST = RealCost(0)
 """One for all: a run keeps some of every process."""
@@ -156,11 +156,10 @@ class VirtualProcesses:
         return costs.launch_reduce(node, launch.container, fetched, now_ns)
 
     def _launched(self, container: str) -> None:
-        task = self.tasks.get(container)
+        task = self._settled(container, LaunchFailed)
         if task is None:
             return
         task.launched_ns = self._kernel.now_ns
-        task.pending.remove(LaunchFailed)
         self._tell(node_address(task.node), Launched(container, self._cost(task.launched_ns - task.ordered_ns)))
         self._await_input(container)
 
@@ -241,17 +240,36 @@ class VirtualProcesses:
             if task.first_key_ns is None and not task.stopped and task.launched_ns:
                 self._await_input(container)
 
+    def _operate(
+        self,
+        address: str,
+        container: str,
+        failure: Failure,
+        cost: Callable[[str, str, int], int],
+        done: Callable[[str, str, int], None],
+    ) -> None:
+        """Call ``done`` once an operation on a process has taken what it costs; with ``failure`` it is answered if the
+        process ends before that."""
+        task = self.tasks[container]
+        task.pending.append(failure)
+        delay_ns = cost(task.node, container, self._kernel.now_ns)
+        self._later(delay_ns, partial(done, address, container, delay_ns))
+
+    def _settled(self, container: str, failure: Failure) -> VirtualTask | None:
+        """The process whose operation is over; None: it has ended meanwhile."""
+        task = self.tasks.get(container)
+        if task is not None:
+            task.pending.remove(failure)
+        return task
+
     def suspend(self, address: str, effect: fx.Suspend) -> None:
         """Stop a process (SIGTSTP)."""
-        self.tasks[effect.container].pending.append(SuspendFailed)
-        delay_ns = self._costs.suspend(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
-        self._later(delay_ns, partial(self._suspended, address, effect.container, delay_ns))
+        self._operate(address, effect.container, SuspendFailed, self._costs.suspend, self._suspended)
 
     def _suspended(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
+        task = self._settled(container, SuspendFailed)
         if task is None:
             return
-        task.pending.remove(SuspendFailed)
         if task.committing:
             self._tell(address, SuspendFailed(container, "the task is committing"))
             return
@@ -262,15 +280,12 @@ class VirtualProcesses:
 
     def resume(self, address: str, effect: fx.Resume) -> None:
         """Have a stopped process go on (SIGCONT)."""
-        self.tasks[effect.container].pending.append(ResumeFailed)
-        delay_ns = self._costs.resume(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
-        self._later(delay_ns, partial(self._resumed, address, effect.container, delay_ns))
+        self._operate(address, effect.container, ResumeFailed, self._costs.resume, self._resumed)
 
     def _resumed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
+        task = self._settled(container, ResumeFailed)
         if task is None:
             return
-        task.pending.remove(ResumeFailed)
         task.stopped = False
         self._tell(address, Resumed(container, self._cost(delay_ns)))
         if task.first_key_ns is None:
@@ -300,16 +315,13 @@ class VirtualProcesses:
         self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
 
     def _checkpoint_too_late(self, address: str, container: str) -> None:
-        task = self.tasks.get(container)
-        if task is not None:
-            task.pending.remove(CheckpointFailed)
+        if self._settled(container, CheckpointFailed) is not None:
             self._tell(address, CheckpointFailed(container, "the task was done before it could be suspended"))
 
     def _checkpointed(self, address: str, container: str, keys_done: int, cost: RealCost) -> None:
-        task = self.tasks.get(container)
+        task = self._settled(container, CheckpointFailed)
         if task is None:
             return  # killed meanwhile
-        task.pending.remove(CheckpointFailed)
         before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
         checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
         self._tell(address, Checkpointed(container, checkpoint, 0, cost))
@@ -317,15 +329,12 @@ class VirtualProcesses:
 
     def kill(self, address: str, effect: fx.Kill) -> None:
         """End a process at once (SIGKILL)."""
-        self.tasks[effect.container].pending.append(KillFailed)
-        delay_ns = self._costs.kill(self.tasks[effect.container].node, effect.container, self._kernel.now_ns)
-        self._later(delay_ns, partial(self._killed, address, effect.container, delay_ns))
+        self._operate(address, effect.container, KillFailed, self._costs.kill, self._killed)
 
     def _killed(self, address: str, container: str, delay_ns: int) -> None:
-        task = self.tasks.get(container)
+        task = self._settled(container, KillFailed)
         if task is None:
             return
-        task.pending.remove(KillFailed)
         self._tell(address, Killed(container, self._cost(delay_ns)))
         self.crash(container, signal=9, reason="killed")
 

@@ -11,12 +11,12 @@ import os
 import resource
 import time
 from collections.abc import Callable
-from heapq import heappop, heappush
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 import simpy
+from bare_heap import PROCESSES, bare_heap
 from synthetic_day import day_experiment, day_jobs
 
 from emulator.config import load_experiment
@@ -25,21 +25,12 @@ from emulator.run import run_experiment
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 SCALE = float(os.environ.get("SCALE", "0.01"))
-PROCESSES = 1000
-"""That take turns at the timeouts: as many entries are in the heap."""
 
 
 def cpu_s(action: Callable[[], object]) -> float:
     begin_s = time.process_time()
     action()
     return time.process_time() - begin_s
-
-
-def bare_heap(events: int) -> None:
-    heap = [(number, number) for number in range(PROCESSES)]
-    for _ in range(events):
-        now, number = heappop(heap)
-        heappush(heap, (now + PROCESSES, number))
 
 
 def simpy_timeouts(events: int) -> None:

@@ -17,14 +17,16 @@ from pathlib import Path
 
 import pytest
 
+from emulator.run import LAG_BOUND_HEARTBEATS
 from tests.live_runs import NatjamRun
 
 FIG4 = (Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml").read_text()
 PAIRS = int(os.environ.get("PAIRS", "4"))
 PAGE_PERIOD_S = 0.5
 """How often an open page asks for the newest state."""
-BUDGET_MS = 1000 * 0.5 / 20
-"""Half a heartbeat at time scale 20, real."""
+TIME_SCALE = 20
+BUDGET_MS = 1000 * LAG_BOUND_HEARTBEATS / TIME_SCALE
+"""Of a heartbeat of a second, real."""
 SHARE = 0.02
 
 
@@ -53,7 +55,7 @@ def page_open(run: NatjamRun) -> Iterator[None]:
 def lags_ms(directory: Path, watched: bool) -> tuple[float, float]:
     """Median and 99th percentile of the lag of one run, in real milliseconds."""
     directory.mkdir()
-    options = ["--set", "engine=live", "--time-scale", "20", *(["--watch"] if watched else [])]
+    options = ["--set", "engine=live", "--time-scale", str(TIME_SCALE), *(["--watch"] if watched else [])]
     with (
         NatjamRun(directory, *options, experiment=FIG4) as run,
         page_open(run) if watched else contextlib.nullcontext(),
