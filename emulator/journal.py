@@ -3,7 +3,8 @@
 Theory of operation
 -------------------
 A journal file is zstd-compressed JSON lines: a header, then records in the order they were written.  Read it with
-``zstdcat journal.jsonl.zst | grep ...``; ``emulator.journal_codec`` says how messages and effects look in it.
+``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of them its
+type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
 
 Heartbeats that say nothing and change nothing are left out (see ``is_empty_heartbeat``).  Numbers of records (``seq``)
 count per actor and only what is written, so that they tell a gap, and do not tell whether empty heartbeats were run.
@@ -13,16 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-import orjson
+import msgspec
 import zstandard
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 from emulator.core.machine import HEARTBEAT, Machine
 from emulator.core.messages import (
     ApplicationHeartbeat,
@@ -33,20 +33,22 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.errors import NatjamError
-from emulator.journal_codec import Decoder, Mismatch, dataclass_decoder, shown, tagged
 
-FORMAT_VERSION = 1
-COMPRESSION_LEVEL = 3
+FORMAT_VERSION = 2
+COMPRESSION_LEVEL = 1
+"""On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16
 _BATCH_RECORDS = 256
+
+
+DecodedT = TypeVar("DecodedT")
 
 
 class JournalError(NatjamError):
     """A journal that cannot be read; the message names file and line where they are known."""
 
 
-@frozen
-class Record:
+class Record(Frozen):
     """One message handled by one machine."""
 
     t_ns: int
@@ -59,8 +61,7 @@ class Record:
     effects: tuple[Effect, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalHeader:
+class JournalHeader(Frozen):
     """First line of a journal: what it was made from."""
 
     engine: str
@@ -73,33 +74,25 @@ class JournalHeader:
 
 def encode_record(record: Record) -> bytes:
     """One line of a journal, without its newline."""
-    return orjson.dumps(
-        {
-            "t_ns": record.t_ns,
-            "seq": record.seq,
-            "actor": record.actor,
-            "message": tagged(record.message),
-            "effects": [tagged(effect) for effect in record.effects],
-        }
-    )
+    return _encoder.encode(record)
 
 
 def decode_record(line: bytes) -> Record:
     """The record of one line; raises JournalError saying what is wrong with it."""
-    return _decode_line(line, _record_decoder)
+    return _decode_line(line, _record_decoder.decode)
 
 
-def _decode_line(line: bytes, decode: Decoder) -> Any:
+def _decode_line(line: bytes, decode: Callable[[bytes], DecodedT]) -> DecodedT:
     try:
-        return decode(orjson.loads(line))
-    except orjson.JSONDecodeError as error:
-        raise JournalError(f"not JSON: {error}") from None
-    except Mismatch as error:
+        return decode(line)
+    except msgspec.ValidationError as error:
         raise JournalError(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise JournalError(f"not JSON: {error}") from None
 
 
-_record_decoder = dataclass_decoder(Record)
-_header_decoder = dataclass_decoder(JournalHeader)
+_encoder = msgspec.json.Encoder()
+_record_decoder = msgspec.json.Decoder(Record)
 
 
 # ---- files ----
@@ -114,26 +107,25 @@ class JournalWriter:
     def __init__(self, path: Path, header: JournalHeader) -> None:
         """Create ``path`` (an existing file is overwritten) and write the header."""
         self._path = path
-        self._lines: list[bytes] = []
-        """Records that have not been compressed yet."""
+        self._held: list[Record] = []
+        """Records that have not been encoded yet."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
             self._file = path.open("wb")
-        self.write_line(orjson.dumps({"natjam_journal": FORMAT_VERSION, **asdict(header)}))
+        self._write_lines([{"natjam_journal": FORMAT_VERSION, **msgspec.structs.asdict(header)}])
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self.write_line(encode_record(record))
+        self._held.append(record)
+        if len(self._held) >= _BATCH_RECORDS:
+            self._write_held()
 
-    def write_line(self, line: bytes) -> None:
-        """Append a record encoded elsewhere by ``encode_record``."""
-        self._lines.append(line)
-        if len(self._lines) >= _BATCH_RECORDS:
-            self._write_batch()
+    def _write_held(self) -> None:
+        records, self._held = self._held, []
+        self._write_lines(records)
 
-    def _write_batch(self) -> None:
-        compressed = self._compressor.compress(b"\n".join((*self._lines, b"")))
-        self._lines.clear()
+    def _write_lines(self, values: list[Any]) -> None:
+        compressed = self._compressor.compress(_encoder.encode_lines(values))
         if compressed:
             with self._errors_named():
                 self._file.write(compressed)
@@ -142,7 +134,7 @@ class JournalWriter:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
-                self._write_batch()
+                self._write_held()
                 self._file.write(self._compressor.flush())
 
     @contextmanager
@@ -179,13 +171,14 @@ def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
     return header, _read_records(path, lines)
 
 
-def _versioned_header(value: Any) -> JournalHeader:
+def _versioned_header(line: bytes) -> JournalHeader:
+    value = msgspec.json.decode(line)
     if type(value) is not dict or "natjam_journal" not in value:
-        raise Mismatch("not the header of a natjam journal (field 'natjam_journal' is missing)")
+        raise JournalError("not the header of a natjam journal (field 'natjam_journal' is missing)")
     version = value.pop("natjam_journal")
     if version != FORMAT_VERSION:
-        raise Mismatch(f"natjam_journal: this release reads version {FORMAT_VERSION}, found {shown(version)}")
-    return _header_decoder(value)
+        raise JournalError(f"natjam_journal: this release reads version {FORMAT_VERSION}, found {version!r:.60}")
+    return msgspec.convert(value, JournalHeader)
 
 
 def _read_records(path: Path, lines: Iterator[bytes]) -> Iterator[Record]:

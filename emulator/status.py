@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
@@ -41,21 +42,20 @@ def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> Clu
 
 def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
     """One job, from its ApplicationMaster."""
-    tasks = [*master.maps, *master.reduces]
-    done = sum(task.state is TaskState.SUCCEEDED for task in tasks)
-    running = suspended = 0
-    for task in tasks:
-        if not task.attempts or task.state is TaskState.SUCCEEDED:
-            continue
-        newest = task.attempt
-        if any(attempt.state in _ON_CONTAINER for attempt in task.open_attempts):
-            running += 1
-        elif newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
-            suspended += 1
+    done = running = suspended = 0
+    for task in chain(master.maps, master.reduces):
+        if task.state is TaskState.SUCCEEDED:
+            done += 1
+        elif task.attempts:
+            newest = task.attempt
+            if any(attempt.state in _ON_CONTAINER for attempt in task.attempts):
+                running += 1
+            elif newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
+                suspended += 1
     ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
     state = master.state.value if ended else "running"
-    waiting = len(tasks) - done - running - suspended
-    return JobStatus(master.job, queue, state, done, running, suspended, waiting, len(tasks))
+    total = len(master.maps) + len(master.reduces)
+    return JobStatus(master.job, queue, state, done, running, suspended, total - done - running - suspended, total)
 
 
 def unstarted_job_status(job: JobSpec, state: str | None) -> JobStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from emulator.policies.views import (
 )
 
 _SHOWN_CHARACTERS = 200
+_name = attrgetter("name")
 
 
 class PolicyError(Exception):
@@ -56,7 +58,7 @@ def order_jobs(policy: JobSelectionPolicy, jobs: tuple[JobView, ...], now_ns: in
 def choose_job(policy: JobEvictionPolicy, view: JobEvictionView, random: Random) -> str:
     """The victim job.  Raises PolicyError."""
     victim = policy(view, random)
-    if not _are_distinct((victim,), {job.name for job in view.jobs}):
+    if type(victim) is not str or victim not in map(_name, view.jobs):
         raise _error("job eviction", policy, victim, "the name of one of the jobs")
     return victim
 

@@ -6,26 +6,25 @@ The executor's contract: every effect on a container yields exactly one completi
 
 from __future__ import annotations
 
-from emulator.core.frozen import frozen
+from typing import TypeAlias
+
+from emulator.core.frozen import Frozen
 from emulator.core.messages import Kind, Message, TaskCheckpoint
 from emulator.policies.views import JobView, TaskView
 
 
-@frozen
-class Effect:
-    """Base of all effects."""
+class _Effect(Frozen, tag=True):
+    """Base of all effects: each is written under its type."""
 
 
-@frozen
-class Send(Effect):
+class Send(_Effect):
     """Deliver ``message`` to the machine at ``to``."""
 
     to: str
     message: Message
 
 
-@frozen
-class SetTimer(Effect):
+class SetTimer(_Effect):
     """Deliver ``TimerFired(name, generation, at_ns)`` to the same machine at ``at_ns``."""
 
     name: str
@@ -33,20 +32,17 @@ class SetTimer(Effect):
     generation: int
 
 
-@frozen
-class ReadProgress(Effect):
+class ReadProgress(_Effect):
     """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own reduces)."""
 
     containers: tuple[str, ...]
 
 
-@frozen
-class AllFinished(Effect):
+class AllFinished(_Effect):
     """The client has seen the end of every job."""
 
 
-@frozen
-class ExitApplication(Effect):
+class ExitApplication(_Effect):
     """The ApplicationMaster is done and leaves its container."""
 
     container: str
@@ -55,8 +51,7 @@ class ExitApplication(Effect):
 # ---- on containers, by NodeManagers only ----
 
 
-@frozen
-class Launch(Effect):
+class Launch(_Effect):
     """Start a task process (or an ApplicationMaster) in ``container``."""
 
     container: str
@@ -69,8 +64,7 @@ class Launch(Effect):
     checkpoint: TaskCheckpoint | None = None
 
 
-@frozen
-class ProvideInput(Effect):
+class ProvideInput(_Effect):
     """All map outputs of ``job`` are known: for the reduces that wait here and for those to come."""
 
     job: str
@@ -78,36 +72,31 @@ class ProvideInput(Effect):
     nodes: tuple[str, ...]
 
 
-@frozen
-class Suspend(Effect):
+class Suspend(_Effect):
     """SIGTSTP."""
 
     container: str
 
 
-@frozen
-class Resume(Effect):
+class Resume(_Effect):
     """SIGCONT."""
 
     container: str
 
 
-@frozen
-class Checkpoint(Effect):
+class Checkpoint(_Effect):
     """Finish the key, save the key counter, exit."""
 
     container: str
 
 
-@frozen
-class Kill(Effect):
+class Kill(_Effect):
     """SIGKILL."""
 
     container: str
 
 
-@frozen
-class CleanUp(Effect):
+class CleanUp(_Effect):
     """Remove what ``job`` has left on this node's local disk."""
 
     job: str
@@ -116,8 +105,7 @@ class CleanUp(Effect):
 # ---- for the journal only: nothing is to be carried out ----
 
 
-@frozen
-class ExplainJobEviction(Effect):
+class ExplainJobEviction(_Effect):
     """Why the Preemptor asks containers back from these jobs for ``requester``."""
 
     requester: str
@@ -131,8 +119,7 @@ class ExplainJobEviction(Effect):
     """Candidates there were besides."""
 
 
-@frozen
-class ExplainTaskEviction(Effect):
+class ExplainTaskEviction(_Effect):
     """Why these reduces of ``job`` must give their containers back."""
 
     job: str
@@ -147,3 +134,22 @@ class ExplainTaskEviction(Effect):
 
 
 EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction)
+
+
+Effect: TypeAlias = (
+    Send
+    | SetTimer
+    | ReadProgress
+    | AllFinished
+    | ExitApplication
+    | Launch
+    | ProvideInput
+    | Suspend
+    | Resume
+    | Checkpoint
+    | Kill
+    | CleanUp
+    | ExplainJobEviction
+    | ExplainTaskEviction
+)
+"""All effects there are."""

@@ -8,14 +8,13 @@ by under 1% at one reading a second.  A first reading counts in full.
 
 from __future__ import annotations
 
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 
 TIME_CONSTANT_NS = 60_000_000_000
 _SCALE = 10**18  # rates are kept in keys per 10^18 ns: a key of one second has a rate of 10^9
 
 
-@frozen
-class RateEstimate:
+class RateEstimate(Frozen):
     """The smoothed rate of one attempt and the reading it rests on."""
 
     at_ns: int | None = None

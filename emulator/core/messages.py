@@ -14,8 +14,9 @@ Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated 
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeAlias
 
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -82,16 +83,14 @@ class JobState(str, Enum):
     KILLED = "killed"
 
 
-@frozen
-class Message:
-    """Base of all messages."""
+class _Message(Frozen, tag=True):
+    """Base of all messages: each is written under its type."""
 
 
 # ---- parts of messages ----
 
 
-@frozen
-class TaskCheckpoint:
+class TaskCheckpoint(Frozen):
     """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
 
     past_containers: tuple[str, ...]
@@ -103,16 +102,14 @@ class TaskCheckpoint:
     """Node of the last suspended attempt, preferred at resume."""
 
 
-@frozen
-class RealCost:
+class RealCost(Frozen):
     """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
 
     mechanism_real_ns: int
     key_real_ns: int = 0
 
 
-@frozen
-class ContainerReport:
+class ContainerReport(Frozen):
     """All that a NodeManager knows of one container; a higher ``revision`` replaces a lower."""
 
     container: str
@@ -137,8 +134,7 @@ class ContainerReport:
     """Key counter at the end, or at the stop."""
 
 
-@frozen
-class ResumeAsk:
+class ResumeAsk(Frozen):
     """A container wanted for a suspended reduce."""
 
     task: int
@@ -148,8 +144,7 @@ class ResumeAsk:
     """Set when the stopped process itself is to go on: only its own node will do."""
 
 
-@frozen
-class Ask:
+class Ask(Frozen):
     """All containers a job still wants, beyond those in the answers it has acknowledged."""
 
     maps: int = 0
@@ -157,8 +152,7 @@ class Ask:
     resumes: tuple[ResumeAsk, ...] = ()
 
 
-@frozen
-class Allocation:
+class Allocation(Frozen):
     """A container given to a job."""
 
     container: str
@@ -169,8 +163,7 @@ class Allocation:
     """The suspended reduce it is for; None for a new map or reduce."""
 
 
-@frozen
-class MeasuredCosts:
+class MeasuredCosts(Frozen):
     """This cluster's own mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
 
     schedule_ns: int | None = None
@@ -178,8 +171,7 @@ class MeasuredCosts:
     resume_ns: int | None = None
 
 
-@frozen
-class Answer:
+class Answer(Frozen):
     """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
 
     id: int
@@ -196,8 +188,7 @@ class Answer:
 # ---- client and ResourceManager ----
 
 
-@frozen
-class SubmitJob(Message):
+class SubmitJob(_Message):
     """Client to ResourceManager."""
 
     job: str
@@ -208,8 +199,7 @@ class SubmitJob(Message):
     priority: int = 0
 
 
-@frozen
-class JobFinished(Message):
+class JobFinished(_Message):
     """ResourceManager to client; ``finish_ns`` is the durable commit as the ApplicationMaster reports it."""
 
     job: str
@@ -221,8 +211,7 @@ class JobFinished(Message):
 # ---- heartbeats ----
 
 
-@frozen
-class NodeHeartbeat(Message):
+class NodeHeartbeat(_Message):
     """NodeManager to ResourceManager (natjam step 10)."""
 
     node: str
@@ -239,8 +228,7 @@ class NodeHeartbeat(Message):
         return not self.freed
 
 
-@frozen
-class NodeHeartbeatResponse(Message):
+class NodeHeartbeatResponse(_Message):
     """ResourceManager to NodeManager; acknowledges all heartbeats up to ``id``."""
 
     id: int
@@ -255,8 +243,7 @@ class NodeHeartbeatResponse(Message):
         return not self.finished_jobs and not self.shut_down
 
 
-@frozen
-class ApplicationHeartbeat(Message):
+class ApplicationHeartbeat(_Message):
     """ApplicationMaster to ResourceManager (natjam steps 1 and 11)."""
 
     job: str
@@ -277,8 +264,7 @@ class ApplicationHeartbeat(Message):
         return self.ask is None and self.final_state is None
 
 
-@frozen
-class ApplicationHeartbeatResponse(Message):
+class ApplicationHeartbeatResponse(_Message):
     """ResourceManager to ApplicationMaster; acknowledges all heartbeats up to ``id``."""
 
     id: int
@@ -295,8 +281,7 @@ class ApplicationHeartbeatResponse(Message):
 # ---- commands to a NodeManager and its reports ----
 
 
-@frozen
-class StartContainer(Message):
+class StartContainer(_Message):
     """ApplicationMaster (for its own container the ResourceManager) to NodeManager: natjam step 12."""
 
     container: str
@@ -308,8 +293,7 @@ class StartContainer(Message):
     checkpoint: TaskCheckpoint | None = None
 
 
-@frozen
-class SuspendContainer(Message):
+class SuspendContainer(_Message):
     """ApplicationMaster to NodeManager, at the task's own heartbeat: natjam step 6."""
 
     container: str
@@ -317,16 +301,14 @@ class SuspendContainer(Message):
     asked_ns: int
 
 
-@frozen
-class ResumeContainer(Message):
+class ResumeContainer(_Message):
     """ApplicationMaster to NodeManager: let the stopped process go on."""
 
     container: str
     ready_ns: int
 
 
-@frozen
-class KillContainer(Message):
+class KillContainer(_Message):
     """ResourceManager or ApplicationMaster to NodeManager."""
 
     container: str
@@ -334,8 +316,7 @@ class KillContainer(Message):
     why: str
 
 
-@frozen
-class MapOutputs(Message):
+class MapOutputs(_Message):
     """ApplicationMaster to NodeManager: all maps are done, and this is where their outputs lie."""
 
     job: str
@@ -344,16 +325,14 @@ class MapOutputs(Message):
     """Node of map i's output at position i."""
 
 
-@frozen
-class MapOutputsReceived(Message):
+class MapOutputsReceived(_Message):
     """NodeManager to ApplicationMaster."""
 
     node: str
     version: int
 
 
-@frozen
-class ContainerReported(Message):
+class ContainerReported(_Message):
     """NodeManager to ApplicationMaster: steps 8 and 9, and every other change of a container."""
 
     report: ContainerReport
@@ -362,15 +341,13 @@ class ContainerReported(Message):
 # ---- from the driver ----
 
 
-@frozen
-class Start(Message):
+class Start(_Message):
     """The machine is on: first message of every machine.  An ApplicationMaster is told its own container."""
 
     container: str | None = None
 
 
-@frozen
-class TimerFired(Message):
+class TimerFired(_Message):
     """A timer set by this machine; ``due_ns`` is when it should have fired."""
 
     name: str
@@ -378,16 +355,14 @@ class TimerFired(Message):
     due_ns: int
 
 
-@frozen
-class NodeLost(Message):
+class NodeLost(_Message):
     """The driver knows that a node is gone (its host process has died)."""
 
     node: str
     reason: str = ""
 
 
-@frozen
-class ProgressSamples(Message):
+class ProgressSamples(_Message):
     """Answer to ``ReadProgress``: what the task heartbeats since the last reading have said."""
 
     samples: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
@@ -397,65 +372,55 @@ class ProgressSamples(Message):
 # Completions: every effect on a container yields exactly one of these.
 
 
-@frozen
-class Launched(Message):
+class Launched(_Message):
     container: str
     cost: RealCost
 
 
-@frozen
-class LaunchFailed(Message):
+class LaunchFailed(_Message):
     container: str
     reason: str
 
 
-@frozen
-class Suspended(Message):
+class Suspended(_Message):
     container: str
     keys_done: int
     cost: RealCost
 
 
-@frozen
-class SuspendFailed(Message):
+class SuspendFailed(_Message):
     container: str
     reason: str
 
 
-@frozen
-class Resumed(Message):
+class Resumed(_Message):
     container: str
     cost: RealCost
 
 
-@frozen
-class ResumeFailed(Message):
+class ResumeFailed(_Message):
     container: str
     reason: str
 
 
-@frozen
-class Checkpointed(Message):
+class Checkpointed(_Message):
     container: str
     checkpoint: TaskCheckpoint
     size_bytes: int
     cost: RealCost
 
 
-@frozen
-class CheckpointFailed(Message):
+class CheckpointFailed(_Message):
     container: str
     reason: str
 
 
-@frozen
-class Killed(Message):
+class Killed(_Message):
     container: str
     cost: RealCost
 
 
-@frozen
-class KillFailed(Message):
+class KillFailed(_Message):
     container: str
     reason: str
 
@@ -463,8 +428,7 @@ class KillFailed(Message):
 # Events of their own.
 
 
-@frozen
-class FirstKey(Message):
+class FirstKey(_Message):
     """A reduce starts its first key, or a map its work."""
 
     container: str
@@ -474,15 +438,13 @@ class FirstKey(Message):
     """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
 
 
-@frozen
-class Committing(Message):
+class Committing(_Message):
     """All keys are done; the output is being put together."""
 
     container: str
 
 
-@frozen
-class Exited(Message):
+class Exited(_Message):
     """The process has ended, by itself or not; always the last message about a container."""
 
     container: str
@@ -490,3 +452,38 @@ class Exited(Message):
     signal: int | None
     keys_done: int
     reason: str = ""
+
+
+Message: TypeAlias = (
+    SubmitJob
+    | JobFinished
+    | NodeHeartbeat
+    | NodeHeartbeatResponse
+    | ApplicationHeartbeat
+    | ApplicationHeartbeatResponse
+    | StartContainer
+    | SuspendContainer
+    | ResumeContainer
+    | KillContainer
+    | MapOutputs
+    | MapOutputsReceived
+    | ContainerReported
+    | Start
+    | TimerFired
+    | NodeLost
+    | ProgressSamples
+    | Launched
+    | LaunchFailed
+    | Suspended
+    | SuspendFailed
+    | Resumed
+    | ResumeFailed
+    | Checkpointed
+    | CheckpointFailed
+    | Killed
+    | KillFailed
+    | FirstKey
+    | Committing
+    | Exited
+)
+"""All messages there are."""

@@ -12,21 +12,22 @@ NodeManager.  Entries, expired ones included, are what keeps a request from bein
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
 
 from emulator.core.decisions import choose_job
 from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
 from emulator.policies import JOB_EVICTION, rule_name
 from emulator.policies.views import JobEvictionView, JobView
 
 
-@frozen
-class Reclaim:
+class Reclaim(Frozen):
     """An intention of ``requester`` to take a container from ``victim``."""
 
     requester: str
@@ -64,10 +65,9 @@ class Preemptor:
         dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
         return len(self.reclaims.get(requester, ())) + dying
 
-    def asked_of(self, victim: str) -> int:
-        """Containers asked back from ``victim`` that it still holds."""
-        wanted = self.wanted_of(victim)
-        return wanted + sum(reclaim.victim == victim for _, reclaim in self.expired) if self.expired else wanted
+    def asked(self) -> Mapping[str, int]:
+        """Containers asked back from each victim that it still holds."""
+        return Counter(self._wanted) + Counter(reclaim.victim for _, reclaim in self.expired)
 
     def wanted_of(self, victim: str) -> int:
         """Entries of the reclaim lists that name ``victim``."""
@@ -163,6 +163,4 @@ class Preemptor:
 
 def net_of(view: JobView, asked: int) -> JobView:
     """The job as eviction must weigh it: what has been asked back counts as gone."""
-    if not asked:
-        return view
     return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

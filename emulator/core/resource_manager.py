@@ -474,7 +474,7 @@ class ResourceManager:
                 jobs = next(filter(None, possible), None)
                 if jobs is None:
                     return
-                self._reclaim(application, jobs, jobs.keys(), now_ns)
+                self._reclaim(application, tuple(jobs.values()), jobs, now_ns)
                 outstanding += 1
             room -= outstanding
 
@@ -490,19 +490,21 @@ class ResourceManager:
             application = self.applications[name]
             lacking = application.requests.movable - self.preemptor.outstanding(name)
             for _ in range(lacking):
-                later = [job for job in order[place + 1 :] if job in possible]
+                later = tuple([possible[job] for job in order[place + 1 :] if job in possible])
                 if not later:
                     return True
                 if made == most:
                     return False
-                self._reclaim(application, possible, later, now_ns)
+                self._reclaim(application, later, possible, now_ns)
                 made += 1
         return True
 
-    def _reclaim(self, application: Application, views: dict[str, JobView], among: Iterable[str], now_ns: int) -> None:
+    def _reclaim(
+        self, application: Application, among: tuple[JobView, ...], views: dict[str, JobView], now_ns: int
+    ) -> None:
         """Ask for a container of one of the jobs ``among`` the ``views``, which are made to say so."""
         self.revision += 1
-        view = JobEvictionView(now_ns, tuple([views[name] for name in among]), self.costs.measured())
+        view = JobEvictionView(now_ns, among, self.costs.measured())
         victim = self.preemptor.choose(application.name, view)
         views[victim] = net_of(views[victim], 1)
         if not views[victim].reclaimable:
@@ -512,7 +514,8 @@ class ResourceManager:
 
     def _victims(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` that have a reduce to give, net of what has been asked back."""
-        views = (net_of(view, self.preemptor.asked_of(view.name)) for view in jobs if view.reclaimable)
+        asked = self.preemptor.asked()
+        views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
         return {view.name: view for view in views if view.reclaimable > 0}
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+import msgspec
 
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 from emulator.core.messages import JobState, Kind, Outcome, RealCost
 from emulator.history.decisions import Decision
 
 
-@frozen
-class SuspendedSpan:
+class SuspendedSpan(Frozen):
     """A time for which the process of an attempt was stopped (mechanism *suspend*)."""
 
     stopped_ns: int
@@ -24,8 +23,7 @@ class SuspendedSpan:
     """The later of request for a container to go on and container free: start of the resume overhead."""
 
 
-@frozen
-class AttemptRow:
+class AttemptRow(Frozen):
     """One attempt that was given a container: of a task, or an ApplicationMaster's own."""
 
     job: str
@@ -70,8 +68,7 @@ class AttemptRow:
     started from; or it was a map whose output was lost and made again."""
 
 
-@frozen
-class TaskRow:
+class TaskRow(Frozen):
     """One map or reduce."""
 
     job: str
@@ -96,8 +93,7 @@ class TaskRow:
     lost_ns: int
 
 
-@frozen
-class JobRow:
+class JobRow(Frozen):
     """One job; counts are sums over its tasks."""
 
     name: str
@@ -129,8 +125,7 @@ class JobRow:
         return None if self.finish_ns is None or self.deadline_ns is None else self.deadline_ns - self.finish_ns
 
 
-@frozen
-class Operation:
+class Operation(Frozen):
     """One measured overhead."""
 
     name: str
@@ -142,8 +137,7 @@ class Operation:
     """What the machine itself took for it, None where the driver did not say."""
 
 
-@frozen
-class History:
+class History(Frozen):
     """What happened in a run: the one source of its summary and its Parquet files, whichever engine ran it."""
 
     jobs: list[JobRow]
@@ -155,5 +149,5 @@ class History:
     operations: list[Operation]
     checkpoint_bytes: int
     """Written by all checkpoints together."""
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[Decision] = msgspec.field(default_factory=list)
     """Choices of victims, by time."""

@@ -158,10 +158,10 @@ class MachineHost:
             self._dispatch(address, message)
 
     def _dispatch(self, address: str, message: Message | Note) -> None:
-        if isinstance(message, Message):
-            self.tell(address, message)
-        else:
+        if isinstance(message, Note):
             self._guarded(type(message).__name__, self.note, message)
+        else:
+            self.tell(address, message)
 
     def note(self, message: Note) -> None:
         """A message for the host itself."""

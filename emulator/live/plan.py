@@ -8,8 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from emulator.config import Experiment
+from emulator.core.frozen import Frozen
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
 
@@ -78,13 +80,11 @@ def make_plan(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class _Note(Frozen, tag=True):
     """Base of what hosts say to each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchApplication(Note):
+class LaunchApplication(_Note):
     """Node host to application host: run the ApplicationMaster of ``job`` from ``at_ns`` (emulated) on."""
 
     job: str
@@ -94,35 +94,32 @@ class LaunchApplication(Note):
     at_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class StopApplication(Note):
+class StopApplication(_Note):
     """Node host to application host: the ApplicationMaster's container has been killed."""
 
     job: str
     container: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationLaunched(Note):
+class ApplicationLaunched(_Note):
     """Application host to node host."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationExited(Note):
+class ApplicationExited(_Note):
     """Application host to node host; ``killed``: on order."""
 
     container: str
     killed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressReadings(Note):
+class ProgressReadings(_Note):
     """Node host to application host: what the heartbeats of its reduces say, once a task heartbeat period."""
 
     readings: tuple[tuple[str, int, int], ...]
     """(container, instant of the last key in emulated ns, keys done)."""
 
 
-NOTE_TYPES = {cls.__name__: cls for cls in Note.__subclasses__()}
+Note: TypeAlias = LaunchApplication | StopApplication | ApplicationLaunched | ApplicationExited | ProgressReadings
+"""All of it."""

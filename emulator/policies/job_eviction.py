@@ -6,10 +6,15 @@ The others take from the last job in the order of the job selection that goes wi
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+from operator import attrgetter
 from random import Random
 
-from emulator.policies.job_selection import by_deadline, by_laxity, by_priority
+from emulator.policies.job_selection import by_deadline, by_laxity, by_order, by_priority
 from emulator.policies.views import JobEvictionView, JobView
+
+_containers = attrgetter("containers")
 
 
 def most_resources(view: JobEvictionView, random: Random) -> str:
@@ -26,13 +31,9 @@ def least_resources(view: JobEvictionView, random: Random) -> str:
 
 def probabilistic_resources(view: JobEvictionView, random: Random) -> str:
     """PR: a job drawn with probability in proportion to the containers it holds.  natjam, section 2.1."""
-    jobs = sorted(view.jobs, key=lambda job: job.order)
-    draw = random.randrange(sum(job.containers for job in jobs))
-    for job in jobs:
-        if draw < job.containers:
-            return job.name
-        draw -= job.containers
-    raise AssertionError("a draw below the sum of the weights falls on a job")
+    jobs = sorted(view.jobs, key=by_order)
+    sums = list(accumulate(map(_containers, jobs)))
+    return jobs[bisect_right(sums, random.randrange(sums[-1]))].name
 
 
 def maximum_deadline_first(view: JobEvictionView, random: Random) -> str:

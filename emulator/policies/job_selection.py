@@ -6,6 +6,8 @@ order of submission, so that every order is total: no two jobs can take containe
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from emulator.policies.views import JobView
 
 _NEVER_NS = 1 << 62
@@ -43,9 +45,8 @@ def laxity_ns(job: JobView, now_ns: int) -> int | None:
     return job.deadline_ns - now_ns - (job.remaining_ns or 0)
 
 
-def by_order(job: JobView) -> int:
-    """Sorts jobs by submission."""
-    return job.order
+by_order = attrgetter("order")
+"""Sorts jobs by submission."""
 
 
 def by_priority(job: JobView) -> tuple[int, int]:

@@ -7,15 +7,14 @@ Protocol says, or raises, ends the run with a message that names it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from emulator.core.frozen import Frozen
 from emulator.core.messages import MeasuredCosts
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueView(Frozen):
     """One queue as the allocation sees it; counts are containers."""
 
     name: str
@@ -30,8 +29,7 @@ class QueueView:
     """Asked for and not yet given."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationDecision:
+class AllocationDecision(Frozen):
     """Who may have containers."""
 
     order: tuple[str, ...]
@@ -46,8 +44,7 @@ class AllocationDecision:
     before the new reduces of their own job."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Frozen):
     """One job as job selection and job eviction see it."""
 
     name: str
@@ -70,8 +67,7 @@ class JobView:
     """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEvictionView:
+class JobEvictionView(Frozen):
     """What is known when one container must be reclaimed: the jobs that have one to give (never empty)."""
 
     now_ns: int
@@ -79,8 +75,7 @@ class JobEvictionView:
     costs: MeasuredCosts
 
 
-@dataclass(frozen=True, slots=True)
-class TaskView:
+class TaskView(Frozen):
     """One running reduce attempt as task eviction sees it."""
 
     task: int
@@ -93,8 +88,7 @@ class TaskView:
     """Estimated time to its end; None where nothing has been observed yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvictionView:
+class TaskEvictionView(Frozen):
     """The running reduces of the victim job (never empty)."""
 
     now_ns: int

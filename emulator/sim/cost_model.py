@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.core.frozen import frozen
+from emulator.core.frozen import Frozen
 from emulator.core.messages import Message
 
 
-@frozen
-class DataSize:
+class DataSize(Frozen):
     """What a task reads or writes: records, and bytes where the workload says how many."""
 
     records: int
@@ -20,8 +19,7 @@ class DataSize:
     """Nodes that those lie on."""
 
 
-@frozen
-class LaunchTimes:
+class LaunchTimes(Frozen):
     """What follows from the order to launch a task: how long after it, in emulated nanoseconds."""
 
     running_ns: int

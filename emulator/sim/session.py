@@ -26,6 +26,8 @@ from emulator.sim.cost_model import CostModel
 from emulator.status import cluster_status, job_status, unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.25
+_TIMES_SHOWING = 20
+"""A state is not shown before this many times what it took to show the last: a large one is shown more seldom."""
 _SILENT_HEARTBEATS = 1000
 """After this long without a message of substance it is looked whether anything can still happen."""
 
@@ -176,13 +178,17 @@ class _Shown:
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._next_real_s = started_real_s
+        self._revisions: dict[str, int] = {}
+        """Of each ApplicationMaster as ``_jobs`` has it."""
         self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in jobs}
 
     def now_and_then(self, cluster: SimulatedCluster) -> None:
         """Show the state of the run if it has not been shown for a while."""
-        if time.monotonic() >= self._next_real_s:
+        begin_real_s = time.monotonic()
+        if begin_real_s >= self._next_real_s:
             self.show(cluster, "simulating")
-            self._next_real_s = time.monotonic() + STATUS_PERIOD_REAL_S
+            end_real_s = time.monotonic()
+            self._next_real_s = end_real_s + max(STATUS_PERIOD_REAL_S, _TIMES_SHOWING * (end_real_s - begin_real_s))
 
     def show(self, simulated: SimulatedCluster, phase: str) -> None:
         """Show the state of the run."""
@@ -192,7 +198,8 @@ class _Shown:
         assert isinstance(client, Client)
         cluster = cluster_status(manager, client, simulated.kernel.now_ns)
         for machine in machines.values():
-            if isinstance(machine, ApplicationMaster):
+            if isinstance(machine, ApplicationMaster) and self._revisions.get(machine.job) != machine.revision:
+                self._revisions[machine.job] = machine.revision
                 self._jobs[machine.job] = job_status(machine, self._queues[machine.job])
         for job, state in client.states.items():
             if not self._jobs[job].ended:

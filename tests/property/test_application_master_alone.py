@@ -7,12 +7,13 @@ is acknowledged, and containers whose every change makes a report that may arriv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 from simulated import SECOND_NS, freeze, make_job, make_settings
 
 from emulator.core.application_master import ApplicationMaster

@@ -6,13 +6,13 @@ import hashlib
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, races, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from emulator.assemble import make_machine
 from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer

@@ -15,6 +15,7 @@ PACKAGES = ("emulator", "workloads", "analysis")
 PURE = {
     *("__future__", "abc", "bisect", "collections", "collections.abc", "copy", "dataclasses", "decimal", "enum"),
     *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "types", "typing"),
+    *("msgspec", "msgspec.structs"),
     "typing_extensions",  # for the type checker alone
 }
 """What core and policies may import: nothing that does I/O, reads a clock or keeps state of its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.messages import Message, NodeHeartbeat, NodeHeartbeatResponse, Start, TimerFired
