@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
+from emulator.core.frozen import Frozen
 from emulator.core.job_progress import WHOLE_PPM
 from emulator.core.messages import RESOURCE_MANAGER
 from emulator.policies.job_selection import laxity_ns
@@ -15,8 +15,7 @@ from emulator.policies.scores import JOB_SCORES, TASK_SCORES
 from emulator.policies.views import JobView, TaskView
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Frozen):
     """One choice of victims."""
 
     t_ns: int
@@ -41,8 +40,7 @@ class Decision:
         return _tasks(self, self.why)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Frozen):
     """One job or task that could have been the victim; None: does not apply, or was not known to who chose."""
 
     place: int

@@ -26,7 +26,7 @@ from emulator.sim.cost_model import CostModel
 from emulator.status import cluster_status, job_status, unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.25
-_TIMES_SHOWING = 20
+_TIMES_SHOWING = 40
 """A state is not shown before this many times what it took to show the last: a large one is shown more seldom."""
 _SILENT_HEARTBEATS = 1000
 """After this long without a message of substance it is looked whether anything can still happen."""
