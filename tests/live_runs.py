@@ -64,9 +64,9 @@ class RayCluster:
     """Where it keeps its temporary files."""
 
     def processes(self) -> set[int]:
-        """Its processes, those that work for runs left out."""
+        """Its processes, left out those that work for runs and idle workers, which Ray starts and ends as it likes."""
         found = _with_variable("RAY_TMPDIR", self.directory)
-        return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None}
+        return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None and not _is_idle_worker(pid)}
 
 
 def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float = START_BOUND_S) -> T:
@@ -77,6 +77,14 @@ def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float =
             raise AssertionError(f"not within {bound_s:g} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.005)
     return value
+
+
+def _is_idle_worker(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return command[0].startswith(b"ray::IDLE") or any(part.endswith(b"/default_worker.py") for part in command)
 
 
 @dataclass(frozen=True)
