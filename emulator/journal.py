@@ -38,7 +38,7 @@ FORMAT_VERSION = 2
 COMPRESSION_LEVEL = 1
 """On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16
-_BATCH_RECORDS = 256
+_BATCH_BYTES = 1 << 20
 
 
 DecodedT = TypeVar("DecodedT")
@@ -107,25 +107,26 @@ class JournalWriter:
     def __init__(self, path: Path, header: JournalHeader) -> None:
         """Create ``path`` (an existing file is overwritten) and write the header."""
         self._path = path
-        self._held: list[Record] = []
-        """Records that have not been encoded yet."""
+        self._lines = bytearray()
+        """What has not been compressed yet."""
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
             self._file = path.open("wb")
-        self._write_lines([{"natjam_journal": FORMAT_VERSION, **msgspec.structs.asdict(header)}])
+        self._add({"natjam_journal": FORMAT_VERSION, **msgspec.structs.asdict(header)})
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self._held.append(record)
-        if len(self._held) >= _BATCH_RECORDS:
-            self._write_held()
+        self._add(record)
+        if len(self._lines) >= _BATCH_BYTES:
+            self._write_lines()
 
-    def _write_held(self) -> None:
-        records, self._held = self._held, []
-        self._write_lines(records)
+    def _add(self, value: Any) -> None:
+        _encoder.encode_into(value, self._lines, -1)
+        self._lines += b"\n"
 
-    def _write_lines(self, values: list[Any]) -> None:
-        compressed = self._compressor.compress(_encoder.encode_lines(values))
+    def _write_lines(self) -> None:
+        compressed = self._compressor.compress(self._lines)
+        self._lines.clear()
         if compressed:
             with self._errors_named():
                 self._file.write(compressed)
@@ -134,7 +135,7 @@ class JournalWriter:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
-                self._write_held()
+                self._write_lines()
                 self._file.write(self._compressor.flush())
 
     @contextmanager
