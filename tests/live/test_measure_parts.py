@@ -20,6 +20,9 @@ STOPS = {"suspend", "signal_stop", "resume", "signal_continue", "checkpoint"}
 FILES = {"checkpoint_write", "checkpoint_read", "storage_write", "map_by_records", "map_by_bytes"}
 FETCHES = {"fetch_by_records", "fetch_by_bytes", "fetch_by_requests"}
 
+SINCE_FORK = {"map_begin", "input_fetch", "input_local"}
+"""On a busy machine a process may have begun before its parent goes on from the fork: that counts as no time at all."""
+
 
 @pytest.mark.parametrize(
     ("measure", "operations"), [(measure_processes, LAUNCHES | STOPS), (measure_files, FILES | FETCHES)]
@@ -32,6 +35,7 @@ def test_each_operation_is_sampled_as_often_as_asked(
     samples = measure(Surroundings(run_id, tmp_path, ROUNDS, quick=True, progress=shown.append))
     assert {operation for operation, _ in samples.values} == operations
     assert {len(values) for values in samples.values.values()} == {ROUNDS}
-    assert all(value > 0 for values in samples.values.values() for value in values)
+    not_positive = {operation for (operation, _), values in samples.values.items() if min(values) <= 0}
+    assert not_positive <= SINCE_FORK
     assert shown == sorted(shown)
     assert find_run_processes(run_id) == []
