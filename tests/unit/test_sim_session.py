@@ -17,6 +17,7 @@ from emulator.calibration import dump_calibration
 from emulator.cli import app
 from emulator.config import load_experiment
 from emulator.journal import read_journal
+from emulator.progress import RunStatus
 from emulator.replay import replay
 from emulator.run import run_experiment
 from tests.calibrations import make_calibration
@@ -55,6 +56,26 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
     assert (summary["engine"], summary["machines"], summary["output"]) == ("sim", [], None)
     assert summary["lag"]["max_real_ms"] == 0
     assert summary["events"] > 0
+
+
+def test_jobs_are_shown_as_they_go_on_and_not_counted_anew_where_nothing_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.sim.session.STATUS_PERIOD_REAL_S", 0)
+    monkeypatch.setattr("emulator.sim.session._TIMES_SHOWING", 0)
+    monkeypatch.setattr("emulator.sim.cluster._SLICE_EVENTS", 8)
+    shown: list[RunStatus] = []
+    experiment = load_experiment(CATALOGUE / "facebook-50.yaml", WITHOUT_CALIBRATION)
+    run_experiment(experiment, tmp_path / "out", shown.append)
+    assert len(shown) > 50
+    of_jobs = list(zip(*(status.jobs for status in shown), strict=True))
+    assert len(of_jobs) == 50
+    for job in of_jobs:
+        assert {one.done + one.running + one.suspended + one.waiting for one in job} == {job[0].total}
+        assert [one.done for one in job] == sorted(one.done for one in job)
+        assert (job[0].state, job[-1].state, job[-1].done) == ("submitted", "succeeded", job[-1].total)
+    running = [one for job in of_jobs for one in job if one.state == "running"]
+    assert len({id(one) for one in running}) < len(running) / 2
 
 
 def test_the_journal_is_in_order_and_replays(tmp_path: Path) -> None:
