@@ -87,7 +87,7 @@ def _decode_line(line: bytes, decode: Callable[[bytes], DecodedT]) -> DecodedT:
         return decode(line)
     except msgspec.ValidationError as error:
         raise JournalError(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JournalError(f"not JSON: {error}") from None
 
 

@@ -36,5 +36,5 @@ def decode_batch(line: bytes) -> Batch:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
         raise BatchError(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BatchError(f"not JSON: {error}") from None

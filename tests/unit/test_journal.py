@@ -170,6 +170,11 @@ def test_what_is_wrong_with_a_line_is_named(before: bytes, after: bytes, problem
     assert problem in caught.value.message
 
 
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(JournalError, match="not JSON: maximum recursion depth"):
+        decode_record(b'{"message":{"cost":' + b"[" * 100_000)
+
+
 # ---- files ----
 
 
@@ -226,6 +231,7 @@ def test_a_changed_byte_is_found(tmp_path: Path) -> None:
         (b'{"natjam_journal":1}\n', "this release reads version 2, found 1"),
         (b'{"natjam_journal":2,"engine":"live"}\n', "line 1: Object missing required field `seed`"),
         (b'{"natjam_journal":2', "line 1: the file is truncated"),
+        (b"[" * 100_000 + b"\n", "line 1: not JSON: maximum recursion depth"),
     ],
 )
 def test_what_is_no_journal_is_refused(tmp_path: Path, text: bytes, problem: str) -> None:
