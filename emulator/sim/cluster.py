@@ -125,9 +125,9 @@ class SimulatedCluster:
         self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
     def _switch_off(self, address: str) -> None:
+        self._heartbeats.remove(address)
         self.machines.pop(address, None)
         self._recorders.pop(address, None)
-        self._heartbeats.remove(address)
 
     def _begin_application(self, job: str, container: str) -> None:
         self.boot(job_address(job), Start(container))

@@ -50,7 +50,7 @@ class EveryHeartbeat:
         self._ranks[machine.address] = rank
 
     def remove(self, address: str) -> None:
-        """A machine is gone."""
+        """A machine is about to be switched off."""
 
     def set_timer(self, address: str, effect: SetTimer) -> None:
         """A machine has set its heartbeat's timer."""
@@ -112,9 +112,13 @@ class HeartbeatsThatMatter:
             self._manager = machine
 
     def remove(self, address: str) -> None:
-        beats = self._beats.pop(address, None)
-        if beats is not None:
-            self._keep_free(beats, False)
+        beats = self._beats.get(address)
+        if beats is None:
+            return
+        if self._horizon_ns:
+            self._catch_up(beats)  # what it has sent arrives, whatever becomes of it
+        del self._beats[address]
+        self._keep_free(beats, False)
 
     def set_timer(self, address: str, effect: SetTimer) -> None:
         pass  # the next beat is planned when it is known to matter
