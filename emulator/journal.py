@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import zstandard
@@ -33,15 +33,13 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.errors import NatjamError
+from emulator.json_values import decoded
 
 FORMAT_VERSION = 2
 COMPRESSION_LEVEL = 1
 """On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16
 _BATCH_BYTES = 1 << 20
-
-
-DecodedT = TypeVar("DecodedT")
 
 
 class JournalError(NatjamError):
@@ -79,16 +77,7 @@ def encode_record(record: Record) -> bytes:
 
 def decode_record(line: bytes) -> Record:
     """The record of one line; raises JournalError saying what is wrong with it."""
-    return _decode_line(line, _record_decoder.decode)
-
-
-def _decode_line(line: bytes, decode: Callable[[bytes], DecodedT]) -> DecodedT:
-    try:
-        return decode(line)
-    except msgspec.ValidationError as error:
-        raise JournalError(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise JournalError(f"not JSON: {error}") from None
+    return decoded(line, _record_decoder.decode, JournalError)
 
 
 _encoder = msgspec.json.Encoder()
@@ -166,7 +155,7 @@ def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
     if first is None:
         raise JournalError(f"{path}: empty; expected a header line")
     try:
-        header = _decode_line(first, _versioned_header)
+        header = decoded(first, _versioned_header, JournalError)
     except JournalError as error:
         raise JournalError(f"{path}: line 1: {error}") from None
     return header, _read_records(path, lines)

@@ -79,14 +79,6 @@ def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float =
     return value
 
 
-def _is_idle_worker(pid: int) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return command[0].startswith(b"ray::IDLE") or any(part.endswith(b"/default_worker.py") for part in command)
-
-
 @dataclass(frozen=True)
 class TaskProcess:
     """A map or reduce as /proc shows it."""
@@ -318,6 +310,11 @@ def variable_of(pid: int, name: str) -> str | None:
         if entry.startswith(f"{name}="):
             return entry.partition("=")[2]
     return None
+
+
+def _is_idle_worker(pid: int) -> bool:
+    command = _read(pid, "cmdline").split("\0")
+    return command[0].startswith("ray::IDLE") or any(part.endswith("/default_worker.py") for part in command)
 
 
 def _read(pid: int, file: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from emulator.core.messages import Message
 from emulator.errors import NatjamError
+from emulator.json_values import decoded
 from emulator.live.plan import Note
 
 Batch: TypeAlias = list[tuple[str, Message | Note]]
@@ -32,9 +33,4 @@ def encode_batch(batch: Batch) -> bytes:
 
 def decode_batch(line: bytes) -> Batch:
     """The batch of one line.  Raises BatchError for anything else."""
-    try:
-        return _decoder.decode(line)
-    except msgspec.ValidationError as error:
-        raise BatchError(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BatchError(f"not JSON: {error}") from None
+    return decoded(line, _decoder.decode, BatchError)

@@ -115,8 +115,7 @@ class HeartbeatsThatMatter:
         beats = self._beats.get(address)
         if beats is None:
             return
-        if self._horizon_ns:
-            self._catch_up(beats)  # what it has sent arrives, whatever becomes of it
+        self._catch_up(beats)  # what it has sent arrives, whatever becomes of it
         del self._beats[address]
         self._keep_free(beats, False)
 
@@ -124,7 +123,7 @@ class HeartbeatsThatMatter:
         pass  # the next beat is planned when it is known to matter
 
     def before(self, address: str) -> None:
-        if self._horizon_ns and address != RESOURCE_MANAGER:
+        if address != RESOURCE_MANAGER:
             beats = self._beats.get(address)
             if beats is not None:
                 self._catch_up(beats)
@@ -187,8 +186,7 @@ class HeartbeatsThatMatter:
     # ---- running beats ----
 
     def _wake(self, beats: _Beats, due_ns: int) -> None:
-        if self._horizon_ns:
-            self._catch_up(beats)
+        self._catch_up(beats)
         self._plan(beats, due_ns)
 
     def _plan(self, beats: _Beats, due_ns: int) -> None:
@@ -228,6 +226,8 @@ class HeartbeatsThatMatter:
 
     def _catch_up(self, beats: _Beats) -> None:
         """Run the beats that could still be on their way."""
+        if not self._horizon_ns:
+            return
         now_ns = self._kernel.now_ns
         nominal_ns = max(beats.phase.until(now_ns - self._horizon_ns), beats.phase.after(beats.run_ns))
         while nominal_ns <= now_ns:
