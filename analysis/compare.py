@@ -22,7 +22,7 @@ from analysis.load import load_runs
 from analysis.run_paths import RunPath, find_runs
 from analysis.statistics import Difference, compare_pairs, pair_jobs
 from emulator.errors import ConfigError
-from emulator.whole_files import write_json
+from emulator.files.whole_files import write_json
 
 QUANTITIES = {
     "completion_s": "completion time, s",

@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from emulator.config import load_experiment
+from analysis.whole_run import run_experiment
+from emulator.display.closing_tables import failures
+from emulator.display.run_display import RunDisplay
 from emulator.errors import RunError
-from emulator.progress import RunDisplay, failures
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
 
 TIME_SCALE = "20"
 _ALONE_S = {"research": 192.3, "production": 70.4}

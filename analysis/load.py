@@ -20,9 +20,9 @@ import pyarrow.parquet
 
 from analysis.frames import DataFrame, pandas
 from analysis.run_paths import RunPath, find_runs, read_summary
-from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
-from emulator.rundir import EXPERIMENT_NAME
+from emulator.files.yaml_positions import read_document
+from emulator.records.run_directory import EXPERIMENT_NAME
 
 SPAN_COLUMNS = ["stopped_s", "resumed_s", "asked_s", "freed_s", "resume_ready_s"]
 TABLES = ("jobs", "tasks", "attempts", "operations")

@@ -12,8 +12,8 @@ from analysis.perfetto import write_perfetto
 from analysis.report.build import run_tables
 from analysis.report.page import ReportRun, render_report
 from analysis.report.payload import make_payload
-from emulator.rundir import EXPERIMENT_NAME
-from emulator.whole_files import written_whole
+from emulator.files.whole_files import written_whole
+from emulator.records.run_directory import EXPERIMENT_NAME
 
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
 LARGEST_ATTEMPTS = 100_000

@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.campaign.directory import RUNS_NAME
 from emulator.errors import ConfigError
-from emulator.rundir import SUMMARY_NAME
+from emulator.records.run_directory import SUMMARY_NAME
 
 _DEPTH = 4
 """How far below a given directory runs are looked for."""

@@ -18,9 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.run_paths import find_runs, read_summary
-from emulator.config import Experiment, load_experiment
 from emulator.errors import ConfigError
-from emulator.rundir import EXPERIMENT_NAME
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.run_directory import EXPERIMENT_NAME
 from workloads.errors import Problems
 from workloads.importers import open_trace
 from workloads.importers.source import OnBytes, ignore

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from emulator import policies
-from emulator.config import Experiment, Speculation, seconds_to_ns
-from emulator.config_checks import load_function
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
@@ -27,8 +25,10 @@ from emulator.core.settings import (
     Settings,
     SpeculationSettings,
 )
+from emulator.costs.overheads import OverheadProfile, load_overheads
 from emulator.errors import ConfigError, RunError
-from emulator.overheads import OverheadProfile, load_overheads
+from emulator.experiment.checks import load_function
+from emulator.experiment.model import Experiment, Speculation, seconds_to_ns
 
 GIB_BYTES = 1 << 30
 

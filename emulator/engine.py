@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.config import Experiment
 from emulator.core.job import JobSpec
-from emulator.journal import Record
-from emulator.live.clock import LagRecorder
-from emulator.progress import RunStatus
-from emulator.rundir import RunDirectory
+from emulator.display.status import RunStatus
+from emulator.experiment.model import Experiment
+from emulator.records.journal import Record
+from emulator.records.lag import LagRecorder
+from emulator.records.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    import pyarrow
 
 OnStatus = Callable[[RunStatus], None]
 OpenRecords = Callable[[], AbstractContextManager[Callable[[Record], None]]]
@@ -28,8 +32,8 @@ class EngineResult:
     real_s: float
     lag: LagRecorder | None
     """How late its timers were; None where time is virtual and none ever is."""
-    output: dict[str, Any] | None
-    """What verification found; None where the engine writes no output."""
+    output_path: Path | None
+    """Where the jobs' committed files are; None where the engine writes no output."""
     swap_bytes: int
     facts: dict[str, Any]
     """More for the summary."""
@@ -46,3 +50,31 @@ class Engine(Protocol):
         on_status: OnStatus,
         open_records: OpenRecords,
     ) -> EngineResult: ...
+
+
+class Aftermath(Protocol):
+    """What is made of a run once its engine is done; ``analysis`` has the one there is."""
+
+    def verify(self, jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
+        """Recompute every committed file; what ``summary.json`` says of the output."""
+        ...
+
+    def why_no_pictures(self, attempts: int) -> str | None:
+        """Why a run of so many attempts gets no pictures; None: it gets them."""
+        ...
+
+    def write_pictures(
+        self,
+        directory: Path,
+        tables: Mapping[str, pyarrow.Table],
+        cluster: Mapping[str, Any],
+        summary: Mapping[str, Any],
+    ) -> None:
+        """Draw a run into its directory.  Raises RunError."""
+        ...
+
+
+class RunExperiment(Protocol):
+    """Runs an experiment whole; returns what ``summary.json`` holds.  Raises ConfigError, RunError."""
+
+    def __call__(self, experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]: ...

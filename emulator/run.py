@@ -11,18 +11,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from analysis.pictures import why_left_out, write_pictures
 from emulator import __version__
-from emulator.config import Experiment
-from emulator.engine import Engine, OnStatus
+from emulator.costs.overheads import load_overheads
+from emulator.display.closing_tables import failures
+from emulator.display.status import RunStatus
+from emulator.engine import Aftermath, Engine, OnStatus
 from emulator.errors import RunError
-from emulator.history import HistoryBuilder
-from emulator.journal import JournalHeader, Record
-from emulator.live.clock import LagRecorder
-from emulator.overheads import load_overheads
-from emulator.progress import failures
-from emulator.rundir import RunDirectory
-from emulator.summary import build_summary, summarise_repeats
+from emulator.experiment.model import Experiment
+from emulator.records.history import HistoryBuilder
+from emulator.records.journal import JournalHeader, Record
+from emulator.records.lag import LagRecorder
+from emulator.records.run_directory import RunDirectory
+from emulator.records.summary import build_summary, summarise_repeats
 from workloads.expand import expand
 
 _VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
@@ -30,7 +30,7 @@ LAG_BOUND_HEARTBEATS = 0.5
 """A run whose timers are later than this share of a heartbeat (p99) does not say much: it is marked."""
 
 
-def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
+def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
     """Run all repeats of an experiment and write its run directory; returns what ``summary.json`` holds.
 
     Raises:
@@ -39,7 +39,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -
     """
     directory = RunDirectory.create(out_dir)
     if experiment.repeats == 1:
-        return _run_once(experiment, experiment.seed, directory, on_status)
+        return _run_once(experiment, experiment.seed, directory, on_status, aftermath)
     directory.write_experiment(experiment)
     summaries: list[dict[str, Any]] = []
     failed: list[str] = []
@@ -47,7 +47,7 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -
         repeat = RunDirectory.create(out_dir / f"repeat-{number}")
         title = f"repeat {number} of {experiment.repeats}"
         seed = experiment.seed + number - 1
-        summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number))
+        summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
         failed += [f"{title}: {failure}" for failure in failures(summary)]
         summaries.append(summary)
     together = summarise_repeats(summaries)
@@ -73,12 +73,16 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _run_once(experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus) -> dict[str, Any]:
+def _run_once(
+    experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
+) -> dict[str, Any]:
     with _without_collector() if experiment.engine == "sim" else contextlib.nullcontext():
-        return _run_and_write(experiment, seed, directory, on_status)
+        return _run_and_write(experiment, seed, directory, on_status, aftermath)
 
 
-def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus) -> dict[str, Any]:
+def _run_and_write(
+    experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
+) -> dict[str, Any]:
     jobs = expand(experiment, seed)
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     sha256 = directory.write_experiment(once)
@@ -95,9 +99,19 @@ def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, o
 
             yield write
 
-    result = _engine(experiment.engine)(once, jobs, directory, on_status, open_records)
+    last: list[RunStatus] = []
+
+    def keep(status: RunStatus) -> None:
+        last[:] = [status]
+        on_status(status)
+
+    result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
+    output = None
+    if result.output_path is not None:
+        on_status(replace(last[0], phase="verifying the output", journal=()))
+        output = aftermath.verify(jobs, seed, result.output_path)
     rows = history.finish()
-    left_out = why_left_out(len(rows.attempts))
+    left_out = aftermath.why_no_pictures(len(rows.attempts))
     tables = directory.write_tables(rows, keep=left_out is None)
     summary = build_summary(
         rows,
@@ -108,12 +122,12 @@ def _run_and_write(experiment: Experiment, seed: int, directory: RunDirectory, o
         machines=result.machines,
         real_s=result.real_s,
         lag=_lag_summary(result.lag or LagRecorder(), once),
-        output=result.output,
+        output=output,
         swap_bytes=result.swap_bytes,
     )
     summary |= result.facts
     if left_out is None:
-        write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
+        aftermath.write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
     else:
         summary["left_out"] = left_out
     directory.write_summary(summary)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
-from emulator.fingerprint import this_machine
+from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
+from emulator.costs.fingerprint import this_machine
 
 REFERENCE_RECORDS = 200
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.config import Experiment, load_experiment
 from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 
 VALID = """\
 name: fig4

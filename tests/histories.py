@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.core.messages import Kind, Outcome
-from emulator.history import AttemptRow, SuspendedSpan
+from emulator.records.history import AttemptRow, SuspendedSpan
 
 EXPERIMENT_YAML = """
 name: tiny

@@ -47,7 +47,7 @@ workload:
 _NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli import main
+from emulator.cli.main import main
 main()
 """
 

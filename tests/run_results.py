@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.parquet
 
 from emulator.assemble import make_machine, make_settings
-from emulator.config import load_experiment
 from emulator.core.machine import Machine
-from emulator.journal import Record, read_journal
+from emulator.experiment.load import load_experiment
+from emulator.records.journal import Record, read_journal
 from workloads.expand import expand
 
 

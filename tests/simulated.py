@@ -39,7 +39,7 @@ from emulator.core.settings import (
 )
 from emulator.core.task import TaskState
 from emulator.core.task_attempt import AttemptState
-from emulator.journal import Record
+from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
 

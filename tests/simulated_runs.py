@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.config import load_experiment
-from emulator.run import run_experiment
+from analysis.whole_run import run_experiment
+from emulator.experiment.load import load_experiment
 
 CATALOGUE = Path(__file__).resolve().parents[1] / "workloads/catalog"
 FIG4 = CATALOGUE / "natjam-fig4.yaml"

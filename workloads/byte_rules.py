@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.config import seconds_to_ns
 from emulator.errors import ConfigError
+from emulator.experiment.model import seconds_to_ns
 from workloads.record import WorkloadJob
 from workloads.schema import MAX_SECONDS, Rates
 

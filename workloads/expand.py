@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from emulator.config import Experiment, seconds_to_ns
 from emulator.core.job import JobSpec
+from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
-from emulator.overheads import load_overheads
+from emulator.experiment.model import Experiment, seconds_to_ns
 from workloads.adapt import Adapted, Target, adapt
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace

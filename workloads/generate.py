@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.strict import Strict
+from emulator.files.strict import Strict
 from workloads.draws import lognormal
 from workloads.importers.fields import MAX_LENGTH_NS
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.strict import Strict
+from emulator.files.strict import Strict
 
 MAX_SECONDS = 1e8
 """About three years: keeps every instant, in nanoseconds, far inside 64 bits."""

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from emulator.errors import ConfigError
-from emulator.whole_files import written_whole
+from emulator.files.whole_files import written_whole
 from workloads.codec import job_to_fields, task_to_fields
 from workloads.importers.sls import DEFAULT_AM_TYPE, EXTENSION
 from workloads.record import Trace, WorkloadJob, WorkloadTask

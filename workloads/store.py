@@ -16,7 +16,7 @@ import orjson
 import pyarrow
 import pyarrow.parquet
 
-from emulator.whole_files import written_whole
+from emulator.files.whole_files import written_whole
 from workloads.codec import header_from_fields, header_to_fields, job_from_data, job_to_fields
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import SeenIds

@@ -17,17 +17,17 @@ from statistics import fmean
 from typing import Any
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
-from emulator.calibration import AUTO, chosen_path, load_calibration
-from emulator.config import Experiment, dump_experiment
+from analysis.whole_run import run_experiment
+from emulator.costs.calibration import AUTO, chosen_path, load_calibration
+from emulator.costs.overheads import load_overheads
+from emulator.display.closing_tables import failures
+from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
-from emulator.history import HistoryBuilder
-from emulator.overheads import load_overheads
-from emulator.progress import failures
-from emulator.run import run_experiment
-from emulator.rundir import EXPERIMENT_NAME, SUMMARY_NAME
+from emulator.experiment.model import Experiment, dump_experiment
+from emulator.records.history import HistoryBuilder
+from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME
+from emulator.records.summary import build_summary
 from emulator.sim.session import simulate
-from emulator.summary import build_summary
-from emulator.work_display import WorkStatus
 from workloads.expand import expand
 
 SIMULATED_RUNS = 10

@@ -14,8 +14,8 @@ from typing import Any
 
 from analysis.fidelity.figures import AUTO_SELECTION, choices
 from emulator import policies
-from emulator.config import Experiment
-from emulator.config_checks import WAITING_ALLOCATIONS
+from emulator.experiment.checks import WAITING_ALLOCATIONS
+from emulator.experiment.model import Experiment
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")

@@ -18,7 +18,7 @@ from analysis.fidelity.figures import (
     FileFidelity,
     Metric,
 )
-from emulator.whole_files import write_json
+from emulator.files.whole_files import write_json
 
 _SHOWN_JOBS = 12
 """Of more jobs than this, only the completion times furthest off are shown; the file has all."""

@@ -14,7 +14,7 @@ from analysis.report.page import ReportRun, render_report
 from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
 from analysis.run_paths import RunPath, find_runs, read_summary
 from emulator.errors import ConfigError
-from emulator.rundir import EXPERIMENT_NAME
+from emulator.records.run_directory import EXPERIMENT_NAME
 
 REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")
 DETAILED_RUNS = 12

@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.config_problems import suggestion, validated
-from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
-from emulator.strict import Strict
+from emulator.files.problems import suggestion, validated
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import read_document
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Published = Number | dict[str, Any] | str

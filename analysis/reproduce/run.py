@@ -10,12 +10,13 @@ from typing import Any
 from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.verdict import Verdict, judge
+from analysis.whole_run import run_experiment
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
-from emulator.config import load_experiment
-from emulator.overheads import NATIVE
+from emulator.costs.overheads import NATIVE
+from emulator.experiment.load import load_experiment
 
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
@@ -174,7 +175,7 @@ def reproduce(
     """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
     for run in (run for found in [*runs.values(), *simulated.values()] for run in found):
         first.setdefault(run.sha256, replace(run, variant=made.get(run.sha256, run.variant)))
-    campaign = run_campaign("reproduce", list(first.values()), path, on_status)
+    campaign = run_campaign("reproduce", list(first.values()), path, run_experiment, on_status)
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
     found = []
     for figure in figures:

@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
 from emulator.core.job import JobSpec
-from emulator.history import HistoryBuilder
-from emulator.journal import decode_record
-from emulator.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table
+from emulator.records.history import HistoryBuilder
+from emulator.records.journal import decode_record
+from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table
 
 _LAGS_KEPT = 2000
 

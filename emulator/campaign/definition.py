@@ -28,11 +28,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from emulator.campaign.plan import Variant, names_given_twice
-from emulator.config import Experiment, load_experiment
-from emulator.config_problems import validated
-from emulator.config_yaml import read_document
 from emulator.errors import ConfigError
-from emulator.strict import Strict
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.files.problems import validated
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import read_document
 
 LARGEST_SEED_COUNT = 100_000
 MOST_VARIANTS = 10_000

@@ -16,8 +16,8 @@ from typing import Any
 
 from emulator.campaign.plan import PlannedRun
 from emulator.errors import ConfigError
-from emulator.rundir import SUMMARY_NAME
-from emulator.whole_files import write_json
+from emulator.files.whole_files import write_json
+from emulator.records.run_directory import SUMMARY_NAME
 
 PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
 _FORMAT_VERSION = 1

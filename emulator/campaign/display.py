@@ -12,7 +12,7 @@ from rich.text import Text
 
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
-from emulator.progress import PLAIN_PERIOD_S, render_status, status_line
+from emulator.display.run_display import PLAIN_PERIOD_S, render_status, status_line
 
 _FAILURES_SHOWN = 10
 _BAR_LINES = 2

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from emulator.config import Experiment
+from emulator.experiment.model import Experiment
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ _PRELOADED = ["emulator.campaign.worker", "emulator.sim.session"]
 class ProcessWorkers:
     """See ``emulator.campaign.worker.Workers``; a context manager."""
 
-    def __init__(self, slots: int | None = None) -> None:
-        """``slots``: None for one a core that this process may use."""
+    def __init__(self, slots: int | None = None, preloaded: Sequence[str] = ()) -> None:
+        """``slots``: None for one a core that this process may use; ``preloaded``: modules that runs need."""
         self.slots = slots or len(os.sched_getaffinity(0))
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)
+        context.set_forkserver_preload([*_PRELOADED, *preloaded])
         watched, self._held = context.Pipe(duplex=False)
         self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
         self._futures: set[Future[list[Outcome]]] = set()

@@ -26,7 +26,8 @@ from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.table import write_table
 from emulator.campaign.worker import Outcome, Task, Workers, run_one
-from emulator.progress import RunStatus
+from emulator.display.status import RunStatus
+from emulator.engine import RunExperiment
 
 STATUS_PERIOD_REAL_S = 0.25
 _BATCH_REAL_S = 0.5
@@ -69,6 +70,7 @@ def run_campaign(
     name: str,
     runs: Sequence[PlannedRun],
     path: Path,
+    run_experiment: RunExperiment,
     on_status: Callable[[CampaignStatus], None],
     slots: int | None = None,
 ) -> CampaignResult:
@@ -78,6 +80,7 @@ def run_campaign(
         name: of the campaign.
         runs: their names are unique.
         path: the campaign's directory: new, empty, or that of the same campaign, to be gone on with.
+        run_experiment: makes one run; a function that worker processes can import.
         on_status: called a few times a second.
         slots: simulations at a time; None: one a core, or what the Ray cluster has.
 
@@ -92,24 +95,24 @@ def run_campaign(
         simulated = [run for run in to_make if run.experiment.engine == "sim"]
         if simulated:
             progress.show("starting workers")
-            with _workers(slots) as workers:
-                _simulate([_task(directory, run) for run in simulated], workers, progress)
+            with _workers(slots, run_experiment.__module__) as workers:
+                _simulate([_task(directory, run, run_experiment) for run in simulated], workers, progress)
         progress.time_anew()
         for run in to_make:
             if run.experiment.engine == "live":
                 progress.began(run.name)
-                progress.ended(run_one(_task(directory, run), progress.show_live))
+                progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
         progress.show("writing the table")
         failures = write_table(directory, runs, progress.failures)
     return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), failures)
 
 
-def _task(directory: CampaignDirectory, run: PlannedRun) -> Task:
-    return Task(run.name, run.experiment, directory.run_path(run))
+def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> Task:
+    return Task(run.name, run.experiment, directory.run_path(run), run_experiment)
 
 
 @contextlib.contextmanager
-def _workers(slots: int | None) -> Iterator[Workers]:
+def _workers(slots: int | None, needed: str) -> Iterator[Workers]:
     address = os.environ.get("RAY_ADDRESS")
     if address:
         from emulator.campaign.ray_workers import RayWorkers
@@ -119,7 +122,7 @@ def _workers(slots: int | None) -> Iterator[Workers]:
     else:
         from emulator.campaign.processes import ProcessWorkers
 
-        with ProcessWorkers(slots) as workers:
+        with ProcessWorkers(slots, [needed]) as workers:
             yield workers
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet
 
 from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
 from emulator.campaign.plan import PlannedRun
-from emulator.progress import failures as failures_of
-from emulator.whole_files import written_whole
+from emulator.display.closing_tables import failures as failures_of
+from emulator.files.whole_files import written_whole
 
 _STRING, _COUNT, _SECONDS, _SHARE = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.float64()
 

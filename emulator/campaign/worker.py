@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from emulator.config import Experiment
-from emulator.engine import OnStatus
+from emulator.display.closing_tables import failures
+from emulator.engine import OnStatus, RunExperiment
 from emulator.errors import NatjamError
-from emulator.progress import failures
-from emulator.run import run_experiment
+from emulator.experiment.model import Experiment
 
 FAILURE_NAME = "failure.txt"
 """In the directory of a run that could not be carried through: why."""
@@ -28,6 +27,8 @@ class Task:
     name: str
     experiment: Experiment
     directory: Path
+    run: RunExperiment
+    """What makes it: a function that every process of a campaign can import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def run_one(task: Task, on_status: OnStatus) -> Outcome:
     began_real_s = time.monotonic()
     shutil.rmtree(task.directory, ignore_errors=True)
     try:
-        summary = run_experiment(task.experiment, task.directory, on_status)
+        summary = task.run(task.experiment, task.directory, on_status)
         failure = "; ".join(failures(summary)) or None
     except NatjamError as error:
         failure = error.message

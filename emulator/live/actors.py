@@ -22,7 +22,6 @@ from typing import Generic, TypeVar
 import ray
 
 from emulator.live.application_host import ApplicationHost
-from emulator.live.clock import LagRecord
 from emulator.live.host import MachineHost
 from emulator.live.host_reports import HostStatus
 from emulator.live.janitor import start_janitor
@@ -30,6 +29,7 @@ from emulator.live.links import Address
 from emulator.live.node_host import NodeHost
 from emulator.live.plan import RunPlan
 from emulator.live.resource_manager_host import ResourceManagerHost
+from emulator.records.lag import LagRecord
 
 HostT = TypeVar("HostT", bound=MachineHost)
 

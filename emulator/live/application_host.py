@@ -5,6 +5,8 @@ from __future__ import annotations
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
 from emulator.core.messages import ProgressSamples, Start, job_address
+from emulator.display.machine_status import job_status
+from emulator.display.status import JobStatus
 from emulator.live.host import MachineHost
 from emulator.live.plan import (
     HOST,
@@ -17,8 +19,6 @@ from emulator.live.plan import (
     StopApplication,
 )
 from emulator.live.readings import Readings
-from emulator.progress import JobStatus
-from emulator.status import job_status
 
 
 class ApplicationHost(MachineHost):

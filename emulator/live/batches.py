@@ -12,7 +12,7 @@ import msgspec
 
 from emulator.core.messages import Message
 from emulator.errors import NatjamError
-from emulator.json_values import decoded
+from emulator.files.json_values import decoded
 from emulator.live.plan import Note
 
 Batch: TypeAlias = list[tuple[str, Message | Note]]

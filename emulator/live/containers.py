@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from emulator.live import checkpoint
-from emulator.live.clock import LagRecord, LagRecorder
 from emulator.live.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory
 from emulator.live.wire import pack
+from emulator.records.lag import LagRecord, LagRecorder
 
 Emit = Callable[..., None]
 """``emit(event, id=..., **fields)`` queues one event for the node host."""

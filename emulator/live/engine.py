@@ -1,28 +1,21 @@
-"""The live engine as ``natjam run`` calls it: a session, its output verified."""
+"""The live engine as ``natjam run`` calls it: a session and its records."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from analysis.verify import verify_output
-from emulator.config import Experiment
 from emulator.core.job import JobSpec
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.journal import decode_record, merge
+from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
-from emulator.progress import RunStatus
-from emulator.rundir import RunDirectory
+from emulator.records.journal import decode_record, merge
+from emulator.records.run_directory import RunDirectory
 from emulator.storage.local import PARTIAL_DIRECTORY
-
-_VERIFIERS = 2
-_SMALL_OUTPUT_KEYS = 20_000
-"""Below this, one process verifies faster than two have started."""
 
 
 def run_live(
@@ -40,19 +33,10 @@ def run_live(
         output_dir.mkdir(parents=True)
     except OSError as error:
         raise RunError(f"{output_dir}: cannot be made ({error.strerror}); storage.url must be writable") from None
-    last: list[RunStatus] = []
-
-    def keep(status: RunStatus) -> None:
-        last[:] = [status]
-        on_status(status)
-
     swapped_bytes = psutil.swap_memory().sout
-    live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), keep, started_real_s).run()
+    live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), on_status, started_real_s).run()
     swapped_bytes = psutil.swap_memory().sout - swapped_bytes
-    on_status(replace(last[0], phase="verifying the output", journal=()))
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
-    many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
-    output = verify_output(jobs, experiment.seed, output_dir, _VERIFIERS if many else 1).to_summary()
     with open_records() as write:
         for record in merge(decode_record(line) for line in live.journal):
             write(record)
@@ -60,7 +44,7 @@ def run_live(
         machines=live.machines,
         real_s=time.monotonic() - started_real_s,
         lag=live.lag,
-        output=output,
+        output_path=output_dir,
         swap_bytes=swapped_bytes,
         facts={"shuffle_http_bytes": live.shuffle_bytes, "startup_real_s": live.startup_real_s},
     )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from emulator.progress import RunStatus
+from emulator.display.status import RunStatus
 
 TASK_STATES = ("done", "running", "suspended", "waiting")
 

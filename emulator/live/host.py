@@ -23,11 +23,12 @@ from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
 from emulator.core.machine import Machine
 from emulator.core.messages import Message, Start, TimerFired
 from emulator.errors import NatjamError
-from emulator.journal import Record, Recorder, encode_record
 from emulator.live.batches import Batch
-from emulator.live.clock import LagRecord, LagRecorder, ScaledClock
+from emulator.live.clock import ScaledClock
 from emulator.live.links import Address, Links
 from emulator.live.plan import Note, RunPlan
+from emulator.records.journal import Record, Recorder, encode_record
+from emulator.records.lag import LagRecord, LagRecorder
 
 
 class MachineHost:

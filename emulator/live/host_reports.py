@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.config import Experiment
 from emulator.core.job import JobSpec
+from emulator.display.machine_status import ClusterStatus, unstarted_job_status
+from emulator.display.status import JobStatus, RunStatus
 from emulator.errors import RunError
-from emulator.live.clock import LagRecord, LagRecorder
+from emulator.experiment.model import Experiment
 from emulator.live.plan import RESOURCE_MANAGER_HOST
-from emulator.progress import JobStatus, RunStatus
-from emulator.status import ClusterStatus, unstarted_job_status
+from emulator.records.lag import LagRecord, LagRecorder
 
 _LINK_PATIENCE_REAL_S = 5.0
 """A host whose link has broken has died, in all likelihood: that is noticed within this time."""

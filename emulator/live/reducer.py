@@ -18,7 +18,6 @@ import msgpack
 
 from emulator.live import checkpoint, partial_output, records, shuffle
 from emulator.live.checkpoint import Checkpoint
-from emulator.live.clock import LagRecorder
 from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
 from emulator.live.progress_page import TaskState
 from emulator.live.task import (
@@ -32,6 +31,7 @@ from emulator.live.task import (
     failure_reason,
     take_signal,
 )
+from emulator.records.lag import LagRecorder
 
 _LAG_BUCKETS_A_REPORT = 200
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from emulator.config import seconds_to_ns
 from emulator.core.client import Client
 from emulator.core.effects import AllFinished, Effect
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager import ResourceManager
+from emulator.display.machine_status import ClusterStatus, cluster_status
+from emulator.experiment.model import seconds_to_ns
 from emulator.live.host import MachineHost
 from emulator.live.plan import RunPlan
-from emulator.status import ClusterStatus, cluster_status
 
 
 class ResourceManagerHost(MachineHost):

@@ -27,17 +27,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.config import Experiment
 from emulator.core.job import JobSpec
+from emulator.display.status import RunStatus
 from emulator.errors import RunError
-from emulator.live.clock import LagRecorder
+from emulator.experiment.model import Experiment
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.interruption import ended_like_interrupted, no_interrupts
 from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.supervisor_client import RUN_VARIABLE
-from emulator.progress import RunStatus
+from emulator.records.lag import LagRecorder
 
 STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0

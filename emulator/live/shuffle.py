@@ -7,8 +7,7 @@ itself never travels).  The body is, for each map in the order asked, ``map u32,
 crc32 u32`` (big-endian) and the bytes of the partition as they lie in the file.  The URL of a map output names
 service and node: ``http://<address>:<port>/<node>``.
 
-``python -m emulator.live.shuffle`` starts the service.  This module itself stays small: every reduce carries
-it.
+This module stays small: every reduce carries it.
 """
 
 from __future__ import annotations
@@ -308,9 +307,3 @@ def _read_exactly(response: BinaryIO, size: int) -> bytes:
 def _read_file(path: str, size: int, offset: int) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return os.pread(file.fileno(), size, offset)
-
-
-if __name__ == "__main__":
-    from emulator.live.shuffle_service import main
-
-    main()

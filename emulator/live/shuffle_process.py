@@ -32,7 +32,7 @@ class ShuffleProcess:
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "emulator.live.shuffle",
+            "emulator.live.shuffle_service",
             *self._arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

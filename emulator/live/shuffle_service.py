@@ -1,6 +1,6 @@
 """The shuffle service: one process per node host that serves the map outputs of its (virtual) nodes.
 
-``python -m emulator.live.shuffle --root W --nodes node-1,node-2``: the first line of standard input is the
+``python -m emulator.live.shuffle_service --root W --nodes node-1,node-2``: the first line of standard input is the
 run's secret; the first line of output is ``{"port": port}``.  At the end of standard input, or when its parent
 dies, it exits; before, it prints ``{"served": {"requests", "bytes", "refused"}}``.
 
@@ -230,3 +230,7 @@ def _first_line(descriptor: int) -> str:
     while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
         line += byte
     return line.decode("ascii", "replace").strip()
+
+
+if __name__ == "__main__":
+    main()

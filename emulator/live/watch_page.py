@@ -14,10 +14,10 @@ import sys
 import threading
 from types import TracebackType
 
-from emulator.config import Experiment
+from emulator.display.status import RunStatus
 from emulator.errors import RunError
+from emulator.experiment.model import Experiment
 from emulator.live.wire import pack
-from emulator.progress import RunStatus
 from workloads.expand import expand
 
 _END_PATIENCE_REAL_S = 5.0

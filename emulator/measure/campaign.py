@@ -25,7 +25,8 @@ from typing import Any
 
 import pyarrow
 
-from emulator.calibration import (
+from emulator.core.job import JobSpec
+from emulator.costs.calibration import (
     FORMAT_VERSION,
     Calibration,
     Campaign,
@@ -37,9 +38,10 @@ from emulator.calibration import (
     Series,
     dump_calibration,
 )
-from emulator.core.job import JobSpec
+from emulator.costs.fingerprint import this_machine
+from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
-from emulator.fingerprint import this_machine
+from emulator.files.whole_files import replaced_whole
 from emulator.live.janitor import start_janitor
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
@@ -48,8 +50,6 @@ from emulator.measure.parts import Part, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
 from emulator.measure.residents import measure_residents
 from emulator.measure.samples import Samples, summarise
-from emulator.whole_files import replaced_whole
-from emulator.work_display import WorkStatus
 
 CALIBRATION_NAME, SAMPLES_NAME, PLOT_NAME = "calibration.yaml", "samples.parquet", "distributions.png"
 ROUNDS, QUICK_ROUNDS = 300, 100

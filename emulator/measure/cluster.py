@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from emulator.config import Experiment
 from emulator.core.effects import Launch, Send
 from emulator.core.messages import (
     CLIENT,
@@ -24,11 +23,12 @@ from emulator.core.messages import (
     StartContainer,
     TimerFired,
 )
-from emulator.journal import Record, decode_record, merge
+from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
+from emulator.records.journal import Record, decode_record, merge
 from workloads.expand import expand
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0

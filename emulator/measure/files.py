@@ -38,7 +38,7 @@ _REDUCER_NODE = "node-9"
 
 
 def measure_files(around: Surroundings) -> Samples:
-    """Measure all of it; the series of ``emulator.calibration``."""
+    """Measure all of it; the series of ``emulator.costs.calibration``."""
     return asyncio.run(_measure(around))
 
 

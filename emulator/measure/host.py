@@ -13,10 +13,10 @@ from typing import Any
 
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
-from emulator.live.clock import LagRecord
 from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.supervisor_client import SupervisorClient
+from emulator.records.lag import LagRecord
 from emulator.sim.data import JobData
 
 _PATIENCE_REAL_S = 30.0

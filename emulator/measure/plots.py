@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from emulator.calibration import Calibration, MeasuredSeries, Observations, Operations
+from emulator.costs.calibration import Calibration, MeasuredSeries, Observations, Operations
 from emulator.measure.samples import Samples
 
 _COLUMNS = 5

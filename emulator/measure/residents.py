@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from emulator.live.clock import LagRecorder
 from emulator.measure.host import MeasuredHost, make_job
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.samples import Samples
+from emulator.records.lag import LagRecorder
 
 _RESIDENTS, _RESIDENTS_QUICK = (1, 10, 100, 1000, 2000), (1, 100, 1000)
 _SIDE = 100

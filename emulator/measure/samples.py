@@ -9,8 +9,8 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 
-from emulator.calibration import QUANTILE_LEVELS_PPM, Distribution
-from emulator.whole_files import replaced_whole
+from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Distribution
+from emulator.files.whole_files import replaced_whole
 
 _CONFIDENCE = 0.95
 _SCHEMA = pyarrow.schema([("operation", pyarrow.string()), ("at", pyarrow.int64()), ("real_ns", pyarrow.int64())])

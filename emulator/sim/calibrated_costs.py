@@ -23,7 +23,6 @@ from collections.abc import Mapping
 from fractions import Fraction
 from zlib import crc32
 
-from emulator.calibration import PPB, Calibration, Distribution
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -31,6 +30,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.costs.calibration import PPB, Calibration, Distribution
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 
 APPLICATION_HOSTS = 2

@@ -26,7 +26,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.settings import Settings
-from emulator.journal import Record, Recorder
+from emulator.records.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.heartbeats import EveryHeartbeat, HeartbeatsThatMatter
 from emulator.sim.kernel import Kernel

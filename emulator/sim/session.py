@@ -7,23 +7,23 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from emulator.assemble import make_settings
-from emulator.calibration import chosen_path, load_calibration
-from emulator.config import Experiment
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState, Kind
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
+from emulator.costs.calibration import chosen_path, load_calibration
+from emulator.display.machine_status import cluster_status, job_status, unstarted_job_status
+from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.journal import Record
-from emulator.progress import JobStatus, RunStatus
-from emulator.rundir import RunDirectory
+from emulator.experiment.model import Experiment
+from emulator.records.journal import Record
+from emulator.records.run_directory import RunDirectory
 from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
-from emulator.status import cluster_status, job_status, unstarted_job_status
 
 STATUS_PERIOD_REAL_S = 0.25
 _TIMES_SHOWING = 40
@@ -49,7 +49,7 @@ def run_simulation(
         machines=[],
         real_s=time.monotonic() - started_real_s,
         lag=None,
-        output=None,
+        output_path=None,
         swap_bytes=0,
         facts={"events": cluster.kernel.events},
     )

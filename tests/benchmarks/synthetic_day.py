@@ -20,8 +20,8 @@ import math
 from itertools import accumulate
 from random import Random
 
-from emulator.config import Experiment
 from emulator.core.job import JobSpec
+from emulator.experiment.model import Experiment
 
 PRIORITIES = 10
 NODES, CONTAINERS_PER_NODE, JOBS, TASKS_PER_JOB = 12_500, 2, 15_000, 40

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from bare_heap import bare_heap
 
+from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
@@ -52,7 +53,7 @@ def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
     file = tmp_path / "fig5.yaml"
     file.write_text(CAMPAIGN)
     runs = planned_runs(load_campaign(file).variants)
-    tasks = [Task(run.name, run.experiment, tmp_path / "alone" / str(n)) for n, run in enumerate(runs)]
+    tasks = [Task(run.name, run.experiment, tmp_path / "alone" / str(n), run_experiment) for n, run in enumerate(runs)]
     run_batch(tasks[:WARM_UP])
     began_s = time.perf_counter()
     run_batch(tasks[WARM_UP:])
@@ -64,7 +65,7 @@ def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
         if status.done >= WARM_UP:
             seen.append((status.done, time.perf_counter()))
 
-    run_campaign("fig5", runs, tmp_path / "campaign", note)
+    run_campaign("fig5", runs, tmp_path / "campaign", run_experiment, note)
     (first, first_s), (last, last_s) = seen[0], seen[-1]
     together_s = (last_s - first_s) / (last - first)
     cores = len(os.sched_getaffinity(0))

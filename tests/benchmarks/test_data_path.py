@@ -79,7 +79,7 @@ def test_verify_one_job(benchmark: BenchmarkFixture, data: JobData, tmp_path: Pa
 
 @pytest.fixture
 def service_url(tmp_path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "emulator.live.shuffle", "--root", str(tmp_path), "--nodes", "node-1"]
+    command = [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(tmp_path), "--nodes", "node-1"]
     service = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert service.stdin is not None
     assert service.stdout is not None

@@ -15,7 +15,7 @@ from emulator.core.messages import (
     StartContainer,
     TaskCheckpoint,
 )
-from emulator.journal import Record, decode_record, encode_record
+from emulator.records.journal import Record, decode_record, encode_record
 
 CHECKPOINT = TaskCheckpoint(("container-000007", "container-000101"), 63, "/tmp/natjam-1/node-3/local/r17", "node-3")
 START = StartContainer(

@@ -19,9 +19,9 @@ import simpy
 from bare_heap import PROCESSES, bare_heap
 from synthetic_day import day_experiment, day_jobs
 
-from emulator.config import load_experiment
+from analysis.whole_run import run_experiment
 from emulator.core.job import JobSpec
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 SCALE = float(os.environ.get("SCALE", "0.01"))

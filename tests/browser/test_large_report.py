@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.config import load_experiment
-from emulator.run import run_experiment
+from analysis.whole_run import run_experiment
+from emulator.experiment.load import load_experiment
 from tests.browsing import Browser
 from tests.run_results import RunResults
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from emulator.calibration import dump_calibration
+from emulator.costs.calibration import dump_calibration
 from tests.calibrations import make_calibration
 from tests.live_runs import REPOSITORY
 
@@ -40,7 +40,15 @@ def test_a_simulation_predicts_a_live_run(tmp_path: Path) -> None:
     calibration.write_text(dump_calibration(make_calibration(1_000_000, 4_000_000)))
     temporary = tempfile.mkdtemp(prefix="nj-", dir="/tmp")  # the paths of Ray's sockets must be short
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    command = [sys.executable, "-c", "from emulator.cli import main; main()", "fidelity", str(file), "--repeats", "1"]
+    command = [
+        sys.executable,
+        "-c",
+        "from emulator.cli.main import main; main()",
+        "fidelity",
+        str(file),
+        "--repeats",
+        "1",
+    ]
     try:
         ended = subprocess.run(
             [*command, "--set", f"calibration={calibration}", "--out", str(tmp_path / "out")],

@@ -13,14 +13,14 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from emulator.calibration import load_calibration
-from emulator.fingerprint import this_machine
+from emulator.costs.calibration import load_calibration
+from emulator.costs.fingerprint import this_machine
 from tests.live_runs import REPOSITORY, until
 
 _PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli import main
+from emulator.cli.main import main
 main()
 """
 _BOUND_S = 200.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from emulator.replay import replay
+from emulator.records.replay import replay
 from tests.live_runs import SMALL, NatjamRun
 from tests.run_results import RunResults, job_of
 
@@ -17,8 +17,8 @@ from tests.run_results import RunResults, job_of
 TWICE = """
 import json, os, sys
 from pathlib import Path
-from emulator.config import load_experiment
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
+from analysis.whole_run import run_experiment
 from tests.supervision import open_descriptors
 
 file, out = Path(sys.argv[2]), Path(sys.argv[4])

@@ -9,7 +9,7 @@ from pathlib import Path
 from emulator.core.effects import Send
 from emulator.core.messages import KillContainer, TimerFired
 from emulator.core.resource_manager import ResourceManager
-from emulator.journal import Record
+from emulator.records.journal import Record
 from tests.live_runs import NatjamRun, RayCluster
 from tests.run_results import job_of
 

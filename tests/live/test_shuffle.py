@@ -36,7 +36,7 @@ class Service:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "emulator.live.shuffle", "--root", str(root), "--nodes", "node-1,node-2"],
+            [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(root), "--nodes", "node-1,node-2"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -334,7 +334,7 @@ def test_it_listens_on_loopback_only_and_shows_no_secret(service: Service):
 def test_a_weak_or_missing_secret_and_bad_node_names_end_it(tmp_path: Path):
     for nodes, secret in (("node-1", b""), ("node-1", b"short\n"), ("../x", SECRET.encode() + b"\n")):
         ended = subprocess.run(
-            [sys.executable, "-m", "emulator.live.shuffle", "--root", str(tmp_path), "--nodes", nodes],
+            [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(tmp_path), "--nodes", nodes],
             input=secret,
             capture_output=True,
             timeout=BOUND_S,
@@ -354,7 +354,7 @@ def test_it_dies_with_its_parent(tmp_path: Path):
     """The parent is killed while the service's standard input stays open."""
     script = (
         "import subprocess, sys, time\n"
-        "service = subprocess.Popen([sys.executable, '-m', 'emulator.live.shuffle', '--root', sys.argv[1],"
+        "service = subprocess.Popen([sys.executable, '-m', 'emulator.live.shuffle_service', '--root', sys.argv[1],"
         " '--nodes', 'node-1'], stdin=0)\n"
         "print(service.pid, file=sys.stderr, flush=True)\n"
         "time.sleep(60)\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.replay import replay
+from emulator.records.replay import replay
 from tests.live_runs import NatjamRun
 from tests.run_results import job_of
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.config import Experiment
 from emulator.core.effects import Launch, Resume
 from emulator.core.job import JobSpec
 from emulator.core.messages import Exited, JobState, LaunchFailed, Outcome, Suspended
-from emulator.history import fold
-from emulator.journal import Record
+from emulator.experiment.model import Experiment
+from emulator.records.history import fold
+from emulator.records.journal import Record
 from emulator.sim.session import simulate
 from workloads.expand import expand
 

@@ -6,7 +6,7 @@ import pytest
 from cluster_cases import BAD_NETWORK, CALM, Case, cases, run, storms
 from hypothesis import given, settings
 
-from emulator.journal import merge
+from emulator.records.journal import merge
 
 
 def check_equal(case: Case) -> None:

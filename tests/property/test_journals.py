@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from emulator.assemble import make_machine
 from emulator.core.effects import Effect, Kill, Launch, Send, SetTimer
-from emulator.journal import Record, decode_record, encode_record, merge
-from emulator.replay import Difference, replay
+from emulator.records.journal import Record, decode_record, encode_record, merge
+from emulator.records.replay import Difference, replay
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -109,7 +109,7 @@ def test_more_empty_heartbeats_make_an_equal_journal(case: Case) -> None:
 ONE_RUN = """
 import hashlib
 from simulated import Chaos, SECOND_NS, make_job, make_settings, run_checked
-from emulator.journal import encode_record, merge
+from emulator.records.journal import encode_record, merge
 jobs = (
     make_job("research", "research", 0.0, (1.0, 2.0), (9.0,) * 9, key_s=0.3),
     make_job("production", "production", 8.0, (1.0,), (3.0,) * 3),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator.config import Experiment, load_experiment
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from tests.traces import FIRST_50, write
 from workloads.expand import expand
 from workloads.schema import Rates

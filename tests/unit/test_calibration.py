@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from emulator.calibration import (
+from emulator.cli.main import app
+from emulator.costs.calibration import (
     PPB,
     QUANTILE_LEVELS_PPM,
     Calibration,
@@ -24,12 +25,11 @@ from emulator.calibration import (
     load_calibration,
     validate_calibration,
 )
-from emulator.cli import app
-from emulator.config import load_experiment
-from emulator.config_yaml import Document, dump_yaml
+from emulator.costs.fingerprint import busy_warning
+from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
-from emulator.fingerprint import busy_warning
-from emulator.overheads import load_overheads
+from emulator.experiment.load import load_experiment
+from emulator.files.yaml_positions import Document, dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"

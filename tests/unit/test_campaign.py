@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
 from emulator.campaign.worker import Outcome
-from emulator.cli import app
-from emulator.config import load_experiment
+from emulator.cli.main import app
 from emulator.errors import ConfigError
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
 from tests.campaigns import CAMPAIGN, NatjamProcess, table, write_campaign
 from tests.run_results import RunResults, job_of
 
@@ -133,7 +133,7 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
 def test_what_a_campaign_tells_while_it_runs_adds_up(tmp_path: Path) -> None:
     told: list[CampaignStatus] = []
     runs = planned_runs(load_campaign(write_campaign(tmp_path)).variants)
-    run_campaign("small", runs, tmp_path / "out", told.append, slots=1)
+    run_campaign("small", runs, tmp_path / "out", run_experiment, told.append, slots=1)
     done = [status.done for status in told]
     assert (done[0], done[-1]) == (0, 60)
     assert done == sorted(done)

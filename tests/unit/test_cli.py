@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator import __version__
-from emulator.cli import app, list_policies
-from emulator.config_checks import POLICY_NAMES
+from emulator.cli.main import app, list_policies
 from emulator.errors import ConfigError
+from emulator.experiment.checks import POLICY_NAMES
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = str(CATALOGUE / "natjam-fig4.yaml")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from emulator.cli import app
+from emulator.cli.main import app
 from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SYNTH, TWO_JOBS, read
 from workloads.adapt import Target, adapt
 from workloads.errors import Problems

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.live.clock import LagRecorder, ScaledClock
+from emulator.live.clock import ScaledClock
+from emulator.records.lag import LagRecorder
 
 _SCALES = st.one_of(
     st.integers(1, 10_000), st.floats(1e-3, 1e4), st.fractions(Fraction(1, 1000), 10_000, max_denominator=10**6)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.compare import compare_runs
-from emulator.cli import app
+from emulator.cli.main import app
 from emulator.errors import ConfigError
 from tests.simulated_runs import simulate
 

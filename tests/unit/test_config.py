@@ -9,8 +9,9 @@ from experiment_files import VALID, refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.config import load_experiment, seconds_to_ns
-from emulator.config_checks import load_function
+from emulator.experiment.checks import load_function
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import seconds_to_ns
 
 TRACE = VALID.partition("workload:")[0] + "workload: {trace: {format: swim, path: trace.tsv}}\n"
 

@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from emulator.config import dump_experiment, load_experiment
-from emulator.config_yaml import dump_yaml
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import dump_experiment
+from emulator.files.yaml_positions import dump_yaml
 
 
 @given(content=st.binary(max_size=300))

@@ -12,11 +12,11 @@ import pytest
 from manager_bench import Bench
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
-from emulator.config import load_experiment
 from emulator.core.job import JobSpec
 from emulator.core.messages import Ask, Message
-from emulator.history import fold
-from emulator.history.rows import JobRow
+from emulator.experiment.load import load_experiment
+from emulator.records.history import fold
+from emulator.records.history.rows import JobRow
 from emulator.sim.session import simulate
 from workloads.expand import expand
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from analysis.evictions import evictions
 from analysis.load import load
-from emulator.cli import app
+from emulator.cli.main import app
 from tests.simulated_runs import simulate
 
 

@@ -13,12 +13,13 @@ from analysis.fidelity.campaign import make_case
 from analysis.fidelity.drift import drifts, highest_faithful_scale
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
 from analysis.fidelity.random_experiments import random_experiments
+from analysis.whole_run import run_experiment
 from emulator import policies
-from emulator.calibration import dump_calibration
-from emulator.cli import app
-from emulator.cli_fidelity import experiments_of_figures, unlike
-from emulator.config import dump_experiment, load_experiment
-from emulator.run import run_experiment
+from emulator.cli.fidelity import experiments_of_figures, unlike
+from emulator.cli.main import app
+from emulator.costs.calibration import dump_calibration
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import dump_experiment
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4
 from workloads.expand import expand

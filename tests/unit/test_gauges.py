@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from emulator.display.status import JobStatus, RunStatus
 from emulator.live.gauges import RunGauges
-from emulator.progress import JobStatus, RunStatus
 
 Series = tuple[tuple[str, str], ...]
 

@@ -10,9 +10,9 @@ from emulator.core import effects as fx
 from emulator.core import messages as ms
 from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Kind, Mechanism, Outcome, RealCost, TaskCheckpoint
-from emulator.history import History, Operation, SuspendedSpan, fold, overhead_statistics
-from emulator.journal import JournalError, Record, merge
-from emulator.overheads import OverheadProfile
+from emulator.costs.overheads import OverheadProfile
+from emulator.records.history import History, Operation, SuspendedSpan, fold, overhead_statistics
+from emulator.records.journal import JournalError, Record, merge
 
 NATIVE = OverheadProfile("native", 0, 0, 0)
 MS = 1_000_000

@@ -33,7 +33,7 @@ from emulator.core.messages import (
     Start,
     TimerFired,
 )
-from emulator.journal import (
+from emulator.records.journal import (
     JournalError,
     JournalHeader,
     JournalWriter,

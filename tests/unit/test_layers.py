@@ -115,6 +115,6 @@ def test_engines_and_verifier_do_not_know_each_other() -> None:
 
 def test_the_command_line_starts_without_the_heavy_imports() -> None:
     heavy = "{'ray', 'numpy', 'pandas', 'pyarrow', 'pydantic', 'aiohttp'}"
-    code = f"import sys, emulator.cli; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, emulator.cli.main; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.costs.overheads import OverheadProfile, load_overheads, profile_names
 from emulator.errors import ConfigError
-from emulator.overheads import OverheadProfile, load_overheads, profile_names
 
 PROFILE = "name: mine\nsource: my cluster\nschedule_s: 2.5\nsuspend_s: 1\nresume_s: 3\n"
 

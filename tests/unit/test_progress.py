@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from emulator.progress import (
-    BAR_CELLS,
-    JobStatus,
-    RunDisplay,
-    RunStatus,
-    closing_tables,
-    failures,
-    render_status,
-    status_line,
-)
+from emulator.display.closing_tables import closing_tables, failures
+from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
+from emulator.display.status import JobStatus, RunStatus
 
 RESEARCH = JobStatus("research-XL", "research", "running", done=10, running=28, suspended=11, waiting=2, total=51)
 PRODUCTION = JobStatus("production-S", "production", "running", done=4, running=11, suspended=0, waiting=0, total=15)

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from emulator.core.effects import Effect, Send, SetTimer
 from emulator.core.messages import Message, NodeHeartbeat, NodeHeartbeatResponse, Start, TimerFired
-from emulator.journal import Record, Recorder
-from emulator.replay import replay
+from emulator.records.journal import Record, Recorder
+from emulator.records.replay import replay
 
 
 class Metronome:

@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from emulator.cli import app
-from emulator.config import load_experiment
+from analysis.whole_run import run_experiment
+from emulator.cli.main import app
 from emulator.core.effects import Suspend
 from emulator.core.messages import Suspended
-from emulator.journal import JournalWriter, Record, read_journal
-from emulator.replay_run import JOURNAL_NAME
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
+from emulator.records.journal import JournalWriter, Record, read_journal
+from emulator.records.replay_run import JOURNAL_NAME
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 runner = CliRunner()

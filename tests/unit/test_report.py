@@ -19,7 +19,7 @@ from analysis.load import load, load_decisions
 from analysis.report.build import DETAILED_RUNS, report_of, to_detail
 from analysis.run_paths import RunPath
 from analysis.statistics import spread
-from emulator.cli import app
+from emulator.cli.main import app
 from emulator.errors import ConfigError
 from tests.report_pages import Page, payloads
 from tests.run_results import RunResults

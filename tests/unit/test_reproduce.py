@@ -19,15 +19,15 @@ from analysis.reproduce.measure import Measured, first_met, measure
 from analysis.reproduce.run import Reproduction, planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import judge, misses
+from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import Variant, planned_runs
-from emulator.cli import app
-from emulator.config import load_experiment
-from emulator.config_problems import validated
-from emulator.config_yaml import dump_yaml, read_document
+from emulator.cli.main import app
 from emulator.errors import ConfigError
-from emulator.run import run_experiment
-from emulator.whole_files import write_json
+from emulator.experiment.load import load_experiment
+from emulator.files.problems import validated
+from emulator.files.whole_files import write_json
+from emulator.files.yaml_positions import dump_yaml, read_document
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"

@@ -10,13 +10,14 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from emulator.config import Experiment, load_experiment
 from emulator.core.messages import JobState, Kind, RealCost, Start
 from emulator.errors import ConfigError, RunError
-from emulator.history import History, JobRow, Operation, TaskRow
-from emulator.journal import JournalHeader, Record, read_journal
-from emulator.rundir import RunDirectory
-from emulator.whole_files import write_json
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.files.whole_files import write_json
+from emulator.records.history import History, JobRow, Operation, TaskRow
+from emulator.records.journal import JournalHeader, Record, read_journal
+from emulator.records.run_directory import RunDirectory
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})

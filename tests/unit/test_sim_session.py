@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from analysis.whole_run import run_experiment
 from emulator.assemble import make_machine, make_settings
-from emulator.calibration import dump_calibration
-from emulator.cli import app
-from emulator.config import load_experiment
-from emulator.journal import read_journal
-from emulator.progress import RunStatus
-from emulator.replay import replay
-from emulator.run import run_experiment
+from emulator.cli.main import app
+from emulator.costs.calibration import dump_calibration
+from emulator.display.status import RunStatus
+from emulator.experiment.load import load_experiment
+from emulator.records.journal import read_journal
+from emulator.records.replay import replay
 from tests.calibrations import make_calibration
 from workloads.expand import expand
 
@@ -105,8 +105,8 @@ VARIANTS = {
 RUN_THEM_ALL = """
 import json, sys
 from pathlib import Path
-from emulator.config import load_experiment
-from emulator.run import run_experiment
+from emulator.experiment.load import load_experiment
+from analysis.whole_run import run_experiment
 file, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 for name, overrides in variants.items():
     run_experiment(load_experiment(file, ["overheads=hadoop-0.23", "engine=sim", *overrides]), out_dir / name, print)
@@ -146,7 +146,7 @@ def test_a_calibrated_run_replays_and_tells_real_costs(tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_did_and_imports_no_ray(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom emulator.cli import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom emulator.cli.main import app\n"
         f"arguments = ['run', {str(FIG4)!r}, '--engine', 'sim', '--out', {str(tmp_path / 'out')!r}]\n"
         "result = CliRunner().invoke(app, arguments)\n"
         "print(result.output)\nassert result.exit_code == 0, result.output\n"

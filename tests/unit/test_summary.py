@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from emulator.config import Experiment, load_experiment
 from emulator.core.messages import JobState, RealCost
-from emulator.history import History, JobRow, Operation
-from emulator.overheads import OverheadProfile
-from emulator.summary import build_summary, summarise_repeats
+from emulator.costs.overheads import OverheadProfile
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.history import History, JobRow, Operation
+from emulator.records.summary import build_summary, summarise_repeats
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 SECOND_NS = 10**9

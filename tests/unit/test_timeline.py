@@ -15,7 +15,7 @@ import pytest
 
 from analysis.load import read_table
 from analysis.timeline import STATES, Timeline, make_timeline
-from emulator.parquet_tables import attempts_table
+from emulator.records.parquet_tables import attempts_table
 from tests.histories import ATTEMPT
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate

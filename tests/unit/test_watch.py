@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from analysis.watch.follow import FollowedRun
-from emulator.cli import app
-from emulator.config import load_experiment
-from emulator.journal import encode_record
+from emulator.cli.main import app
+from emulator.display.status import JobStatus, RunStatus
+from emulator.experiment.load import load_experiment
 from emulator.live.watch_page import WatchPage
-from emulator.progress import JobStatus, RunStatus
+from emulator.records.journal import encode_record
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
 from tests.simulated_runs import FIG4, simulate

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.config import Experiment, load_experiment
 from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from workloads.expand import expand
 from workloads.lengths import key_count, lengths_ns
 from workloads.schema import JobEntry, UniformLengths
@@ -132,7 +133,7 @@ def test_adding_a_job_moves_no_other_draw():
 
 def test_draws_are_the_same_under_every_hash_seed():
     program = (
-        "from emulator.config import load_experiment; from workloads.expand import expand\n"
+        "from emulator.experiment.load import load_experiment; from workloads.expand import expand\n"
         "for file in ('natjam-fig4.yaml', 'facebook-50.yaml'):\n"
         f"    print(expand(load_experiment('{CATALOG}/' + file), 3))"
     )

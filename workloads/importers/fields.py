@@ -7,7 +7,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from emulator.config_checks import LONGEST_FILE_NAME
+from emulator.experiment.checks import LONGEST_FILE_NAME
 from workloads.errors import BrokenRow
 
 MAX_ID_CHARACTERS = 80

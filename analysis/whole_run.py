@@ -1,0 +1,35 @@
+"""A run from its experiment to its report: what ``natjam run`` calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from analysis.pictures import why_left_out, write_pictures
+from emulator import run
+from emulator.core.job import JobSpec
+from emulator.engine import OnStatus
+from emulator.experiment.model import Experiment
+
+_VERIFIERS = 2
+_SMALL_OUTPUT_KEYS = 20_000
+"""Below this, one process verifies faster than two have started."""
+
+
+class _Aftermath:
+    """See ``emulator.engine.Aftermath``."""
+
+    why_no_pictures = staticmethod(why_left_out)
+    write_pictures = staticmethod(write_pictures)
+
+    @staticmethod
+    def verify(jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
+        from analysis.verify import verify_output  # a simulation need not pay for its imports
+
+        many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
+        return verify_output(jobs, seed, output_path, _VERIFIERS if many else 1).to_summary()
+
+
+def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
+    """Run all repeats of an experiment, verify their output and draw their pictures; see ``emulator.run``."""
+    return run.run_experiment(experiment, out_dir, on_status, _Aftermath())

@@ -1,0 +1,162 @@
+"""Commands of many runs: campaign, reproduce."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from emulator.campaign.plan import Variant
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (campaign, reproduce):
+        app.command()(command)
+
+
+def campaign(
+    file: Annotated[Path, typer.Argument(help="Campaign file (YAML).", show_default=False)],
+    engine: Annotated[str | None, typer.Option(help="live or sim; for every run.")] = None,
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second; for every run.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Set any key of the experiments; may be repeated."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
+) -> None:
+    """Run many experiments: variants and grids of settings, each with several seeds.
+
+    Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS; live runs one at a time.  A
+    campaign that was stopped goes on where it was.  Every run's directory is kept below runs/, and campaign.parquet
+    has a row for each run and job.
+
+    \b
+    A campaign file:
+      name: task-eviction
+      experiment: natjam-fig4.yaml           # relative to the campaign's file
+      set: {engine: sim}
+      grid: {scheduler.task_eviction: [srt, lrt, random], scheduler.mechanism: [checkpoint, kill]}
+      variants:                              # beside the grid, or in its place
+        - {name: early}
+        - {name: late, set: {workload.jobs.1.submit_s: 100}}
+      seeds: 50                              # 1 to 50; or a list
+
+    \b
+    Examples:
+      natjam campaign task-eviction.yaml
+      natjam campaign task-eviction.yaml --engine live --time-scale 20 --out live
+    """
+    from analysis.whole_run import run_experiment
+    from emulator.campaign.definition import load_campaign
+    from emulator.campaign.display import CampaignDisplay, closing_lines
+    from emulator.campaign.plan import planned_runs
+    from emulator.campaign.runner import run_campaign
+    from emulator.errors import RunError
+
+    given = {"engine": engine, "time_scale": time_scale}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    wanted = load_campaign(file, [*(set_ or ()), *options])
+    sys.path += map(str, wanted.import_dirs)  # where a user's own policies lie, for every process of the campaign
+    _warn_of_calibrations(wanted.variants)
+    out = out or Path("runs") / wanted.name
+    console = _console()
+    with CampaignDisplay(console) as display:
+        result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
+    for line in closing_lines(result):
+        console.print(line, soft_wrap=True, highlight=False)
+    if result.failures:
+        raise RunError(f"{len(result.failures)} of {len(result.runs)} runs failed")
+
+
+def reproduce(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures, as in natjam/fig4; papers; or all.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="sim or live [default: sim where a figure can be simulated]", show_default=False)
+    ] = None,
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, of live runs.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="5 seeds of each simulation, a single live run.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim does not hold.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+) -> None:
+    """Run the figures of papers again: published beside measured, as tables, plots, claims.json and a page.
+
+    One that was stopped goes on where it was; runs that are there already, also of other figures, are not made again.
+
+    \b
+    Examples:
+      natjam reproduce --list
+      natjam reproduce natjam/fig4
+      natjam reproduce natjam --engine live --time-scale 20
+      natjam reproduce natjam/overhead                  # live: this machine's own
+      natjam reproduce all --quick --strict
+    """
+    from analysis.reproduce.definitions import ALL, chosen_figures
+    from analysis.reproduce.run import planned, run_counts
+    from analysis.reproduce.run import reproduce as run_figures
+    from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
+    from emulator.errors import ConfigError, RunError
+
+    console = _console()
+    if list_:
+        figures = chosen_figures([ALL])
+        console.print(list_table(figures, {name: run_counts(figures, name, quick) for name in ("sim", "live")}))
+        console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
+        return
+    if not ids:
+        raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")
+    if engine not in ("sim", "live", None):
+        raise ConfigError(f"--engine {engine}: must be sim or live")
+    chosen = chosen_figures(ids)
+    engine = engine or ("sim" if any("sim" in figure.engines for figure in chosen) else "live")
+    figures = [figure for figure in chosen if engine in figure.engines]
+    if not figures:
+        raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
+    variants = planned(figures, engine, time_scale, quick)
+    out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
+    from analysis.reproduce.results import PAGE_NAME, write_results
+    from emulator.campaign.display import CampaignDisplay, failure_lines
+
+    with CampaignDisplay(console) as display:
+        result = run_figures(figures, variants, engine, out, display.update)
+    for figure in result.figures:
+        console.print(figure_table(figure))
+    write_results(result, out)
+    for line in [*failure_lines(result.campaign), *closing_lines(result)]:
+        console.print(line, soft_wrap=True, highlight=False)
+    if left_out := ", ".join(figure.id for figure in chosen if figure not in figures):
+        console.print(f"not for --engine {engine}: {left_out}", soft_wrap=True, highlight=False)
+    console.print(f"results in {out}; the page: {out / PAGE_NAME}", soft_wrap=True, highlight=False)
+    if result.campaign.failures:
+        raise RunError(f"{len(result.campaign.failures)} of {len(result.campaign.runs)} runs failed")
+    missed = sum(not verdict.ok for verdict in result.verdicts)
+    if strict and missed:
+        raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
+
+
+def _warn_of_calibrations(variants: tuple[Variant, ...]) -> None:
+    """Say what is to be known of the calibrations simulations rest on.  Raises ConfigError where one is missing."""
+    from emulator.sim.session import calibration_warning
+
+    rests_on = {
+        (variant.experiment.overheads, variant.experiment.calibration): variant.experiment
+        for variant in variants
+        if variant.experiment.engine == "sim"
+    }
+    for warning in dict.fromkeys(filter(None, map(calibration_warning, rests_on.values()))):
+        typer.echo(f"natjam: warning: {warning}", err=True)
+
+
+def _console() -> Console:
+    """The console on standard output; wide enough for the tables where it is no terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=140)

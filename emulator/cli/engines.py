@@ -1,0 +1,122 @@
+"""Commands about the engines themselves: measure and replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from emulator.display.console import results_console
+from emulator.display.work_display import WorkDisplay
+
+if TYPE_CHECKING:
+    from emulator.costs.calibration import Calibration, Distribution
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (measure, replay):
+        app.command()(command)
+
+
+def measure(
+    quick: Annotated[bool, typer.Option("--quick", help="Under a minute: fewer samples and sizes.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results [default: where simulations look for them]")
+    ] = None,
+) -> None:
+    """Measure what each operation costs on this machine (or the Ray cluster at RAY_ADDRESS), for simulations.
+
+    It wants the machine for itself, and says so where it has it not.  A campaign that was stopped goes on where it was.
+    It leaves calibration.yaml, the samples and a plot.
+
+    \b
+    Examples:
+      natjam measure
+      natjam measure --quick --out calibration
+      natjam run workloads/catalog/natjam-fig4.yaml --engine sim --set overheads=calibration/calibration.yaml
+    """
+    from emulator.costs.calibration import default_path
+    from emulator.costs.fingerprint import busy_warning
+    from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
+
+    if warning := busy_warning():
+        typer.echo(f"natjam: warning: {warning}", err=True)
+    out_dir = default_path().parent if out is None else out
+    console = results_console()
+    with WorkDisplay(console) as display:
+        calibration = run_campaign(out_dir, quick, display.update)
+    console.print(_operations_table(calibration))
+    console.print(_bandwidths(calibration), highlight=False)
+    console.print(f"results in {out_dir}; simulations with 'overheads: native' use ", end="", soft_wrap=True)
+    console.print("them" if out is None else f"this machine's: 'overheads: {out_dir / CALIBRATION_NAME}' uses these")
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(help="Journal file or run directory.", show_default=False)],
+) -> None:
+    """Feed the journal of a live or simulated run to fresh machines; say where they first do something else.
+
+    Exit status 1 where they do.
+
+    \b
+    Examples:
+      natjam replay runs/fig4
+      natjam replay runs/fig4/journal.jsonl.zst
+    """
+    from emulator.errors import RunError
+    from emulator.records.replay_run import journals_of, replay_journal
+
+    differing = []
+    for journal in journals_of(path):
+        replayed = replay_journal(journal)
+        if replayed.difference is None:
+            machines = f"{replayed.machines} machines"
+            typer.echo(f"{journal}: {replayed.records} records of {machines} replayed, every effect the same")
+        else:
+            differing.append(f"{journal}: {replayed.difference}")
+    if differing:
+        raise RunError("\n".join(differing))
+
+
+def _operations_table(calibration: Calibration) -> Table:
+    table = Table(title="real milliseconds; the mean with its 95% interval", title_justify="left")
+    for name in ("operation", "at"):
+        table.add_column(name)
+    for name in ("n", "mean", "p50", "p95", "p99", "max"):
+        table.add_column(name, justify="right")
+    for group in (calibration.operations, calibration.observations):
+        for name, distribution in group:
+            table.add_row(name, "", *_cells(distribution))
+        table.add_section()
+    for name, series in calibration.series:
+        for point in series.points:
+            table.add_row(name, f"{point.at:,} {series.by}", *_cells(point.distribution))
+    return table
+
+
+def _bandwidths(calibration: Calibration) -> str:
+    """What a byte more costs, as megabytes a second."""
+    found = []
+    for name, series in (
+        ("map output", calibration.series.map_by_bytes),
+        ("shuffle", calibration.series.fetch_by_bytes),
+        ("storage", calibration.series.storage_write),
+    ):
+        first, last = series.points[0], series.points[-1]
+        took_real_ns = last.distribution.mean_real_ns - first.distribution.mean_real_ns
+        found.append(f"{name} {1e3 * (last.at - first.at) / took_real_ns:.0f} MB/s" if took_real_ns > 0 else "")
+    return "bandwidth, start-up not counted: " + ", ".join(filter(None, found))
+
+
+def _cells(distribution: Distribution) -> list[str]:
+    low, high = distribution.mean_ci95_real_ns
+    percentiles = (distribution.p50_real_ns, distribution.p95_real_ns, distribution.p99_real_ns)
+    return [
+        str(distribution.n),
+        f"{distribution.mean_real_ns / 1e6:.3f} ± {(high - low) / 2e6:.3f}",
+        *(f"{value / 1e6:.3f}" for value, _, _ in percentiles),
+        f"{distribution.quantiles_real_ns[-1] / 1e6:.1f}",
+    ]

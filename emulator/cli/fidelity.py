@@ -1,0 +1,172 @@
+"""The command ``natjam fidelity``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.display.console import results_console
+from emulator.display.work_display import WorkDisplay, in_words
+from emulator.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from analysis.fidelity.campaign import Case
+    from emulator.experiment.model import Experiment
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the command of this module."""
+    app.command()(fidelity)
+
+
+def fidelity(
+    files: Annotated[list[Path] | None, typer.Argument(help="Experiment files (YAML).", show_default=False)] = None,
+    figures: Annotated[
+        list[str] | None,
+        typer.Option("--figure", metavar="ID", help="A figure's experiments, as in natjam/fig4; may be repeated."),
+    ] = None,
+    random: Annotated[int, typer.Option(min=0, max=1000, help="As many experiments besides, drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the experiments drawn at random.")] = 1,
+    time_scale: Annotated[
+        float | None, typer.Option(help="Emulated seconds per real second [default: the files'; 10 for random ones].")
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Live runs of each: of the same seed, or of one each where a policy draws at random "
+            "[default: 5 of those, else 1].",
+        ),
+    ] = None,
+    time_scales: Annotated[
+        str | None, typer.Option(help="Several, as in 1,5,20: how results drift as time is compressed.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the files; may be repeated.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 where a limit is not kept.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="New or empty directory, or an earlier comparison's to go on with [default: runs/fidelity-TIME]"
+        ),
+    ] = None,
+) -> None:
+    """Run experiments with both engines and say how far apart they are, beside how far live runs are from each other.
+
+    Simulations use this machine's calibration: run 'natjam measure' first.  A comparison that was stopped goes on where
+    it was when given its directory again.
+
+    \b
+    Examples:
+      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scale 10
+      natjam fidelity --figure natjam/fig4 --figure natjam/fig5 --random 10 --time-scale 10 --out fidelity
+      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scales 1,5,20,50,100
+    """
+    from analysis.fidelity import report
+    from analysis.fidelity.campaign import run_cases, take_directory
+    from analysis.fidelity.drift import drifts
+    from analysis.fidelity.figures import Fidelity
+    from emulator.sim.session import calibration_warning
+
+    def warn(text: str) -> None:
+        typer.echo(f"natjam: warning: {text}", err=True)
+
+    began_real_s = time.monotonic()
+    scales = _time_scales(time_scale, time_scales)
+    named = _experiments(files or [], time_scale, set_ or [])
+    named += experiments_of_figures(figures or [], time_scale) + _random_experiments(random, seed, time_scale)
+    cases = _cases(unlike(named), scales, repeats)
+    directory = out or Path("runs") / f"fidelity-{datetime.now():%Y%m%d-%H%M%S}"
+    take_directory(directory)
+    for warning in sorted({warning for case in cases if (warning := calibration_warning(case.experiment))}):
+        warn(warning)
+    console = results_console()
+    found = []
+    with WorkDisplay(console) as display:
+        for file in run_cases(cases, directory, display.update, warn):
+            found.append(file)
+            console.print(report.file_table(file))
+    whole = Fidelity(tuple(found))
+    drift = drifts(found) if scales else []
+    report.write_report(whole, drift, directory)
+    console.print(report.choices_table(whole))
+    for part in [*report.closing_lines(whole), *(report.drift_tables(drift) if drift else [])]:
+        console.print(part, soft_wrap=True, highlight=False)
+    took = in_words(time.monotonic() - began_real_s)
+    console.print(f"took {took}; results in {directory}", soft_wrap=True, highlight=False)
+    if strict and whole.missed:
+        raise RunError("the engines are further apart than the limits allow: " + "; ".join(whole.missed))
+
+
+def _experiments(files: list[Path], time_scale: float | None, options: list[str]) -> list[tuple[str, Experiment]]:
+    """Name and experiment of each file."""
+    from emulator.experiment.load import load_experiment
+
+    given = [*options, *([] if time_scale is None else [f"time_scale={time_scale}"])]
+    found = [(file.stem, load_experiment(file, given)) for file in files]
+    for file in files:
+        sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie
+    return found
+
+
+def experiments_of_figures(ids: list[str], time_scale: float | None) -> list[tuple[str, Experiment]]:
+    """Name and experiment of each variant of papers' figures.  Raises ConfigError: there is no such figure."""
+    from analysis.reproduce.definitions import chosen_figures
+    from analysis.reproduce.run import planned
+
+    variants = planned(chosen_figures(ids), "live", time_scale, quick=True).values()
+    return [(variant.name, variant.experiment) for of_figure in variants for variant in of_figure]
+
+
+def _random_experiments(random: int, seed: int, time_scale: float | None) -> list[tuple[str, Experiment]]:
+    from analysis.fidelity.random_experiments import random_experiments
+
+    update = {} if time_scale is None else {"time_scale": time_scale}
+    return [(drawn.name, drawn.model_copy(update=update)) for drawn in random_experiments(random, seed)]
+
+
+def unlike(named: list[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
+    """The experiments, those that two figures share only once.  Raises ConfigError: none, or two of one name."""
+    from emulator.experiment.model import dump_experiment
+
+    if not named:
+        raise ConfigError("nothing to compare: name experiment files or a --figure, or say how many to draw --random")
+    found: dict[str, tuple[str, Experiment]] = {}
+    for name, experiment in named:
+        found.setdefault(dump_experiment(experiment), (name, experiment))
+    names = [name for name, _ in found.values()]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"two experiments are called {twice}: rename a file")
+    return list(found.values())
+
+
+def _cases(named: Iterable[tuple[str, Experiment]], scales: list[float], repeats: int | None) -> list[Case]:
+    from analysis.fidelity.campaign import make_case
+
+    cases = []
+    for name, experiment in named:
+        for scale in scales or [experiment.time_scale]:
+            label = f"{name}-{scale:g}x" if scales else name
+            cases.append(make_case(name, label, experiment.model_copy(update={"time_scale": scale}), repeats))
+    return cases
+
+
+def _time_scales(time_scale: float | None, several: str | None) -> list[float]:
+    if several is None:
+        return []
+    if time_scale is not None:
+        raise ConfigError("--time-scale and --time-scales: give one of them")
+    try:
+        scales = sorted({float(part) for part in several.split(",")})
+    except ValueError:
+        scales = []
+    if len(scales) < 2 or not all(0 < scale <= 1e6 for scale in scales):
+        raise ConfigError(f"--time-scales {several}: give two or more numbers above 0, as in 1,5,20")
+    return scales

@@ -1,0 +1,283 @@
+"""The command line.  Heavy imports happen inside the commands, so that help and bad input answer at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from emulator import __version__
+from emulator.cli import campaign, engines, fidelity, results, workload
+from emulator.display.console import results_console
+from emulator.errors import ConfigError, NatjamError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from emulator.display.status import RunStatus
+    from emulator.engine import OnStatus
+    from emulator.experiment.model import Experiment
+    from emulator.live.watch_page import WatchPage
+
+INTERRUPTED_EXIT_CODE = 130
+
+
+class _Commands(TyperGroup):
+    """Turns our errors into one message on stderr and an exit status; ``NATJAM_DEBUG=1`` shows the traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NatjamError as error:
+            if os.environ.get("NATJAM_DEBUG"):
+                raise
+            for line in error.message.splitlines():
+                typer.echo(f"natjam: {line}", err=True)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            typer.echo("natjam: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="A laboratory for preemption in shared clusters: real processes at scaled time.",
+    epilog="Exit status: 0 done; 1 ran and failed; 2 bad input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """The console script ``natjam``."""
+    app(prog_name="natjam")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"natjam {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
+    engine: Annotated[str | None, typer.Option(help="live or sim; instead of the file's.")] = None,
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Repeat k runs with seed + k - 1.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve a page on this machine that draws a live run as it goes.")
+    ] = False,
+) -> None:
+    """Run an experiment and say what it did to every job.
+
+    \b
+    Examples:
+      natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --out fig4
+      natjam run workloads/catalog/natjam-fig4.yaml --set scheduler.mechanism=suspend --set overheads=native
+      natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --watch     # open the address it prints
+      natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
+    """
+    from emulator.display.closing_tables import closing_tables, failures
+    from emulator.display.run_display import RunDisplay
+    from emulator.experiment.load import load_experiment
+
+    given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    experiment = load_experiment(file, [*(set_ or ()), *options])
+    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
+    if experiment.engine == "sim":
+        from emulator.sim.session import calibration_warning
+
+        if warning := calibration_warning(experiment):
+            typer.echo(f"natjam: warning: {warning}", err=True)
+    out_dir = _create_out_dir(experiment, out)
+    console = results_console()
+    try:
+        from analysis.whole_run import run_experiment
+
+        with _watch_page(experiment, watch, console) as page, RunDisplay(console) as display:
+            summary = run_experiment(experiment, out_dir, _both(display.update, page))
+            if page is not None:
+                page.end(f"the run has ended; results in {out_dir}")
+    except BaseException:
+        with contextlib.suppress(OSError):
+            out_dir.rmdir()  # only if nothing was written: an empty results directory tells nothing
+        raise
+    for table in closing_tables(summary):
+        console.print(table)
+    console.print(Text(f"results in {out_dir}"), soft_wrap=True)
+    found = failures(summary)
+    if found:
+        raise RunError("; ".join(found))
+
+
+@contextlib.contextmanager
+def _watch_page(experiment: Experiment, wanted: bool, console: Console) -> Iterator[WatchPage | None]:
+    """The page of ``--watch``, its address printed; None where none is wanted."""
+    if not wanted:
+        yield None
+        return
+    if experiment.engine != "live":
+        raise ConfigError("--watch is for live runs; a simulation leaves its report.html when it has ended")
+    from emulator.live.watch_page import WatchPage
+
+    with WatchPage(experiment) as page:
+        console.print(f"watch it at {page.address}", soft_wrap=True, highlight=False, markup=False)
+        yield page
+
+
+def _both(display: OnStatus, page: WatchPage | None) -> OnStatus:
+    """Tells the terminal and, if there is one, the page."""
+
+    def tell(status: RunStatus) -> None:
+        display(status)
+        if page is not None:
+            page.update(status)
+
+    return tell
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML).", show_default=False)],
+) -> None:
+    """Check experiment files without running them: every problem, with file, line and field.
+
+    \b
+    Examples:
+      natjam validate mine.yaml
+      natjam validate workloads/catalog/*.yaml
+    """
+    from emulator.experiment.load import load_experiment
+    from workloads.expand import expand
+
+    problems = []
+    for file in files:
+        try:
+            experiment = load_experiment(file)
+            jobs = expand(experiment, experiment.seed)
+        except ConfigError as error:
+            problems.append(error.message)
+            continue
+        maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
+        containers = experiment.cluster.nodes * experiment.cluster.containers_per_node
+        typer.echo(f"{file}: valid: {len(jobs)} jobs, {maps} maps, {reduces} reduces on {containers} containers")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+@app.command()
+def policies() -> None:
+    """List the choices on every axis of a scheduler, and the papers they come from.
+
+    \b
+    Example:
+      natjam policies
+    """
+    table = Table(show_lines=False)
+    for column in ("axis", "name", "what it does", "source"):
+        table.add_column(column, no_wrap=column in ("axis", "name"))
+    last_axis = ""
+    for axis, name, description, source in list_policies():
+        if axis != last_axis and last_axis:
+            table.add_section()
+        table.add_row(axis if axis != last_axis else "", name, Text(description), Text(source))
+        last_axis = axis
+    results_console().print(table)
+
+
+@app.command()
+def demo() -> None:
+    """Run figure 4 of the Natjam paper under several mechanisms, beside the published figures.
+
+    \b
+    Example:
+      natjam demo
+    """
+    from analysis.demo import run_demo
+
+    run_demo(results_console())
+
+
+for commands in (engines, fidelity, results, campaign, workload):
+    commands.add_commands(app)
+
+
+def list_policies() -> list[tuple[str, str, str, str]]:
+    """Axis, name, what it does and source of every policy, from the registry's own words."""
+    from emulator import policies as registry
+
+    axes = {
+        "allocation": registry.ALLOCATION,
+        "job_selection": registry.JOB_SELECTION,
+        "job_eviction": registry.JOB_EVICTION,
+        "task_eviction": registry.TASK_EVICTION,
+        "mechanism": registry.MECHANISMS,
+        "placement": registry.PLACEMENT,
+    }
+    return [
+        (axis, name, *_described(entry if isinstance(entry, str) else entry.__doc__ or ""))
+        for axis, entries in axes.items()
+        for name, entry in entries.items()
+    ]
+
+
+def _described(text: str) -> tuple[str, str]:
+    """What it does, and its source: what follows ``Source:``, or ``paper, section N`` at the end of the text."""
+    words = " ".join(text.split()).rstrip(".")
+    for pattern in (r"Source: (.+)$", r"\(([a-z-]+, section [^()]+)\)$", r"([a-z-]+, section .+)$"):
+        found = re.search(pattern, words)
+        if found:
+            return words[: found.start()].strip().rstrip(".") + ".", found.group(1)
+    return words + ".", ""
+
+
+def _create_out_dir(experiment: Experiment, out: Path | None) -> Path:
+    """The run's directory, there and empty and writable, before anything is started."""
+    if out is None:
+        stem = Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
+        names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
+        out = next(path for path in map(stem.with_name, names) if not path.exists())
+    try:
+        if out.exists() and not out.is_dir():
+            raise ConfigError(f"--out {out}: is no directory; name a new or empty one")
+        if out.is_dir() and any(out.iterdir()):
+            raise ConfigError(f"--out {out}: already has files in it; name a new or empty directory")
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
+    return out

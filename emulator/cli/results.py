@@ -1,0 +1,116 @@
+"""Commands about what runs have left: compare, explain, report."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.display.console import results_console
+
+_RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (compare, explain, report):
+        app.command()(command)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help=f"One side: {_RUNS_HELP}.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="The other side.", show_default=False)],
+    quantity: Annotated[
+        str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
+    ] = "completion_s",
+    out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
+) -> None:
+    """Compare two runs job by job: the papers' CDF of what each job took under A less what it took under B.
+
+    Negative is sooner under A. It prints percentiles for each queue and leaves compare.json and compare.png.
+
+    \b
+    Examples:
+      natjam compare runs/checkpoint runs/kill
+      natjam compare campaign/runs/checkpoint campaign/runs/kill --out compared
+      natjam compare runs/mdf runs/soft-cap --by margin_s
+    """
+    from analysis.compare import compare_runs, comparison_notes, comparison_table, write_comparison
+    from emulator.records.run_directory import RunDirectory
+
+    comparison = compare_runs(a, b, quantity)
+    directory = RunDirectory.create(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}").path
+    write_comparison(comparison, directory)
+    console = results_console()
+    console.print(comparison_table(comparison))
+    for note in comparison_notes(comparison):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
+
+
+def explain(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run's directory.", show_default=False)],
+    job: Annotated[str | None, typer.Option(help="Only evictions of this job's attempts.")] = None,
+    attempt: Annotated[
+        str | None, typer.Option(help="Only this attempt, with every candidate of the choices that met it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
+) -> None:
+    """Say which attempts had to go, when, why those, what it cost, and where their work went on.
+
+    Why: the rule that chose, what it went by, and the attempt's place among the candidates. FOR is the job that wanted
+    containers.
+
+    \b
+    Examples:
+      natjam explain runs/fig4
+      natjam explain runs/fig4 --job research-XL
+      natjam explain runs/fig4 --attempt research-XL/r011.0
+      natjam explain runs/fig4 --json | jq '.evictions[] | select(.outcome == "killed") | .lost_s'
+    """
+    from analysis import explain as explanations
+
+    found = explanations.explain(directory, job, attempt)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=1, allow_nan=False))
+        return
+    console = results_console()
+    if found.evictions:
+        console.print(explanations.evictions_table(found))
+    if attempt is not None:
+        for title, table in explanations.choices(found):
+            console.print(title, soft_wrap=True, highlight=False, markup=False)
+            console.print(table)
+    for note in explanations.notes(found):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
+
+
+def report(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help=f"Any number of: {_RUNS_HELP}.")],
+    out: Annotated[Path, typer.Option(help="The file to write; one that is there is written anew.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """Make one HTML file of runs: figures, tables and a timeline of the containers; it needs nothing else to open.
+
+    Every run has left one of its own; this makes one of several, or of a run without.
+
+    \b
+    Examples:
+      natjam report runs/fig4
+      natjam report runs/checkpoint runs/kill --out both.html
+      natjam report mycampaign --out mycampaign.html
+    """
+    from analysis.report.build import report_of
+    from emulator.files.whole_files import written_whole
+
+    console = results_console()
+    with console.status("reading runs"):
+        page = report_of(paths)
+    with written_whole(out) as unfinished:
+        unfinished.write_text(page)
+    size = len(page.encode()) / 2**20
+    console.print(f"report in {out} ({size:.1f} MiB)", soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,329 @@
+"""Commands about workloads: inspect, validate, convert, scale, generate, compare."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from emulator.display.console import results_console
+from emulator.display.work_display import ReadingDisplay
+from emulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from emulator.files.yaml_positions import Document
+    from workloads.errors import Problems
+    from workloads.importers.source import OnBytes
+    from workloads.record import Trace
+
+_FORMATS = "swim, rumen, sls, synth, swf, google or natjam"
+_FORMAT_OF_SUFFIX = {".jsonl": "natjam", ".parquet": "natjam", ".tsv": "swim", ".swf": "swf"}
+
+File = Annotated[Path, typer.Argument(help="The trace; of Google's the directory of its tables.", show_default=False)]
+Out = Annotated[
+    Path, typer.Argument(help="File to write: .parquet, .jsonl, .jsonl.gz, or .json for SLS.", show_default=False)
+]
+Format = Annotated[str | None, typer.Option("--format", help=f"{_FORMATS} [default: by the file's suffix]")]
+Lenient = Annotated[bool, typer.Option("--lenient", help="Skip broken rows and count them.")]
+Unfinished = Annotated[
+    str | None, typer.Option(help="Length of tasks that did not finish in the trace: median, observed or drop.")
+]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="Any other parameter; may be repeated.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    group = typer.Typer(
+        help="Look at, check, convert, scale and generate workloads; compare runs with their trace.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    for command in (inspect, validate, convert, scale, generate, compare):
+        group.command()(command)
+    app.add_typer(group, name="workload")
+
+
+def inspect(
+    file: File,
+    format: Format = None,
+    lenient: Lenient = False,
+    unfinished: Unfinished = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON too.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Write a figure too (.png, .svg or .pdf).")] = None,
+) -> None:
+    """Say what a trace holds: counts, spans, burstiness, distributions; what is measured and what is modelled.
+
+    \b
+    Examples:
+      natjam workload inspect FB-2009_samples_24_times_1hr_0.tsv
+      natjam workload inspect 19-jobs.trace.json.gz --format rumen --png 19-jobs.png
+      natjam workload inspect google-2011 --format google --json slice.json
+    """
+    from analysis.workload_report import report
+    from workloads.errors import Problems
+    from workloads.inspection import inspect_trace
+
+    problems, console = Problems(lenient), results_console()
+    with _opened(file, format, problems, unfinished) as trace:
+        inspection = inspect_trace(trace)
+    for part in report(inspection, trace):
+        console.print(part)
+    if json is not None:
+        from emulator.files.whole_files import write_json
+
+        write_json(json, inspection.as_data(trace))
+    if png is not None:
+        from analysis.figures.style import save_as
+        from analysis.figures.workload import workload_figure
+
+        save_as(workload_figure(inspection), png)
+    _say_skipped(file, problems)
+
+
+def validate(
+    file: File,
+    format: Format = None,
+    lenient: Lenient = False,
+    show: Annotated[int, typer.Option(help="Most broken rows to print.", min=1)] = 100,
+) -> None:
+    """Report each broken row of a trace, with file, line, column and reason.
+
+    Exit status 2 where there are any, unless --lenient.
+
+    \b
+    Examples:
+      natjam workload validate FB-2009_samples_24_times_1hr_0.tsv
+      natjam workload validate google-2011 --format google --lenient --show 5
+    """
+    from workloads.errors import Problems
+
+    problems, jobs, tasks = Problems(lenient=True, most_kept=show), 0, 0
+    with _opened(file, format, problems) as trace:
+        for job in trace.jobs:
+            jobs, tasks = jobs + 1, tasks + len(job.tasks or ())
+    for problem in problems.kept:
+        typer.echo(problem.message, err=True)
+    if problems.count > len(problems.kept):
+        typer.echo(f"... and {problems.count - len(problems.kept):,} more; see --show", err=True)
+    typer.echo(f"{file}: {problems.count:,} broken rows, {jobs:,} jobs and {tasks:,} tasks in the others")
+    if problems.count and not lenient:
+        raise ConfigError(f"{file}: has {problems.count:,} broken rows; mend them, or skip them with --lenient")
+
+
+def convert(
+    file: File, out: Out, format: Format = None, lenient: Lenient = False, unfinished: Unfinished = None
+) -> None:
+    """Convert a trace to natjam's own workload files (Parquet, JSON lines) or to SLS.
+
+    The workload schema is described in workloads/record.py, in full.
+
+    \b
+    Examples:
+      natjam workload convert 19-jobs.trace.json.gz 19-jobs.parquet --format rumen
+      natjam workload convert 19-jobs.parquet 19-jobs.json          # for YARN's Scheduler Load Simulator
+    """
+    from workloads.errors import Problems
+
+    problems = Problems(lenient)
+    with _opened(file, format, problems, unfinished) as trace:
+        count = _write(out, trace)
+    _say_skipped(file, problems)
+    typer.echo(f"{out}: {count:,} jobs")
+
+
+def scale(
+    file: File,
+    out: Out,
+    format: Format = None,
+    nodes: Annotated[int, typer.Option(help="Of the target cluster.", min=1)] = 6,
+    containers_per_node: Annotated[int, typer.Option(help="Of the target cluster.", min=1)] = 12,
+    window_s: Annotated[
+        str | None,
+        typer.Option("--window-s", metavar="S", help="Submissions kept: the first S seconds, or '[FROM,TO]'."),
+    ] = None,
+    load: Annotated[float | None, typer.Option(help="Work offered, as a multiple of what the cluster can do.")] = None,
+    data_scale: Annotated[float | None, typer.Option(help="Share of the bytes really shuffled and written.")] = None,
+    production_fraction: Annotated[float | None, typer.Option(help="Chance of a job to be production.")] = None,
+    production_priority: Annotated[int | None, typer.Option(help="Least priority of production jobs.")] = None,
+    deadline_factor: Annotated[
+        str | None,
+        typer.Option(metavar="E", help="Epsilon of the deadlines: a number, or '{uniform: [0, 2]}'."),
+    ] = None,
+    overheads: Annotated[str, typer.Option(help="Profile with the cost of a launch, for deadlines.")] = "hadoop-0.23",
+    seed: Seed = 1,
+    lenient: Lenient = False,
+    set_: Set = None,
+) -> None:
+    """Fit a trace to a cluster: window, queues, number of tasks, bytes, deadlines; as workload.trace of an experiment.
+
+    What is done in which order, and what tasks a trace that records bytes only is given, is in natjam's README.
+
+    \b
+    Examples:
+      natjam workload scale FB-2009_samples_24_times_1hr_0.tsv small.parquet --nodes 6 --containers-per-node 12 \\
+        --window-s 3600 --production-fraction 0.3 --load 1.3
+      natjam workload scale 19-jobs.parquet tight.parquet --deadline-factor '{uniform: [0, 2]}' --seed 7 \\
+        --production-fraction 1 --set rates.key_s=2
+    """
+    from emulator.costs.overheads import load_overheads
+    from workloads.adapt import Target, adapt
+    from workloads.errors import Problems
+    from workloads.importers import open_trace
+    from workloads.record import Trace
+    from workloads.schema import TraceEntry
+
+    given = {
+        "window_s": window_s,
+        "load": load,
+        "data_scale": data_scale,
+        "production_fraction": production_fraction,
+        "production_priority": production_priority,
+        "deadline_factor": deadline_factor,
+        "lenient": str(lenient).lower(),
+    }
+    entry = _validated({"format": _format(file, format), "path": str(file)}, given, set_, TraceEntry)
+    target = Target(nodes, nodes * containers_per_node, schedule_ns=load_overheads(overheads, Path.cwd()).schedule_ns)
+    problems: list[Problems] = []
+
+    with _reading(file) as on_bytes:
+
+        def opened() -> Trace:
+            problems.append(Problems(lenient))
+            return open_trace(file, entry.format, problems[-1], unfinished=entry.rates.unfinished, on_bytes=on_bytes)
+
+        adapted = adapt(opened, entry, target, seed)
+    count = _write(out, Trace(adapted.header, iter(adapted.jobs)))
+    _say_skipped(file, problems[-1])
+    typer.echo(adapted.header.history[-1])
+    typer.echo(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
+
+
+def generate(
+    out: Out,
+    jobs: Annotated[int | None, typer.Option(help="Number of jobs [default: 400]")] = None,
+    span_s: Annotated[float | None, typer.Option("--span-s", help="Submissions fall in it [default: 3600]")] = None,
+    arrivals: Annotated[str | None, typer.Option(help="poisson or bursty [default: poisson]")] = None,
+    burst_ratio: Annotated[
+        float | None, typer.Option(help="Highest rate of a period over the lowest [default: 30]")
+    ] = None,
+    map_only_fraction: Annotated[
+        float | None, typer.Option(help="Share of jobs without reduces [default: 0.5]")
+    ] = None,
+    seed: Seed = 1,
+    set_: Set = None,
+) -> None:
+    """Make a synthetic workload: lognormal sizes and lengths (medians 19 s and 231 s), Poisson or bursty arrivals.
+
+    \b
+    Examples:
+      natjam workload generate synthetic.parquet --jobs 1000 --span-s 7200 --seed 3
+      natjam workload generate bursty.jsonl --arrivals bursty --span-s 86400 --set reduces_median=8 --set reduce_s=60
+    """
+    from workloads.generate import Parameters
+    from workloads.generate import generate as generated
+
+    given = {
+        "jobs": jobs,
+        "span_s": span_s,
+        "arrivals": arrivals,
+        "burst_ratio": burst_ratio,
+        "map_only_fraction": map_only_fraction,
+    }
+    count = _write(out, generated(_validated({}, given, set_, Parameters), seed))
+    typer.echo(f"{out}: {count:,} jobs")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Directories of runs of one trace.", show_default=False)],
+    json: Annotated[Path | None, typer.Option("--json", help="Write all of it, job by job, as JSON too.")] = None,
+) -> None:
+    """Put runs of a trace beside what the trace itself recorded: completion, evictions and lost work, by priority.
+
+    \b
+    Example:
+      natjam run google.yaml --engine sim --set scheduler.mechanism=kill --out runs/kill
+      natjam run google.yaml --engine sim --out runs/checkpoint
+      natjam workload compare runs/kill runs/checkpoint
+    """
+    from analysis.trace_outcomes import tables, trace_outcomes
+
+    outcomes = trace_outcomes(runs)
+    console = results_console()
+    for table in tables(outcomes):
+        console.print(table)
+    if outcomes.is_scaled:
+        console.print("the number of tasks was scaled (load): hold the runs against each other, not against the trace")
+    if json is not None:
+        from emulator.files.whole_files import write_json
+
+        write_json(json, outcomes.to_json())
+
+
+# ---- helpers ----
+
+
+@contextlib.contextmanager
+def _opened(file: Path, format: str | None, problems: Problems, unfinished: str | None = None) -> Iterator[Trace]:
+    from workloads.importers import open_trace
+    from workloads.schema import Rates
+
+    named = _validated({}, {"unfinished": unfinished}, None, Rates).unfinished
+    with _reading(file) as on_bytes:
+        yield open_trace(file, _format(file, format), problems, unfinished=named, on_bytes=on_bytes)
+
+
+@contextlib.contextmanager
+def _reading(file: Path) -> Iterator[OnBytes]:
+    """Progress of reading a file, on standard error, told in bytes."""
+    parts = [path for path in file.rglob("*") if path.is_file()] if file.is_dir() else [file]
+    total = sum(path.stat().st_size for path in parts if path.is_file())
+    with ReadingDisplay(Console(stderr=True), f"reading {file.name}", total) as display:
+        yield display.add
+
+
+def _format(file: Path, given: str | None) -> Any:
+    from typing import get_args
+
+    from emulator.files.problems import suggestion
+    from workloads.schema import Format as Known
+
+    known = get_args(Known)
+    name = given or _FORMAT_OF_SUFFIX.get(file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix)
+    if name is None:
+        raise ConfigError(f"{file}: its suffix does not tell its format; name it with --format: {_FORMATS}")
+    if name not in known:
+        raise ConfigError(f"--format {name}: must be {_FORMATS}{suggestion(name, known)}")
+    return name
+
+
+def _validated(base: dict[str, Any], given: dict[str, Any], set_: list[str] | None, model: Any) -> Any:
+    """The model of some options and overrides.  Raises ConfigError, which names them."""
+    from emulator.files.problems import validated
+    from emulator.files.yaml_positions import Document
+
+    document: Document = Document(Path("options"), dict(base), {})
+    for text in (*(f"{name}={value}" for name, value in given.items() if value is not None), *(set_ or ())):
+        document.override(text)
+    return validated(document, model)
+
+
+def _write(out: Path, trace: Trace) -> int:
+    from workloads.sls_export import export_sls
+    from workloads.store import SUFFIXES, write_workload
+
+    if out.name.endswith(SUFFIXES):
+        return write_workload(out, trace)
+    if out.suffix == ".json":
+        return export_sls(out, trace)
+    raise ConfigError(f"{out}: the suffix tells what to write: {', '.join(SUFFIXES)}, or .json for SLS")
+
+
+def _say_skipped(file: Path, problems: Problems) -> None:
+    if problems.count:
+        first = f"; the first: {problems.kept[0].message}" if problems.kept else ""
+        typer.echo(f"natjam: {file}: {problems.count:,} broken rows skipped{first}", err=True)

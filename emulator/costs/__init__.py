@@ -1,0 +1,1 @@
+"""What operations cost: published profiles, calibrations of a machine."""

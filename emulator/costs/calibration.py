@@ -1,0 +1,297 @@
+"""The calibration file: what each operation costs on one machine, as ``natjam measure`` found it.
+
+The file is YAML and read with every field checked.  All times are *real* nanoseconds; a simulation multiplies them by
+its time scale.
+
+    natjam_calibration: 1
+    machine: {machine_id, cpu_model, cores, memory_bytes, kernel, python, natjam}
+    campaign: {measured_at, quick, hosts, reference_records, load_average}
+    operations: {<name>: <distribution>}       # the names of ``Operations``: what a simulation draws from
+    observations: {<name>: <distribution>}     # the names of ``Observations``
+    series: {<name>: {by: bytes|records|requests|residents, points: [{at, distribution}]}}   # of ``MeasuredSeries``
+
+A distribution is ``n`` (samples), ``mean_real_ns`` and its 95% confidence interval, ``p50_real_ns``, ``p95_real_ns``
+and ``p99_real_ns``, each as [value, low, high] with a 95% interval, and ``quantiles_real_ns``: the values at
+``QUANTILE_LEVELS_PPM``, straight lines between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from emulator.costs.fingerprint import Fingerprint, this_machine
+from emulator.errors import ConfigError
+from emulator.files.problems import validated
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import Document, read_document
+
+FORMAT_VERSION = 1
+FORMAT_KEY = "natjam_calibration"
+AUTO = "auto"
+"""Names the calibration of the machine at hand."""
+
+_STEP_PPM = 20_000
+_EVEN_LEVELS = 50
+QUANTILE_LEVELS_PPM = (*range(0, _EVEN_LEVELS * _STEP_PPM, _STEP_PPM), 990_000, 995_000, 999_000, 1_000_000)
+"""Where the quantile function is given, in millionths: evenly up to 98%, then the tail."""
+_LEVELS_PPB = tuple(level * 1000 for level in QUANTILE_LEVELS_PPM)
+PPB = 10**9
+
+LONGEST_REAL_NS = 3600 * 10**9
+Duration = Annotated[int, Field(ge=0, le=LONGEST_REAL_NS)]
+Mean = Annotated[float, Field(ge=0, le=LONGEST_REAL_NS, allow_inf_nan=False)]
+
+
+class Distribution(Strict):
+    """What many repetitions of one operation took, in real nanoseconds; see the module's text."""
+
+    n: Annotated[int, Field(ge=1)]
+    mean_real_ns: Mean
+    mean_ci95_real_ns: tuple[Mean, Mean]
+    p50_real_ns: tuple[Duration, Duration, Duration]
+    p95_real_ns: tuple[Duration, Duration, Duration]
+    p99_real_ns: tuple[Duration, Duration, Duration]
+    quantiles_real_ns: Annotated[
+        tuple[Duration, ...], Field(min_length=len(QUANTILE_LEVELS_PPM), max_length=len(QUANTILE_LEVELS_PPM))
+    ]
+
+    @model_validator(mode="after")
+    def _possible(self) -> Distribution:
+        quantiles = self.quantiles_real_ns
+        for place, (one, other) in enumerate(itertools.pairwise(quantiles), start=1):
+            if one > other:
+                raise ValueError(f"quantiles_real_ns: number {place + 1} ({other}) is below the one before it ({one})")
+        for name in ("mean_ci95_real_ns", "p50_real_ns", "p95_real_ns", "p99_real_ns"):
+            *_, low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name}: the interval ends ({high}) before it begins ({low})")
+        if not quantiles[0] <= self.mean_real_ns <= quantiles[-1]:
+            raise ValueError(f"mean_real_ns: {self.mean_real_ns} lies outside {quantiles[0]} to {quantiles[-1]}")
+        return self
+
+    def at(self, level_ppb: int) -> int:
+        """The quantile at ``level_ppb`` (0 to 10^9), in real nanoseconds."""
+        place = min(bisect_right(_LEVELS_PPB, level_ppb), len(_LEVELS_PPB) - 1) - 1
+        low_ppb, high_ppb = _LEVELS_PPB[place], _LEVELS_PPB[place + 1]
+        low, high = self.quantiles_real_ns[place], self.quantiles_real_ns[place + 1]
+        return low + (high - low) * (level_ppb - low_ppb) // (high_ppb - low_ppb)
+
+
+class Operations(Strict):
+    """The operations a simulation draws from; from what to what each is measured."""
+
+    timer_lag: Distribution
+    """A host's timer due, to its machine told."""
+    message: Distribution
+    """A machine sends, to a machine on another host told."""
+    application_start: Distribution
+    """ApplicationMaster ordered at its node, to its machine started."""
+    launch: Distribution
+    """Task ordered at its node, to its process forked and the node told; nothing else being launched."""
+    launch_spacing: Distribution
+    """Many reduces ordered at one instant, each fetching ``campaign.reference_records``: from one told to the next."""
+    map_begin: Distribution
+    """Map forked, to its work begun."""
+    map_end: Distribution
+    """Map's time over and its output written, to its node told of the exit."""
+    input_fetch: Distribution
+    """Reduce forked, to its first key, ``campaign.reference_records`` fetched from another node and merged."""
+    input_local: Distribution
+    """Reduce forked, to its first key, its merged input on its node's disk."""
+    commit: Distribution
+    """Reduce's last key done, to its node told of the exit."""
+    commit_resumed: Distribution
+    """The same where output of two attempts is joined."""
+    suspend: Distribution
+    """Suspend ordered at its node, to the node told that the process has stopped."""
+    resume: Distribution
+    """Resume ordered at its node, to the node told that the process goes on."""
+    checkpoint: Distribution
+    """Key in progress done, to the node told of the exit."""
+    kill: Distribution
+    """Kill ordered at its node, to the node told of the exit."""
+
+
+class Observations(Strict):
+    """What people ask for besides; no simulation draws from it."""
+
+    signal_stop: Distribution
+    """SIGTSTP sent, to the stop confirmed by the kernel."""
+    signal_continue: Distribution
+    """SIGCONT sent, to its effect confirmed by the kernel."""
+    heartbeat_round_trip: Distribution
+    """A node's heartbeat sent, to the node told the answer."""
+    schedule: Distribution
+    """A reduce's container known free and wanted, to its first key; heartbeats of 0.1 s included."""
+
+
+class Point(Strict):
+    """One place of a series."""
+
+    at: Annotated[int, Field(ge=0)]
+    distribution: Distribution
+
+
+class Series(Strict):
+    """An operation measured at several sizes."""
+
+    by: Literal["bytes", "records", "requests", "residents"]
+    points: Annotated[tuple[Point, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _rising(self) -> Series:
+        places = [point.at for point in self.points]
+        if sorted(set(places)) != places:
+            raise ValueError(f"points: their 'at' must rise, not {places}")
+        return self
+
+
+class MeasuredSeries(Strict):
+    """Costs by size.  A simulation takes from the first six what a size costs more than the smallest."""
+
+    fetch_by_records: Series
+    """A reduce's input of this many small records: as ``input_fetch``."""
+    fetch_by_bytes: Series
+    """A reduce's input of this many bytes in large records."""
+    fetch_by_requests: Series
+    """A reduce's input fetched from this many nodes."""
+    map_by_records: Series
+    """A map writes its output, of this many small records."""
+    map_by_bytes: Series
+    """A map writes its output, of this many bytes in large records."""
+    storage_write: Series
+    """A file of this many bytes is written, synced and renamed."""
+    checkpoint_write: Series
+    """A checkpoint file of about this many bytes is written, synced and renamed."""
+    checkpoint_read: Series
+    """The same is read back and checked."""
+    fork: Series
+    """A launch, as ``launch``, with this many processes resident."""
+    key_lag: Series
+    """How late reducers' keys are with this many reducers at work, ten keys a second each (one alone: a hundred)."""
+
+
+class Campaign(Strict):
+    """How it was measured."""
+
+    measured_at: Annotated[str, Field(min_length=1, max_length=40)]
+    quick: bool
+    hosts: Annotated[int, Field(ge=1)]
+    """Computers of the Ray cluster measured; an emulated cluster's nodes are spread over them."""
+    reference_records: Annotated[int, Field(ge=1)]
+    """Records of a reduce's input where the operation does not say."""
+    load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Of the machine before the campaign began, over a minute."""
+
+
+class Calibration(Strict):
+    """One calibration file; see the module's text."""
+
+    natjam_calibration: Literal[1]
+    machine: Fingerprint
+    campaign: Campaign
+    operations: Operations
+    observations: Observations
+    series: MeasuredSeries
+
+    def warning(self, path: Path) -> str | None:
+        """What a user must know who uses this file here: it was measured on something else."""
+        differences = self.machine.differences(this_machine())
+        if not differences:
+            return None
+        return (
+            f"{path}: was measured on another machine or with other software ({'; '.join(differences)}); "
+            "run 'natjam measure' to calibrate this one"
+        )
+
+
+def default_path() -> Path:
+    """Where ``natjam measure`` leaves this machine's calibration and simulations look for it."""
+    data_home = os.environ.get("XDG_DATA_HOME") or ""
+    base = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
+    return base / "natjam" / "calibration.yaml"
+
+
+def is_calibration(document: Document) -> bool:
+    """Whether a document means to be a calibration file."""
+    return FORMAT_KEY in document.data
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Read and check a calibration file.
+
+    Raises:
+        ConfigError: it cannot be read, or a number is missing or impossible; names file, line and field.
+    """
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; run 'natjam measure' to make one") from None
+    return _load(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, changed_ns: int, size_bytes: int) -> Calibration:
+    return validate_calibration(read_document(path))
+
+
+def validate_calibration(document: Document) -> Calibration:
+    """The calibration of a document; see ``load_calibration``."""
+    return validated(document, Calibration)
+
+
+def dump_calibration(calibration: Calibration) -> str:
+    """The text of a calibration file; every distribution's numbers stay together on a line."""
+    return "\n".join(_lines(calibration.model_dump(mode="json"), "")) + "\n"
+
+
+def _lines(value: dict[str, Any], indent: str) -> Iterator[str]:
+    for key, below in value.items():
+        if isinstance(below, dict):
+            yield f"{indent}{key}:"
+            yield from _lines(below, indent + "  ")
+        elif isinstance(below, list) and below and isinstance(below[0], dict):
+            yield f"{indent}{key}:"
+            for item in below:
+                first, *rest = _lines(item, indent + "    ")
+                yield f"{indent}  - {first.lstrip()}"
+                yield from rest
+        else:
+            yield f"{indent}{key}: {json.dumps(below)}"
+
+
+def chosen_path(overheads: str, calibration: str | None) -> Path | None:
+    """The calibration file that a simulation rests on, None where it rests on a published profile alone.
+
+    Args:
+        overheads: the experiment's ``overheads``, a path already absolute.
+        calibration: the experiment's ``calibration``: None, ``auto`` (this machine's) or a path already absolute.
+
+    Raises:
+        ConfigError: this machine has none and the experiment needs it, or the overheads' file cannot be read.
+    """
+    if overheads.endswith((".yaml", ".yml")) or "/" in overheads:
+        path = Path(overheads)
+        if is_calibration(read_document(path)):
+            return path
+    if calibration not in (None, AUTO):
+        return Path(calibration)
+    if overheads != "native" and calibration is None:
+        return None
+    path = default_path()
+    if not path.exists():
+        why = "overheads: native" if overheads == "native" else "calibration: auto"
+        raise ConfigError(
+            f"{why} in a simulation means the costs measured on this machine, and there is no {path}; run "
+            "'natjam measure' first, name another calibration file, or choose a published profile"
+        )
+    return path

@@ -1,0 +1,87 @@
+"""What identifies the machine that a calibration was measured on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+from pydantic import Field
+
+from emulator import __version__
+from emulator.files.strict import Strict
+
+Text = Annotated[str, Field(min_length=1, max_length=300)]
+_LOOK_REAL_S = 0.5
+_BUSY_SHARE = 0.25
+
+
+class Fingerprint(Strict):
+    """One machine and the software on it; the same after a reboot."""
+
+    machine_id: Text
+    """Hash of the operating system's own id of the installation, which is not to be published as it is."""
+    cpu_model: Text
+    cores: Annotated[int, Field(ge=1)]
+    memory_bytes: Annotated[int, Field(ge=1)]
+    kernel: Text
+    python: Text
+    natjam: Text
+
+    def differences(self, here: Fingerprint) -> list[str]:
+        """In words, where this machine (of a file) is not the one at hand; sizes of memory within 2% are equal."""
+        found = []
+        for name in Fingerprint.model_fields:
+            there, mine = getattr(self, name), getattr(here, name)
+            if name == "memory_bytes":
+                if abs(there - mine) > mine // 50:
+                    found.append(f"memory {there >> 20} MiB there, {mine >> 20} MiB here")
+            elif there != mine:
+                found.append(f"{name.replace('_', ' ')} {there} there, {mine} here")
+        return found
+
+
+def this_machine() -> Fingerprint:
+    """The machine this runs on."""
+    return Fingerprint(
+        machine_id=_machine_id(),
+        cpu_model=_cpu_model(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        kernel=platform.release(),
+        python=platform.python_version(),
+        natjam=__version__,
+    )
+
+
+def _machine_id() -> str:
+    identity = platform.node()
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        with suppress(OSError):
+            identity = Path(path).read_text().strip() or identity
+            break
+    return hashlib.sha256(f"natjam:{identity}".encode()).hexdigest()[:16]
+
+
+def _cpu_model() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() in ("model name", "Processor", "cpu model") and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def busy_warning() -> str | None:
+    """What somebody must know who measures this machine now; looks for half a second what else is running."""
+    share = psutil.cpu_percent(_LOOK_REAL_S) / 100
+    if share <= _BUSY_SHARE:
+        return None
+    return (
+        f"something else is using {share:.0%} of this machine's cores: what is measured now is too slow, and "
+        "simulations from it too; stop it and measure again"
+    )

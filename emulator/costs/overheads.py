@@ -1,0 +1,105 @@
+"""Overhead profiles: what scheduling, suspending and resuming a task cost on a published system.
+
+A profile pads the emulation to a total, heartbeat waits included, in emulated time.  *schedule* and *resume*
+run from the later of (request at the ResourceManager, container free) to the first key; *suspend* from the
+ApplicationMaster asking the task to the container free at the ResourceManager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+from pathlib import Path
+
+from pydantic import Field
+
+from emulator.costs.calibration import is_calibration, validate_calibration
+from emulator.errors import ConfigError
+from emulator.files.problems import suggestion, validated
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import read_document
+
+NATIVE = "native"
+"""The profile that pads nothing: a run's overheads are those of the machine it runs on."""
+
+LARGEST_OVERHEAD_S = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadProfile:
+    """Totals that each operation is padded to, in emulated nanoseconds; 0 pads nothing."""
+
+    name: str
+    schedule_ns: int
+    suspend_ns: int
+    resume_ns: int
+    heartbeat_ns: int | None = None
+    """Heartbeat period the figures were measured with, where known; nothing is set by it."""
+
+
+class _ProfileFile(Strict):
+    name: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    schedule_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    suspend_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    heartbeat_s: float | None = Field(default=None, gt=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+
+
+def profile_names() -> list[str]:
+    """Names of the profiles that come with natjam, ``native`` first."""
+    folder = resources.files("emulator.costs") / "profiles"
+    files = (entry.name for entry in folder.iterdir())
+    return [NATIVE, *sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))]
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int((Decimal(str(seconds)) * 10**9).to_integral_value())
+
+
+def is_file_spec(spec: str) -> bool:
+    """Whether a specification names a profile file rather than a profile that comes with natjam."""
+    return "/" in spec or spec.endswith((".yaml", ".yml"))
+
+
+def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
+    """The profile that ``overheads:`` names: ``native``, one that comes with natjam, or a file.
+
+    A calibration file (``emulator.costs.calibration``) is accepted too and pads nothing.
+
+    Args:
+        spec: name, or path of a YAML file (relative to ``base_dir``) with ``name``, ``source``,
+            ``schedule_s``, ``suspend_s``, ``resume_s``, optionally ``heartbeat_s``, in emulated seconds.
+        base_dir: directory that a relative path starts from.
+
+    Raises:
+        ConfigError: no such profile or file, or a missing or impossible number in it.
+    """
+    if spec == NATIVE:
+        return OverheadProfile(NATIVE, 0, 0, 0)
+    if is_file_spec(spec):
+        return _read_profile(base_dir / spec)
+    names = profile_names()
+    if spec not in names:
+        raise ConfigError(
+            f"there is no overhead profile '{spec}'{suggestion(spec, names)}"
+            f" (profiles: {', '.join(names)}; a file is named with a '/' or '.yaml' in it)"
+        )
+    with resources.as_file(resources.files("emulator.costs") / "profiles" / f"{spec}.yaml") as path:
+        return _read_profile(path)
+
+
+def _read_profile(path: Path) -> OverheadProfile:
+    document = read_document(path)
+    if is_calibration(document):
+        validate_calibration(document)
+        return OverheadProfile(path.name, 0, 0, 0)  # costs of a machine, not totals to pad to
+    profile = validated(document, _ProfileFile)
+    return OverheadProfile(
+        profile.name,
+        _nanoseconds(profile.schedule_s),
+        _nanoseconds(profile.suspend_s),
+        _nanoseconds(profile.resume_s),
+        None if profile.heartbeat_s is None else _nanoseconds(profile.heartbeat_s),
+    )

@@ -1,0 +1,135 @@
+"""The tables that a run closes with, from its ``summary.json``, and why it counts as failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+
+def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
+    """What a finished run has to say, from its ``summary.json``: jobs, overheads, work, output, lag."""
+    if "metrics" in summary:
+        return [_metrics_table(summary)]
+    tables: list[RenderableType] = [_jobs_table(summary["jobs"])]
+    if summary["overheads"]:
+        tables.append(_overheads_table(summary["overheads"]))
+    work, output, lag = summary["work"], summary["output"], summary["lag"]
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("output", "none: simulated" if output is None else _output_text(output))
+    facts.add_row(
+        "work",
+        f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s"
+        f" ({_percent(work['wasted_fraction'])} wasted), utilization {_percent(work['utilization'])}",
+    )
+    facts.add_row(
+        "time",
+        f"makespan {_number(summary['makespan_s'])} s emulated in {_number(summary['real_s'])} s real"
+        f" at time scale {summary['time_scale']:g}",
+    )
+    if output is not None:
+        facts.add_row("lag", _lag_text(lag))
+    if "left_out" in summary:
+        facts.add_row("note", Text(summary["left_out"]))
+    return [*tables, facts]
+
+
+def failures(summary: Mapping[str, Any]) -> list[str]:
+    """Why a finished run counts as failed, empty if it does not: jobs that did not succeed, output not verified."""
+    found = [
+        f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
+        for job in summary.get("jobs", ())
+        if job["state"] != "succeeded"
+    ]
+    output = summary.get("output")
+    if output is not None and not output["verified"]:
+        found.append(
+            f"the output is not what an undisturbed run writes: {output['keys_lost']} keys lost,"
+            f" {output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ"
+        )
+    return found
+
+
+def _jobs_table(jobs: list[Mapping[str, Any]]) -> Table:
+    table = Table(title="jobs (emulated seconds)", title_justify="left")
+    table.add_column("job")
+    table.add_column("queue")
+    table.add_column("state")
+    for name in ("submit", "completion", "attempts", "suspensions", "kills", "lost work"):
+        table.add_column(name, justify="right")
+    for job in jobs:
+        table.add_row(
+            Text(job["name"]),
+            Text(job["queue"]),
+            Text(job["state"], "green" if job["state"] == "succeeded" else "red"),
+            _number(job["submit_s"]),
+            _number(job["completion_s"]),
+            *(str(job[name]) for name in ("attempts", "suspensions", "kills")),
+            _number(job["lost_work_s"]),
+        )
+    return table
+
+
+def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(title="overheads (emulated seconds; mechanism alone in real milliseconds)", title_justify="left")
+    table.add_column("operation")
+    for name in ("n", "mean", "p50", "p95", "p99", "overruns", "mechanism p50 ms", "p99 ms"):
+        table.add_column(name, justify="right")
+    for name, cost in overheads.items():
+        mechanism = cost.get("real_ms", {}).get("mechanism", {})
+        table.add_row(
+            name.removesuffix("_s"),
+            str(cost["n"]),
+            *(_number(cost[column]) for column in ("mean", "p50", "p95", "p99")),
+            str(cost["overruns"]),
+            _number(mechanism.get("p50")),
+            _number(mechanism.get("p99")),
+        )
+    return table
+
+
+def _metrics_table(summary: Mapping[str, Any]) -> Table:
+    table = Table(title=f"{summary['repeats']} repeats", title_justify="left")
+    table.add_column("metric")
+    for name in ("n", "mean", "sd", "95% from", "to"):
+        table.add_column(name, justify="right")
+    for name, metric in summary["metrics"].items():
+        figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
+        table.add_row(Text(name), str(metric["n"]), *figures)
+    return table
+
+
+def _output_text(output: Mapping[str, Any]) -> Text:
+    if output["verified"]:
+        return Text(f"verified: {output['keys_written']} keys, the same to the byte as undisturbed", "green")
+    return Text(
+        f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
+        f" {output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ",
+        "bold red",
+    )
+
+
+def _lag_text(lag: Mapping[str, Any]) -> str:
+    return (
+        f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
+        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms"
+    )
+
+
+def _count(value: Any) -> int:
+    return len(value) if isinstance(value, list | tuple) else value
+
+
+def _number(value: float | None) -> str:
+    """A figure with three or four significant digits, a dash for none."""
+    if value is None:
+        return "-"
+    decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+    return f"{value:.{decimals}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}%"

@@ -1,0 +1,64 @@
+"""What the machines of a run say of its jobs and its cluster, for the display; the same under every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.client import Client
+from emulator.core.job import JobSpec
+from emulator.core.messages import JobState
+from emulator.core.resource_manager import ResourceManager
+from emulator.core.task import TaskState
+from emulator.core.task_attempt import AttemptState
+from emulator.display.status import JobStatus
+
+_ON_CONTAINER = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING, AttemptState.COMMIT_PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The cluster as the ResourceManager knows it."""
+
+    emulated_ns: int
+    used_by_queue: Mapping[str, int]
+    suspended: int
+    job_states: Mapping[str, str]
+    """Of jobs submitted: ``submitted`` or how they ended."""
+
+
+def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> ClusterStatus:
+    """The cluster at the emulated instant ``now_ns``."""
+    used: dict[str, int] = {}
+    for application in manager.applications.values():
+        used[application.queue] = used.get(application.queue, 0) + application.slots
+    suspended = sum(not held.on_slot for held in manager.containers.values())
+    states = dict.fromkeys(manager.applications, "submitted")
+    states |= {job: state.value for job, state in client.states.items()}
+    return ClusterStatus(now_ns, used, suspended, states)
+
+
+def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
+    """One job, from its ApplicationMaster."""
+    done = running = suspended = 0
+    for task in chain(master.maps, master.reduces):
+        if task.state is TaskState.SUCCEEDED:
+            done += 1
+        elif task.attempts:
+            newest = task.attempt
+            if any(attempt.state in _ON_CONTAINER for attempt in task.attempts):
+                running += 1
+            elif newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
+                suspended += 1
+    ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
+    state = master.state.value if ended else "running"
+    total = len(master.maps) + len(master.reduces)
+    return JobStatus(master.job, queue, state, done, running, suspended, total - done - running - suspended, total)
+
+
+def unstarted_job_status(job: JobSpec, state: str | None) -> JobStatus:
+    """A job whose ApplicationMaster has not been heard of; ``state`` is the ResourceManager's word, if it has one."""
+    total = len(job.map_ns) + len(job.reduce_ns)
+    return JobStatus(job.name, job.queue, state or "submitted", 0, 0, 0, total, total)

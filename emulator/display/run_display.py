@@ -1,0 +1,158 @@
+"""What a run shows while it runs.
+
+On a terminal one bar for each job and one for the cluster's containers, drawn in place; elsewhere a line of
+text every few seconds.  The bars' segments differ in shape, not only in colour.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from emulator.display.status import JobStatus, RunStatus
+
+PLAIN_PERIOD_S = 5.0
+"""Real seconds between two lines of text where there is no terminal."""
+BAR_CELLS = 40
+_DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒", "yellow"), ("░", "bright_black")
+_QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
+
+
+class RunDisplay:
+    """Shows a run's status while it lasts; a context manager, updated from any one thread."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+        self._last_line_s = float("-inf")
+        self._last_phase = ""
+
+    def __enter__(self) -> RunDisplay:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self, status: RunStatus) -> None:
+        """Show a newer status."""
+        if self._live is not None:
+            self._live.update(render_status(status, self.console.size.height))
+        elif status.phase != self._last_phase or status.real_s - self._last_line_s >= PLAIN_PERIOD_S:
+            self._last_phase, self._last_line_s = status.phase, status.real_s
+            self.console.print(status_line(status), soft_wrap=True, highlight=False, markup=False)
+
+
+def status_line(status: RunStatus) -> str:
+    """A status as one line of text."""
+    parts = [f"{status.real_s:6.1f} s", f"{status.emulated_ns / 1e9:8.1f} s emulated", status.phase]
+    active = [job for job in status.jobs if not job.ended and job.waiting < job.total]
+    for job in active[:4]:
+        suspended = f", {job.suspended} suspended" if job.suspended else ""
+        parts.append(f"{job.name} {job.done}/{job.total} done, {job.running} running{suspended}")
+    if len(active) > 4:
+        parts.append(f"{len(active) - 4} more jobs running")
+    ended = sum(job.ended for job in status.jobs)
+    if ended:
+        parts.append(f"{ended} of {len(status.jobs)} jobs ended")
+    if status.containers_total:
+        used = sum(status.containers_used_by_queue.values())
+        parts.append(f"containers {used}/{status.containers_total}")
+    return " | ".join(parts)
+
+
+def render_status(status: RunStatus, height: int) -> RenderableType:
+    """A status for a terminal of a given height in lines: jobs that do not fit are counted, not shown."""
+    lag = "" if status.lag_p99_real_ms is None else f"   lag p99 {status.lag_p99_real_ms:.1f} ms"
+    head = Text.assemble(
+        (status.phase, "bold"),
+        f"   {status.emulated_ns / 1e9:.1f} s emulated at {status.time_scale:g}x   {status.real_s:.1f} s real{lag}",
+    )
+    shown = _jobs_to_show(status.jobs, max(1, height - 6))
+    grid = Table.grid(padding=(0, 1))
+    for column in range(4):
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=24 if column == 0 else None)
+    for job in shown:
+        grid.add_row(Text(job.name), Text(job.queue, "bright_black"), _job_bar(job), Text(_job_counts(job)))
+    hidden = len(status.jobs) - len(shown)
+    if hidden:
+        ended = sum(job.ended for job in status.jobs)
+        grid.add_row("", "", Text(f"... and {hidden} more jobs; {ended} of {len(status.jobs)} ended"), "")
+    if status.containers_total:
+        grid.add_row("containers", "", _container_bar(status), Text(_container_counts(status)))
+    legend = Text.assemble(
+        *(part for (cell, style), word in _LEGEND for part in ((cell, style), f" {word}   ")),
+        style="bright_black",
+    )
+    return Group(head, grid, legend)
+
+
+def _jobs_to_show(jobs: tuple[JobStatus, ...], room: int) -> list[JobStatus]:
+    """All jobs if they fit, else those at work, then those to come, then those that ended; in their own order."""
+    if len(jobs) <= room:
+        return list(jobs)
+
+    def rank(index: int) -> tuple[int, int]:
+        job = jobs[index]
+        if job.ended:
+            return 2, -index
+        return (1, index) if job.waiting == job.total else (0, index)
+
+    return [jobs[index] for index in sorted(sorted(range(len(jobs)), key=rank)[: room - 1])]
+
+
+def _job_bar(job: JobStatus) -> Text:
+    style = "red" if job.state in ("failed", "killed") else _DONE[1]
+    return _bar(
+        [
+            (job.done, _DONE[0], style),
+            (job.running, *_RUNNING),
+            (job.suspended, *_SUSPENDED),
+            (job.waiting, *_WAITING),
+        ],
+        job.total,
+    )
+
+
+def _job_counts(job: JobStatus) -> str:
+    if job.ended:
+        return job.state
+    suspended = f"  {job.suspended} suspended" if job.suspended else ""
+    return f"{job.done}/{job.total} done  {job.running} running{suspended}"
+
+
+def _container_bar(status: RunStatus) -> Text:
+    segments = [
+        (used, "█▓▒"[index % 3], _QUEUE_STYLES[index % len(_QUEUE_STYLES)])
+        for index, (_, used) in enumerate(sorted(status.containers_used_by_queue.items()))
+    ]
+    free = max(0, status.containers_total - sum(status.containers_used_by_queue.values()))
+    return _bar([*segments, (free, "·", "bright_black")], status.containers_total)
+
+
+def _container_counts(status: RunStatus) -> str:
+    queues = "  ".join(f"{name} {used}" for name, used in sorted(status.containers_used_by_queue.items()))
+    used = sum(status.containers_used_by_queue.values())
+    stopped = f"  suspended {status.containers_suspended}" if status.containers_suspended else ""
+    return f"{used}/{status.containers_total}  {queues}{stopped}"
+
+
+def _bar(segments: list[tuple[int, str, str]], total: int) -> Text:
+    """Segments as cells; rounded on the running sum, so that the lengths always add up to the bar's."""
+    bar, before, end = Text(), 0, 0
+    for count, cell, style in segments:
+        before += count
+        start, end = end, round(BAR_CELLS * min(before, total) / total) if total else 0
+        bar.append(cell * (end - start), style)
+    return bar
+
+
+_LEGEND = ((_DONE, "done"), (_RUNNING, "running"), (_SUSPENDED, "suspended"), (_WAITING, "waiting"))

@@ -1,0 +1,90 @@
+"""How far some work of minutes has come: a bar on a terminal, elsewhere a line of text every few seconds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from emulator.display.run_display import PLAIN_PERIOD_S
+
+_SILENT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStatus:
+    """The work at one instant."""
+
+    part: str
+    """What is being done, in words."""
+    done: float
+    """From 0 to 1."""
+    left_real_s: float | None
+    """None while it is not known."""
+
+
+class WorkDisplay:
+    """Use as a context manager around the work."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last_line_s = float("-inf")
+        self._last_part = ""
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), TextColumn("{task.fields[left]}"))
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._task = None if self._bar is None else self._bar.add_task("", total=1.0, left="")
+
+    def __enter__(self) -> WorkDisplay:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, status: WorkStatus) -> None:
+        """Show a newer status."""
+        left = "" if status.done >= 1 or status.left_real_s is None else f"{in_words(status.left_real_s)} left"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=status.done, description=status.part, left=left)
+        elif status.part != self._last_part or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
+            self._last_part, self._last_line_s = status.part, time.monotonic()
+            self._console.print(f"{100 * status.done:3.0f}% | {status.part} | {left}", highlight=False)
+
+
+class ReadingDisplay:
+    """How much of some files has been read; shown from the second second on.  Use as a context manager around it."""
+
+    def __init__(self, console: Console, part: str, total_bytes: int) -> None:
+        self._display = WorkDisplay(console)
+        self._part, self._total_bytes = part, total_bytes
+        self._read_bytes = 0
+        self._start_s = time.monotonic()
+        self._is_shown = False
+
+    def __enter__(self) -> ReadingDisplay:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._is_shown:
+            self._display.__exit__(*exception)
+
+    def add(self, count: int) -> None:
+        """So many bytes more have been read."""
+        self._read_bytes += count
+        passed_s = time.monotonic() - self._start_s
+        if passed_s < _SILENT_S or not self._read_bytes:
+            return
+        if not self._is_shown:
+            self._is_shown = True
+            self._display.__enter__()
+        done = min(1.0, self._read_bytes / max(1, self._total_bytes))
+        self._display.update(WorkStatus(self._part, done, passed_s * (1 - done) / done))
+
+
+def in_words(real_s: float) -> str:
+    """A duration, roughly."""
+    return f"{real_s:.0f} s" if real_s < 100 else f"{real_s / 60:.0f} min"

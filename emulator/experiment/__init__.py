@@ -1,0 +1,1 @@
+"""The experiment file: models, checks, reading and writing it."""

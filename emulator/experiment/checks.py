@@ -1,0 +1,283 @@
+"""Checks between the parts of an experiment: what no single field can know."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from emulator import policies
+from emulator.costs.calibration import AUTO, load_calibration
+from emulator.costs.overheads import load_overheads
+from emulator.errors import ConfigError
+from emulator.experiment.model import WAITING_ALLOCATIONS, Cluster, Scheduler, Workload
+from emulator.files.problems import Problem, suggestion
+from emulator.files.yaml_positions import Document, Location
+
+POLICY_NAMES: dict[str, tuple[str, ...]] = {
+    "allocation": tuple(policies.ALLOCATION),
+    "job_selection": ("auto", *policies.JOB_SELECTION),
+    "job_eviction": tuple(policies.JOB_EVICTION),
+    "task_eviction": tuple(policies.TASK_EVICTION),
+    "mechanism": tuple(policies.MECHANISMS),
+    "placement": tuple(policies.PLACEMENT),
+}
+"""The names that each axis knows."""
+OWN_FUNCTIONS = ("allocation", "job_selection", "job_eviction", "task_eviction")
+"""Axes on which ``module:function`` names a policy of the user's own."""
+NOT_YET: dict[str, tuple[str, ...]] = {
+    "allocation": (
+        "fifo",
+        "fair",
+        "flex",
+        "adaptive",
+        "reverse-adaptive",
+    ),
+    "job_selection": (),
+    "job_eviction": (),
+    "task_eviction": ("smallest-memory", "lowest-cost"),
+    "mechanism": ("criu", "adaptive"),
+    "placement": ("local-only", "by-cost"),
+}
+TWO_QUEUES = {"production", "research"}
+PATH_LOCATIONS: tuple[Location, ...] = (
+    ("overheads",),
+    ("calibration",),
+    ("workload", "trace", "path"),
+    ("storage", "url"),
+)
+"""Where an experiment names files: relative ones start from the experiment file's directory."""
+LONGEST_FILE_NAME = 200
+"""Bytes of a job's name once quoted for the file system, which allows 255 with our suffixes."""
+
+
+def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None) -> list[Problem]:
+    """Problems between the parts; a part that is None was not valid by itself and is left out."""
+    problems: list[Problem] = []
+    if cluster is not None:
+        problems += [*_memory(cluster), *_slow_nodes(cluster)]
+    if scheduler is not None:
+        problems += [*_queues(scheduler), *_mechanism(scheduler), *_selection(scheduler)]
+    if workload is not None:
+        problems += _workload(workload, scheduler, cluster)
+    return problems
+
+
+def check_files(document: Document, base_dir: Path) -> list[Problem]:
+    """Problems with what the experiment names outside itself: policies, the overhead profile, the trace."""
+    problems: list[Problem] = []
+    for axis in POLICY_NAMES:
+        location = ("scheduler", axis, "name") if axis in ("allocation", "placement") else ("scheduler", axis)
+        reference = document.get(location)
+        if isinstance(reference, str) and reference:
+            problems += _policy(axis, reference, location, base_dir)
+    overheads = document.get(("overheads",))
+    if isinstance(overheads, str) and overheads:
+        try:
+            load_overheads(overheads, base_dir)
+        except ConfigError as error:
+            problems += [(("overheads",), line) for line in error.message.splitlines()]
+    calibration = document.get(("calibration",))
+    if isinstance(calibration, str) and calibration not in ("", AUTO):
+        try:
+            load_calibration(base_dir / calibration)
+        except ConfigError as error:
+            problems += [(("calibration",), line) for line in error.message.splitlines()]
+    trace = document.get(("workload", "trace", "path"))
+    if isinstance(trace, str) and trace and not _is_there(trace):
+        problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
+    return problems
+
+
+def load_function(reference: str, base_dir: Path) -> Callable[..., Any]:
+    """The function that ``module:function`` names, its module looked for in ``base_dir`` too.
+
+    Raises:
+        ConfigError: the module cannot be imported, or has no such function.
+    """
+    module_name, _, function_name = reference.partition(":")
+    with _importable(base_dir):
+        try:
+            function = getattr(importlib.import_module(module_name), function_name, None)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:  # the module is the user's: it may raise anything
+            message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
+            raise ConfigError(message) from None
+    if not callable(function):
+        raise ConfigError(f"'{reference}': module '{module_name}' has no function '{function_name}'")
+    return function
+
+
+def _policy(axis: str, reference: str, location: Location, base_dir: Path) -> list[Problem]:
+    known = POLICY_NAMES[axis]
+    if reference in known:
+        return []
+    if reference in NOT_YET[axis]:
+        return [(location, f"'{reference}' is not available yet in this release (choose {', '.join(known)})")]
+    if ":" in reference and axis in OWN_FUNCTIONS:
+        try:
+            load_function(reference, base_dir)
+        except ConfigError as error:
+            return [(location, error.message)]
+        return []
+    kind = axis.replace("_", " ")
+    near = suggestion(reference, known)
+    own = ", or module:function" if axis in OWN_FUNCTIONS else ""
+    return [(location, f"there is no {kind} '{reference}'{near} (choose {', '.join(known)}{own})")]
+
+
+def _memory(cluster: Cluster) -> Iterator[Problem]:
+    needed = cluster.containers_per_node * cluster.container_memory_gb
+    if needed > cluster.memory_gb:
+        yield (
+            ("cluster", "memory_gb"),
+            f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
+            f" and a node has {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
+        )
+
+
+def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
+    known = [f"node-{number}" for number in range(1, cluster.nodes + 1)]
+    for name in cluster.slow_nodes:
+        if name not in known:
+            last = f"node-1 to {known[-1]}" if len(known) > 1 else known[0]
+            yield ("cluster", "slow_nodes", name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
+
+
+def _queues(scheduler: Scheduler) -> Iterator[Problem]:
+    allocation = scheduler.allocation
+    where: Location = ("scheduler", "allocation", "queues")
+    total = math.fsum(queue.capacity for queue in allocation.queues.values())
+    if total > 1 + 1e-9:
+        yield where, f"the capacities add up to {total:g}; lower them to 1 or less together"
+    for name, queue in allocation.queues.items():
+        if not name or len(name) > 80 or not name.isprintable():
+            yield (*where, name), "the name of a queue must be 1 to 80 printable characters"
+        if allocation.name == "single-queue" and queue.maximum != 1:
+            yield (
+                (*where, name, "maximum"),
+                f"a single queue has the whole cluster: 1, not {queue.maximum:g}; remove it",
+            )
+        elif queue.maximum == 0:
+            yield (*where, name, "maximum"), "must be greater than 0, or no job of the queue can ever run"
+        elif queue.capacity > queue.maximum:
+            message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
+            yield (*where, name, "capacity"), message
+        elif allocation.name == "hard-cap" and queue.maximum != queue.capacity:
+            yield (
+                (*where, name, "maximum"),
+                f"under hard-cap the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
+                " remove it, make them equal, or use soft-cap",
+            )
+    if allocation.name == "single-queue" and len(allocation.queues) != 1:
+        yield where, f"single-queue needs one queue, for all jobs, not {len(allocation.queues)}; leave one"
+    if allocation.name == "two-queue" and set(allocation.queues) != TWO_QUEUES:
+        yield where, f"two-queue needs the queues production and research, not {', '.join(allocation.queues)}"
+
+
+def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
+    name = scheduler.allocation.name
+    if name in WAITING_ALLOCATIONS and scheduler.mechanism != "wait":
+        yield (
+            ("scheduler", "mechanism"),
+            f"{name} never preempts, so '{scheduler.mechanism}' cannot go with it; set it to wait",
+        )
+
+
+def _selection(scheduler: Scheduler) -> Iterator[Problem]:
+    dictated = policies.DICTATED_SELECTION.get(scheduler.job_eviction)
+    if dictated and scheduler.job_selection not in ("auto", dictated) and not scheduler.allow_inconsistent:
+        yield (
+            ("scheduler", "job_selection"),
+            f"'{scheduler.job_selection}' may give a freed container back to the job that"
+            f" '{scheduler.job_eviction}' took it from, again and again; set it to auto or {dictated}, or set"
+            " allow_inconsistent: true to see that",
+        )
+
+
+def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster | None) -> Iterator[Problem]:
+    if (workload.jobs is None) == (workload.trace is None):
+        given = "neither is" if workload.jobs is None else "both are"
+        yield ("workload",), f"give exactly one of jobs and trace; {given} given"
+    queues = scheduler.allocation.queues if scheduler is not None else None
+    yield from _trace(workload, queues)
+    yield from _only(workload, queues)
+    names: dict[str, int] = {}
+    for index, job in enumerate(workload.jobs or ()):
+        where: Location = ("workload", "jobs", index)
+        if job.name in names:
+            yield (*where, "name"), f"jobs.{names[job.name]} has the name '{job.name}' too; change one"
+        names.setdefault(job.name, index)
+        if job.name.startswith((".", "_")):
+            yield (*where, "name"), f"'{job.name}': the name of a job must not start with '.' or '_'"
+        if len(quote(job.name, safe="")) > LONGEST_FILE_NAME:
+            yield (*where, "name"), "is too long for a file name; shorten it"
+        if queues is not None and job.queue not in queues:
+            near = suggestion(job.queue, queues)
+            yield (*where, "queue"), f"there is no queue '{job.queue}'{near} (queues: {', '.join(queues)})"
+        elif queues is not None and cluster is not None:
+            containers = queues[job.queue].maximum * cluster.nodes * cluster.containers_per_node
+            if 0 < math.ceil(containers) < 2:
+                yield (
+                    (*where, "queue"),
+                    f"queue '{job.queue}' may hold {containers:g} containers at most: the master takes one"
+                    " and no task ever runs; raise the queue's maximum or the cluster's containers",
+                )
+        if cluster is not None and (job.memory_mb or 0) > cluster.container_memory_gb * 1024:
+            yield (
+                (*where, "memory_mb"),
+                f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
+                " raise container_memory_gb",
+            )
+
+
+def _trace(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:
+    trace = workload.trace
+    if trace is None or queues is None:
+        return
+    splits = trace.production_fraction is not None or trace.production_priority is not None
+    if splits and not set(queues) >= TWO_QUEUES:
+        yield (
+            ("workload", "trace"),
+            "production_fraction and production_priority send jobs to the queues production and research; add both, or"
+            " remove them",
+        )
+
+
+def _only(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:
+    only, jobs = workload.only, {job.name: job.queue for job in workload.jobs or ()}
+    if only is None:
+        return
+    where: Location = ("workload", "only")
+    unknown = False
+    for kind, chosen, known in (("queue", only.queues, queues), ("job", only.jobs, jobs or None)):
+        for index, name in enumerate(chosen or ()):
+            if known is not None and name not in known:
+                unknown = True
+                yield (*where, f"{kind}s", index), f"there is no {kind} '{name}'{suggestion(name, known)}"
+    if jobs and not unknown and not any(only.holds(name, queue) for name, queue in jobs.items()):
+        yield where, "leaves no job to run; name others, or remove it"
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long a name, a NUL in it
+        return False
+
+
+@contextmanager
+def _importable(directory: Path) -> Iterator[None]:
+    """Modules of a directory can be imported, as if python had been started with a file of it."""
+    entry = str(directory.absolute())
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)

@@ -1,0 +1,68 @@
+"""Reading an experiment file: every problem of every part, with its line and field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from emulator.costs.overheads import is_file_spec
+from emulator.errors import ConfigError
+from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
+from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
+from emulator.files.problems import Problem, describe, validation_problems
+from emulator.files.yaml_positions import Document, read_document
+
+
+def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_dir: Path | None = None) -> Experiment:
+    """Read and validate an experiment file.
+
+    Args:
+        path: the YAML file.  Relative paths inside it start from its directory.
+        overrides: ``a.b=value`` each, the value in YAML.
+        overrides_dir: where relative paths in overrides start from; None: the working directory.
+
+    Raises:
+        ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
+    """
+    document = read_document(Path(path))
+    for text in overrides:
+        document.override(text)
+    _make_paths_absolute(document, overrides_dir or Path.cwd())
+    problems: list[Problem] = []
+    experiment = None
+    try:
+        experiment = Experiment.model_validate(document.data)
+    except ValidationError as error:
+        problems += validation_problems(error, Experiment, document)
+    sections = {
+        "cluster": _section(Cluster, document),
+        "scheduler": _section(Scheduler, document),
+        "workload": _section(Workload, document),
+    }
+    problems += check(**sections)
+    problems += check_files(document, Path(path).parent)
+    if problems or experiment is None:
+        raise ConfigError(describe(problems, document))
+    return experiment
+
+
+def _section(model: type[BaseModel], document: Document) -> Any:
+    """One section on its own, None if not valid: so that a problem in one does not hide those of others."""
+    try:
+        return model.model_validate(document.data.get(model.__name__.lower()))
+    except ValidationError:
+        return None
+
+
+def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:
+    for location in PATH_LOCATIONS:
+        value = document.get(location)
+        if not isinstance(value, str) or not value or "://" in value:
+            continue
+        if location in (("overheads",), ("calibration",)) and not is_file_spec(value):
+            continue
+        base = overrides_dir if document.is_overridden(location) else document.path.parent
+        document.replace(location, str((base / Path(value).expanduser()).absolute()))

@@ -1,0 +1,257 @@
+"""The experiment file: YAML to frozen, validated models, and back.
+
+Every key and its meaning is a contract (other tools read and write these files).  Quantities carry their unit
+in their name: ``_s`` emulated seconds, ``_gb`` GiB, ``_mb`` MiB (traffic: 10^6 bytes), ``_mbit_s`` 10^6 bits
+a second.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import dump_yaml
+from workloads.schema import JobEntry, TraceEntry
+
+LARGEST_TIME_S = 1e8
+"""About three years: keeps every instant in nanoseconds far inside 64 bits."""
+
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
+Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+WAITING_ALLOCATIONS = ("hard-cap", "soft-cap")
+"""Allocations that never preempt: their mechanism is ``wait``."""
+Policy = Annotated[str, Field(min_length=1)]
+"""A name known on its axis, or ``module:function`` for one of the user's own."""
+
+
+def seconds_to_ns(seconds: float) -> int:
+    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves to the even one."""
+    return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
+
+
+class Speculation(Strict):
+    """When a straggling reduce gets a second attempt (natjam, section 3.2); the defaults are Hadoop's."""
+
+    margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """By which share its progress rate, keys a second, is below the mean of its job."""
+    after_s: PositiveSeconds = 60.0
+    """How long it must have run since it was launched or resumed."""
+    at_most: Fraction = 0.1
+    """Share of the job's running reduces that may have a second attempt at a time; one may always."""
+
+
+class Protocol(Strict):
+    """Periods and limits of the protocol (natjam, section 3); a period of null is ``heartbeat_s``."""
+
+    preemptor_period_s: PositiveSeconds | None = None
+    estimate_period_s: PositiveSeconds | None = None
+    task_heartbeat_s: PositiveSeconds | None = None
+    kill_timeout_s: PositiveSeconds = 12.0
+    """How long a reclaim request may stay unanswered before a container is killed (natjam, section 3.2)."""
+    expired_s: Seconds = 2.0
+    """How long a killed request stays on the expired list (natjam, section 3.2)."""
+    slow_start: Fraction = 0.05
+    """Share of a job's maps that must be done before its reduces start."""
+    resume_order: Literal["suspended-first"] = "suspended-first"
+    node_expiry_s: PositiveSeconds = 600.0
+    """How long a node may be silent before the ResourceManager gives it up."""
+    task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
+    """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
+    speculation: Speculation | None = None
+    """Null: stragglers get no second attempt; ``{}``: they do."""
+
+
+class Cluster(Strict):
+    """The emulated cluster."""
+
+    nodes: Annotated[int, Field(ge=1, le=100_000)]
+    containers_per_node: Annotated[int, Field(ge=1, le=10_000)]
+    container_memory_gb: PositiveSize = 1.0
+    memory_gb: PositiveSize = 16.0
+    """Of one node; stopped processes keep theirs, charged to ``memory_gb + swap_gb``."""
+    swap_gb: Size = 0.0
+    max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
+    racks: Annotated[int, Field(ge=1)] = 1
+    network_mbit_s: PositiveSize = 1000.0
+    """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
+    slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
+    """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
+    slots: Any = None
+    availability: Any = None
+
+    @field_validator("racks")
+    @classmethod
+    def _one_rack(cls, racks: int) -> int:
+        if racks != 1:
+            raise ValueError("racks are not available yet in this release; set it to 1")
+        return racks
+
+    @field_validator("slots", "availability")
+    @classmethod
+    def _nothing(cls, value: Any) -> None:
+        if value is not None:
+            raise ValueError("is not available yet in this release; set it to null")
+
+
+class Storage(Strict):
+    """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
+
+    url: Annotated[str, Field(min_length=1)] | None = None
+    tier: Any = None
+
+    @field_validator("url")
+    @classmethod
+    def _local_path(cls, url: str | None) -> str | None:
+        if url is not None and "://" in url:
+            raise ValueError("only local paths are available yet; set it to null or a local path")
+        return url
+
+    @field_validator("tier")
+    @classmethod
+    def _no_tier(cls, value: Any) -> None:
+        if value is not None:
+            raise ValueError("is not available yet in this release; set it to null")
+
+
+class Queue(Strict):
+    """Share of the cluster's containers that a queue is guaranteed, and the most it may hold."""
+
+    capacity: Fraction
+    maximum: Fraction
+
+
+class Allocation(Strict):
+    """How many containers each queue may hold.
+
+    ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``.
+    """
+
+    name: Policy
+    queues: Annotated[dict[str, Queue], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_maximum(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
+            return data
+        queues = {}
+        for name, queue in data["queues"].items():
+            if isinstance(queue, dict) and "maximum" not in queue and "capacity" in queue:
+                queue = {**queue, "maximum": queue["capacity"] if data.get("name") == "hard-cap" else 1.0}
+            queues[name] = queue
+        return {**data, "queues": queues}
+
+
+class Placement(Strict):
+    """Where a suspended task resumes; after ``delay_s`` it no longer waits for its old node."""
+
+    name: Policy = "prefer-local"
+    delay_s: Seconds = 0.0
+
+
+class Scheduler(Strict):
+    """A choice on each axis.
+
+    ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else to ``checkpoint``.
+    """
+
+    allocation: Allocation
+    job_selection: Policy = "auto"
+    """``auto``: as ``job_eviction`` dictates."""
+    allow_inconsistent: bool = False
+    """Accept another job selection than the one ``job_eviction`` dictates: the two may then suspend and resume the same
+    job over and over (natjam, section 4)."""
+    job_eviction: Policy = "mr"
+    task_eviction: Policy = "srt"
+    mechanism: Policy
+    placement: Placement = Placement()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_mechanism(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "mechanism" in data:
+            return data
+        allocation = data.get("allocation")
+        name = allocation.get("name") if isinstance(allocation, dict) else None
+        return {**data, "mechanism": "wait" if name in WAITING_ALLOCATIONS else "checkpoint"}
+
+
+class Only(Strict):
+    """The part of a workload that is run, every job as it is in the whole: those of ``queues`` (production only) and
+    among them those called ``jobs`` (one alone is the ideal of natjam, section 5); null: all."""
+
+    queues: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+    def holds(self, job: str, queue: str) -> bool:
+        """Whether ``job``, of ``queue``, is run."""
+        return (self.queues is None or queue in self.queues) and (self.jobs is None or job in self.jobs)
+
+
+class Simulation(Strict):
+    """What only the sim engine looks at."""
+
+    every_heartbeat: bool = False
+    """Run heartbeats that say and change nothing too: for a check, they make no difference but to the time it takes."""
+
+
+class Workload(Strict):
+    """The jobs: written out, or imported from a trace."""
+
+    jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
+    trace: TraceEntry | None = None
+    only: Only | None = None
+
+
+class Experiment(Strict):
+    """One experiment: everything a run needs to know."""
+
+    name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    engine: Literal["live", "sim"] = "live"
+    time_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    """Emulated seconds per real second."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    repeats: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Repeat k runs with ``seed + k - 1``."""
+    overheads: Annotated[str, Field(min_length=1)] = "native"
+    calibration: Annotated[str, Field(min_length=1)] | None = None
+    """What the sim engine takes a machine's own costs from: ``auto`` (this machine's calibration), a calibration file,
+    or null: none beside a published profile, so that a simulation says the same everywhere; this machine's under
+    ``overheads: native``."""
+    heartbeat_s: PositiveSeconds = 1.0
+    protocol: Protocol = Protocol()
+    cluster: Cluster
+    storage: Storage = Storage()
+    sim: Simulation = Simulation()
+    scheduler: Scheduler
+    workload: Workload
+
+    @property
+    def heartbeat_ns(self) -> int:
+        return seconds_to_ns(self.heartbeat_s)
+
+    @property
+    def preemptor_period_ns(self) -> int:
+        return self._period_ns(self.protocol.preemptor_period_s)
+
+    @property
+    def estimate_period_ns(self) -> int:
+        return self._period_ns(self.protocol.estimate_period_s)
+
+    @property
+    def task_heartbeat_ns(self) -> int:
+        return self._period_ns(self.protocol.task_heartbeat_s)
+
+    def _period_ns(self, period_s: float | None) -> int:
+        return seconds_to_ns(self.heartbeat_s if period_s is None else period_s)
+
+
+def dump_experiment(experiment: Experiment) -> str:
+    """The experiment as YAML, defaults filled in, paths absolute: loads back to an equal one anywhere."""
+    return dump_yaml(experiment.model_dump(mode="json"))

@@ -1,0 +1,168 @@
+"""Turns what a model refuses into messages that name file, line and field and say what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from emulator.errors import ConfigError, printable
+from emulator.files.yaml_positions import Document, Location, dotted, kind_of
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+Problem = tuple[Location, str]
+"""Where something is wrong, and what."""
+
+NOT_YET = ("weight", "sla", "min_containers", "max_containers", "dirty_fraction")
+"""Keys that have a settled name but that this release cannot do."""
+
+_MISSING = "is missing; add it"
+_BOUNDS = {
+    "greater_than": ("greater than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_KINDS = {
+    "string_type": "text (in quotes if it looks like a number)",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "none_required": "null",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+}
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the nearest known word, or nothing."""
+    near = _nearest(word, known)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+
+
+def validated(document: Document, model: type[ModelT]) -> ModelT:
+    """The document as a ``model``.  Raises ConfigError: one line for each problem, with file, line and field."""
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise ConfigError(describe(validation_problems(error, model, document), document)) from None
+
+
+def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
+    """The problems of a failed validation: one for a field of several possible kinds, not one a kind."""
+    found: dict[Location, list[ErrorDetails]] = {}
+    for details in error.errors(include_url=False):
+        found.setdefault(_location(details, document), []).append(details)
+    problems: list[Problem] = []
+    for location, group in found.items():
+        exact = [details for details in group if details["type"] not in _KINDS]
+        if any(len(other) > len(location) and other[: len(location)] == location for other in found):
+            # What is wrong inside is the problem, not that the whole fits no kind or counts as too short.
+            exact = [details for details in exact if details["type"] != "too_short"]
+            problems += [(location, _message(details, location, model)) for details in exact]
+        elif exact:
+            problems += [(location, _message(details, location, model)) for details in exact]
+        else:
+            kinds = list(dict.fromkeys(_KINDS[details["type"]] for details in group))
+            problems.append((location, f"must be {' or '.join(kinds)}, not {kind_of(group[0]['input'])}"))
+    misspelt = {
+        (*location[:-1], near)
+        for location, group in found.items()
+        if group[0]["type"] == "extra_forbidden"
+        and (near := _nearest(str(location[-1]), _keys_beside(model, location)))
+    }
+    return [(location, message) for location, message in problems if location not in misspelt or message != _MISSING]
+
+
+def describe(problems: Iterable[Problem], document: Document) -> str:
+    """Problems as lines of text: those of overrides first, then in the order of the file, none twice."""
+
+    def order(problem: Problem) -> tuple[bool, int]:
+        origin = document.origin(problem[0])
+        line = origin.rpartition(":")[2]
+        return not origin.startswith("override "), int(line) if line.isdigit() else 0
+
+    lines = []
+    for location, message in sorted(problems, key=order):
+        field = f"{dotted(location)}: " if location else ""
+        lines.append(f"{document.origin(location)}: {printable(field + message)}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _location(details: ErrorDetails, document: Document) -> Location:
+    """The location an error is about, without the names pydantic adds for the alternatives of a union."""
+    parts = details["loc"]
+    location: list[str | int] = []
+    value: Any = document.data
+    for index, part in enumerate(parts):
+        in_list = isinstance(value, tuple) and isinstance(part, int) and part < len(value)
+        if in_list or (isinstance(value, dict) and part in value):
+            value = value[part]  # type: ignore[index]
+            location.append(part)
+        elif index == len(parts) - 1 and details["type"] == "missing":
+            location.append(part)
+    return tuple(location)
+
+
+def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
+    kind, context, given = details["type"], details.get("ctx", {}), details["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(str(location[-1]), _keys_beside(model, location))
+    if kind == "missing":
+        return _MISSING
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        return f"must be {words} {context[name]:g}, not {kind_of(given)}"
+    if kind == "literal_error":
+        near = suggestion(str(given), _words(context["expected"]))
+        return f"must be {context['expected']}, not {kind_of(given)}{near}"
+    if kind == "finite_number":
+        return f"must be a finite number, not {kind_of(given)}"
+    if kind == "string_too_short":
+        return "must not be empty"
+    if kind == "too_short":
+        return f"must have at least {context['min_length']} item{'s' if context['min_length'] > 1 else ''}"
+    if kind == "value_error":
+        return str(context["error"])
+    return details["msg"][0].lower() + details["msg"][1:]
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    if key in NOT_YET:
+        return "is not available yet in this release; remove it"
+    return f"unknown key{suggestion(key, known) or '; the keys here are ' + ', '.join(known)}"
+
+
+def _words(expected: str) -> list[str]:
+    return [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
+
+
+def _keys_beside(model: type[BaseModel], location: Location) -> list[str]:
+    """Names of the fields of the model that the last key of a location was looked for in."""
+    current = model
+    for part in location[:-1]:
+        found = current.model_fields.get(str(part))
+        if found is not None:
+            current = _model_in(found.annotation) or current
+    return list(current.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,1 @@
+"""What a run leaves: journal, replay, history, tables, summary, its directory."""

@@ -1,0 +1,20 @@
+"""What happened in a run, folded from its journal: the single source of summaries and Parquet files."""
+
+from emulator.records.history.decisions import Candidate, Decision
+from emulator.records.history.fold import HistoryBuilder, fold
+from emulator.records.history.overheads import overhead_statistics
+from emulator.records.history.rows import AttemptRow, History, JobRow, Operation, SuspendedSpan, TaskRow
+
+__all__ = [
+    "AttemptRow",
+    "Candidate",
+    "Decision",
+    "History",
+    "HistoryBuilder",
+    "JobRow",
+    "Operation",
+    "SuspendedSpan",
+    "TaskRow",
+    "fold",
+    "overhead_statistics",
+]

@@ -1,0 +1,150 @@
+"""What the records have said of one container, and what follows from it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from emulator.core.messages import ContainerState, Kind, Outcome, RealCost, StartContainer
+from emulator.core.speculation import BEATEN
+from emulator.records.history.rows import Operation, SuspendedSpan
+
+LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
+"""Ends after which the work since the checkpoint an attempt started from must be done again."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """The process was stopped, and perhaps resumed."""
+
+    stopped_ns: int
+    revision: int
+    """Of the container's report that said so."""
+    asked_ns: int | None
+    cost: RealCost | None
+    resumed_ns: int | None = None
+    resumed_revision: int | None = None
+    resume_ready_ns: int | None = None
+    resume_cost: RealCost | None = None
+
+
+class ToldFree(NamedTuple):
+    """The ResourceManager has been told that the container is free."""
+
+    revision: int
+    state: ContainerState
+    t_ns: int
+
+
+@dataclass(slots=True)
+class ContainerStory:
+    """All that is known of one container; None or empty until a record says it."""
+
+    container: str
+    start: StartContainer | None = None
+    node: str = ""
+    launch_ns: int | None = None
+    """When its NodeManager ordered the launch."""
+    launched_ns: int | None = None
+    first_key_ns: int | None = None
+    input_ready_ns: int | None = None
+    suspend_asked_ns: int | None = None
+    resume_ready_ns: int | None = None
+    kill_sent_ns: int | None = None
+    ended_ns: int | None = None
+    keys_done: int | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    checkpoint_bytes: int = 0
+    stops: tuple[Stop, ...] = ()
+    told_free: tuple[ToldFree, ...] = ()
+    """In the order of revisions."""
+    launch_cost: RealCost | None = None
+    first_key_cost: RealCost | None = None
+    suspend_cost: RealCost | None = None
+    """Of the last suspend or checkpoint."""
+    resume_cost: RealCost | None = None
+    kill_cost: RealCost | None = None
+
+    @property
+    def open_stop(self) -> Stop | None:
+        """The stop that has not been resumed."""
+        return self.stops[-1] if self.stops and self.stops[-1].resumed_ns is None else None
+
+    @property
+    def suspended_spans(self) -> tuple[SuspendedSpan, ...]:
+        """Times for which the process was stopped."""
+        return tuple(
+            SuspendedSpan(
+                stop.stopped_ns, stop.resumed_ns, stop.asked_ns, self.stop_told_ns(stop), stop.resume_ready_ns
+            )
+            for stop in self.stops
+        )
+
+    @property
+    def suspensions(self) -> int:
+        """Times it gave way and its work was kept."""
+        return len(self.stops) + (self.outcome is Outcome.CHECKPOINTED)
+
+    @property
+    def slot_freed_ns(self) -> int | None:
+        """When the ResourceManager last knew the slot free."""
+        if self.open_stop is not None:
+            return self.stop_told_ns(self.open_stop)
+        if self.outcome is Outcome.LOST:
+            return self.ended_ns
+        return next((told.t_ns for told in self.told_free if told.state is ContainerState.DONE), None)
+
+    def stop_told_ns(self, stop: Stop) -> int | None:
+        """When the ResourceManager was told of a stop; None where the process went on, or was lost, before that."""
+        for told in self.told_free:
+            if told.revision >= stop.revision:
+                return told.t_ns if stop.resumed_revision is None or told.revision < stop.resumed_revision else None
+        return None
+
+    def lose(self, lost_ns: int, reason: str) -> None:
+        """Its node has been given up: what had not ended is lost, and what the node said later changes nothing."""
+        if self.outcome is None or (self.ended_ns is not None and self.ended_ns > lost_ns):
+            self.outcome, self.reason, self.keys_done = Outcome.LOST, reason, None
+            self.ended_ns = lost_ns if self.ended_ns is None else min(self.ended_ns, lost_ns)
+
+    def running_ns(self, since_ns: int | None) -> int:
+        """For how long the process was there and not stopped, from ``since_ns`` to its end."""
+        if since_ns is None or self.ended_ns is None:
+            return 0
+        stopped_ns = 0
+        for stop in self.stops:
+            resumed_ns = self.ended_ns if stop.resumed_ns is None else stop.resumed_ns
+            stopped_ns += max(0, resumed_ns - max(stop.stopped_ns, since_ns))
+        return max(0, self.ended_ns - since_ns - stopped_ns)
+
+    def was_preempted_by_kill(self, job_finish_ns: int | None) -> bool:
+        """Whether it was killed while its job went on, and not because a rival was ahead."""
+        if self.outcome is not Outcome.KILLED or self.reason == BEATEN:
+            return False
+        return self.kill_sent_ns is None or job_finish_ns is None or self.kill_sent_ns < job_finish_ns
+
+    def operations(self, job_finish_ns: int | None) -> list[Operation]:
+        """The overheads measured on it."""
+        assert self.start is not None
+        found: list[Operation] = []
+
+        def add(name: str, begin_ns: int | None, end_ns: int | None, cost: RealCost | None) -> None:
+            if begin_ns is not None and end_ns is not None:
+                found.append(Operation(name, self.container, begin_ns, end_ns, cost))
+
+        ready_ns = max(self.start.ready_ns, self.input_ready_ns or 0)
+        if self.start.kind is Kind.APPLICATION_MASTER:
+            add("schedule", ready_ns, self.first_key_ns, self.launch_cost)
+            add("application_master_start", self.launch_ns, self.first_key_ns, self.launch_cost)
+            return found
+        name = "schedule" if self.start.checkpoint is None else "resume"
+        add(name, ready_ns, self.first_key_ns, self.first_key_cost)
+        for stop in self.stops:
+            add("suspend", stop.asked_ns, self.stop_told_ns(stop), stop.cost)
+            add("resume", stop.resume_ready_ns, stop.resumed_ns, stop.resume_cost)
+        if self.outcome is Outcome.CHECKPOINTED:
+            add("suspend", self.suspend_asked_ns, self.slot_freed_ns, self.suspend_cost)
+        if self.was_preempted_by_kill(job_finish_ns) and self.open_stop is None and self.launched_ns is not None:
+            add("kill", self.kill_sent_ns, self.slot_freed_ns, self.kill_cost)
+        return found

@@ -1,0 +1,246 @@
+"""Folds a journal's records into the tables of ``emulator.records.history.rows``.
+
+Theory of operation
+-------------------
+A container's story is told by its NodeManager's records (launch, first key, stops, end), what was wanted of it by those
+of its ApplicationMaster and the ResourceManager (start, kill), and when its slot was known free by the
+ResourceManager's (the first heartbeat handled that told it).  Each record adds what it knows to the container's entry;
+``tables`` makes the rows at the end.  Nothing depends on the order of records of different machines, whose clocks may
+differ by a little: what was told free is matched to a stop or an end by the report's revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from emulator.core.effects import (
+    Checkpoint,
+    Effect,
+    ExplainJobEviction,
+    ExplainTaskEviction,
+    Launch,
+    Send,
+    Suspend,
+)
+from emulator.core.job import JobSpec
+from emulator.core.messages import (
+    Checkpointed,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    Exited,
+    FirstKey,
+    JobFinished,
+    KillContainer,
+    Killed,
+    Kind,
+    Launched,
+    LaunchFailed,
+    Message,
+    NodeHeartbeat,
+    NodeLost,
+    ResumeContainer,
+    Resumed,
+    Start,
+    StartContainer,
+    SubmitJob,
+    SuspendContainer,
+    Suspended,
+)
+from emulator.records.history.containers import ContainerStory, Stop, ToldFree
+from emulator.records.history.decisions import Decision
+from emulator.records.history.rows import History
+from emulator.records.history.tables import make_tables
+from emulator.records.journal import Record
+
+
+class HistoryBuilder:
+    """Takes the records of one run one by one; see the module's theory of operation."""
+
+    def __init__(self, jobs: Iterable[JobSpec]) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._stories: dict[str, ContainerStory] = {}
+        self._submitted: set[str] = set()
+        self._finished: dict[str, JobFinished] = {}
+        self._lost_nodes: dict[str, tuple[int, str]] = {}
+        self._decisions: list[Decision] = []
+
+    def add(self, record: Record) -> None:
+        """Take one record; each actor's own must come in their order."""
+        handler = _ON_MESSAGE.get(type(record.message))
+        if handler is not None:
+            handler(self, record.message, record)
+        for effect in record.effects:
+            handler = _ON_EFFECT.get(type(effect.message) if type(effect) is Send else type(effect))
+            if handler is not None:
+                handler(self, effect, record)
+
+    def tables(self) -> History:
+        """The tables of what has been taken so far."""
+        return self._make_tables(dict(self._stories))
+
+    def finish(self) -> History:
+        """The tables of all that has been taken, which is let go meanwhile: a large run has not the memory for both."""
+        return self._make_tables(self._stories)
+
+    def _make_tables(self, stories: dict[str, ContainerStory]) -> History:
+        for story in stories.values():
+            if story.node in self._lost_nodes:
+                story.lose(*self._lost_nodes[story.node])
+        tables = make_tables(list(self._jobs.values()), stories, self._submitted, self._finished)
+        tables.decisions.extend(sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor)))
+        return tables
+
+    def _story(self, container: str) -> ContainerStory:
+        story = self._stories.get(container)
+        if story is None:
+            story = self._stories[container] = ContainerStory(container)
+        return story
+
+    # ---- jobs ----
+
+    def _submit(self, message: SubmitJob, record: Record) -> None:
+        self._submitted.add(message.job)
+
+    def _finish(self, message: JobFinished, record: Record) -> None:
+        self._finished.setdefault(message.job, message)
+
+    # ---- what was wanted of a container ----
+
+    def _start_sent(self, effect: Send, record: Record) -> None:
+        start = effect.message
+        assert isinstance(start, StartContainer)
+        story = self._story(start.container)
+        story.start, story.node = start, effect.to.partition(":")[2]
+
+    def _launch(self, effect: Launch, record: Record) -> None:
+        self._story(effect.container).launch_ns = record.t_ns
+
+    def _suspend_container(self, message: SuspendContainer, record: Record) -> None:
+        if any(type(effect) in (Suspend, Checkpoint) for effect in record.effects):
+            self._story(message.container).suspend_asked_ns = message.asked_ns
+
+    def _resume_container(self, message: ResumeContainer, record: Record) -> None:
+        self._story(message.container).resume_ready_ns = message.ready_ns
+
+    def _kill_sent(self, effect: Send, record: Record) -> None:
+        kill = effect.message
+        assert isinstance(kill, KillContainer)
+        story = self._story(kill.container)
+        if story.kill_sent_ns is None:
+            story.kill_sent_ns = record.t_ns
+
+    def _explained(self, effect: ExplainJobEviction | ExplainTaskEviction, record: Record) -> None:
+        self._decisions.append(Decision(record.t_ns, record.actor, effect))
+
+    # ---- what its driver said ----
+
+    def _launched(self, message: Launched, record: Record) -> None:
+        story = self._story(message.container)
+        story.launched_ns, story.launch_cost = record.t_ns, message.cost
+
+    def _machine_start(self, message: Start, record: Record) -> None:
+        if message.container is not None:
+            self._story(message.container).first_key_ns = record.t_ns
+
+    def _first_key(self, message: FirstKey, record: Record) -> None:
+        story = self._story(message.container)
+        story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns or None
+        story.first_key_cost = message.cost
+
+    def _suspended(self, message: Suspended, record: Record) -> None:
+        self._story(message.container).suspend_cost = message.cost
+
+    def _resumed(self, message: Resumed, record: Record) -> None:
+        self._story(message.container).resume_cost = message.cost
+
+    def _checkpointed(self, message: Checkpointed, record: Record) -> None:
+        story = self._story(message.container)
+        story.suspend_cost = message.cost
+        story.checkpoint_bytes += message.size_bytes
+
+    def _killed(self, message: Killed, record: Record) -> None:
+        self._story(message.container).kill_cost = message.cost
+
+    def _launch_failed(self, message: LaunchFailed, record: Record) -> None:
+        self._story(message.container).ended_ns = record.t_ns
+
+    def _exited(self, message: Exited, record: Record) -> None:
+        story = self._story(message.container)
+        if story.ended_ns is None:
+            story.ended_ns = record.t_ns
+
+    # ---- what its NodeManager made of it ----
+
+    def _report_sent(self, effect: Send, record: Record) -> None:
+        assert isinstance(effect.message, ContainerReported)
+        report = effect.message.report
+        story = self._story(report.container)
+        stop = story.open_stop
+        if report.state is ContainerState.SUSPENDED and stop is None:
+            story.stops += (Stop(record.t_ns, report.revision, story.suspend_asked_ns, story.suspend_cost),)
+        elif report.state is ContainerState.RUNNING and stop is not None:
+            stop.resumed_ns, stop.resumed_revision = record.t_ns, report.revision
+            stop.resume_ready_ns, stop.resume_cost = story.resume_ready_ns, story.resume_cost
+        elif report.state is ContainerState.DONE:
+            self._done(story, report)
+            if story.ended_ns is None:
+                story.ended_ns = record.t_ns
+
+    def _done(self, story: ContainerStory, report: ContainerReport) -> None:
+        story.outcome, story.reason, story.keys_done = report.outcome, report.reason, report.keys_done
+
+    # ---- what the ResourceManager was told ----
+
+    def _node_heartbeat(self, message: NodeHeartbeat, record: Record) -> None:
+        if message.node in self._lost_nodes:
+            return  # the ResourceManager does not listen to it any more
+        for report in message.freed:
+            story = self._story(report.container)
+            if not story.told_free or story.told_free[-1].revision < report.revision:
+                story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
+            if report.state is ContainerState.DONE and report.kind is Kind.APPLICATION_MASTER:
+                self._done(story, report)  # it has nobody else to report to
+
+    def _node_lost(self, message: NodeLost, record: Record) -> None:
+        self._lost_nodes.setdefault(message.node, (record.t_ns, message.reason))
+
+
+_Handler = Callable[[HistoryBuilder, Any, Record], None]
+
+_ON_MESSAGE: dict[type[Message], _Handler] = {
+    SubmitJob: HistoryBuilder._submit,
+    JobFinished: HistoryBuilder._finish,
+    NodeLost: HistoryBuilder._node_lost,
+    NodeHeartbeat: HistoryBuilder._node_heartbeat,
+    Start: HistoryBuilder._machine_start,
+    SuspendContainer: HistoryBuilder._suspend_container,
+    ResumeContainer: HistoryBuilder._resume_container,
+    Launched: HistoryBuilder._launched,
+    LaunchFailed: HistoryBuilder._launch_failed,
+    FirstKey: HistoryBuilder._first_key,
+    Suspended: HistoryBuilder._suspended,
+    Resumed: HistoryBuilder._resumed,
+    Checkpointed: HistoryBuilder._checkpointed,
+    Killed: HistoryBuilder._killed,
+    Exited: HistoryBuilder._exited,
+}
+
+_ON_EFFECT: dict[type[Message | Effect], _Handler] = {
+    StartContainer: HistoryBuilder._start_sent,
+    KillContainer: HistoryBuilder._kill_sent,
+    ContainerReported: HistoryBuilder._report_sent,
+    Launch: HistoryBuilder._launch,
+    ExplainJobEviction: HistoryBuilder._explained,
+    ExplainTaskEviction: HistoryBuilder._explained,
+}
+"""By the type of the effect, of a Send by that of its message."""
+
+
+def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:
+    """The tables of a whole journal; ``jobs`` is the workload it ran."""
+    builder = HistoryBuilder(jobs)
+    for record in records:
+        builder.add(record)
+    return builder.finish()

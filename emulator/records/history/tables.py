@@ -1,0 +1,203 @@
+"""From what is known of every container to the rows of jobs, tasks and attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from emulator.core.job import JobSpec
+from emulator.core.messages import JobFinished, JobState, Kind, Outcome
+from emulator.records.history.containers import LOST_OUTCOMES, ContainerStory
+from emulator.records.history.rows import AttemptRow, History, JobRow, TaskRow
+from emulator.records.journal import JournalError
+
+_KIND_ORDER = {Kind.APPLICATION_MASTER: 0, Kind.MAP: 1, Kind.REDUCE: 2}
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is added up over attempts, then over tasks."""
+
+    attempts: int = 0
+    suspensions: int = 0
+    kills: int = 0
+    useful_ns: int = 0
+    lost_ns: int = 0
+    starts_ns: list[int] = field(default_factory=list)
+
+    def add(self, other: _Counts) -> None:
+        self.attempts += other.attempts
+        self.suspensions += other.suspensions
+        self.kills += other.kills
+        self.useful_ns += other.useful_ns
+        self.lost_ns += other.lost_ns
+        self.starts_ns += other.starts_ns
+
+    @property
+    def start_ns(self) -> int | None:
+        return min(self.starts_ns, default=None)
+
+
+def make_tables(
+    jobs: list[JobSpec],
+    stories: dict[str, ContainerStory],
+    submitted: Collection[str],
+    finished: Mapping[str, JobFinished],
+) -> History:
+    """The tables of a run; raises JournalError for a job that the workload does not have.
+
+    ``stories``, by container, is emptied: where nobody else holds them, a job's are gone when its rows are there.
+    """
+    names = {job.name for job in jobs}
+    by_job: dict[str, list[ContainerStory]] = {name: [] for name in names}
+    attempt_of: dict[str, str] = {}
+    while stories:
+        _, story = stories.popitem()
+        if story.start is None:
+            continue  # a kill that overtook its start, or a launch that nobody kept: there was no attempt
+        if story.start.job not in names:
+            raise JournalError(f"the journal has a job '{story.start.job}' that the workload does not have")
+        by_job[story.start.job].append(story)
+        attempt_of[story.container] = story.start.attempt
+    history = History([], [], [], [], 0)
+    checkpoint_bytes = 0
+    for spec in jobs:
+        mine = sorted(by_job.pop(spec.name), key=_order)
+        end = finished.get(spec.name)
+        checkpoint_bytes += sum(story.checkpoint_bytes for story in mine)
+        _add_job(history, spec, mine, attempt_of, end, spec.name in submitted)
+    return History(history.jobs, history.tasks, history.attempts, history.operations, checkpoint_bytes)
+
+
+def _order(story: ContainerStory) -> tuple[int, int, int, str]:
+    start = story.start
+    assert start is not None
+    return _KIND_ORDER[start.kind], start.task, start.ready_ns, story.container
+
+
+def _add_job(
+    history: History,
+    spec: JobSpec,
+    stories: list[ContainerStory],
+    attempt_of: Mapping[str, str],
+    end: JobFinished | None,
+    submitted: bool,
+) -> None:
+    finish_ns = end.finish_ns if end else None
+    by_task: dict[tuple[Kind, int], list[ContainerStory]] = {}
+    for story in stories:
+        assert story.start is not None
+        by_task.setdefault((story.start.kind, story.start.task), []).append(story)
+        history.operations.extend(story.operations(finish_ns))
+    for story in by_task.pop((Kind.APPLICATION_MASTER, 0), []):
+        history.attempts.append(_attempt_row(spec, story, attempt_of, superseded=False))
+    total = _Counts()
+    lengths = [(Kind.MAP, i, ns, 0) for i, ns in enumerate(spec.map_ns)]
+    lengths += [(Kind.REDUCE, i, spec.reduce_ns[i], keys) for i, keys in enumerate(spec.reduce_keys)]
+    for kind, task, length_ns, keys_total in lengths:
+        mine = by_task.get((kind, task), [])
+        rows = _attempt_rows(spec, mine, attempt_of)
+        history.attempts.extend(rows)
+        counts = _count(rows, mine, finish_ns)
+        total.add(counts)
+        history.tasks.append(_task_row(spec, kind, task, length_ns, keys_total, rows, counts))
+    state = end.state if end else JobState.RUNNING if submitted else JobState.NEW
+    history.jobs.append(
+        JobRow(
+            name=spec.name,
+            queue=spec.queue,
+            submit_ns=spec.submit_ns,
+            start_ns=total.start_ns,
+            finish_ns=finish_ns,
+            deadline_ns=spec.deadline_ns,
+            state=state,
+            attempts=total.attempts,
+            suspensions=total.suspensions,
+            kills=total.kills,
+            useful_ns=total.useful_ns,
+            lost_ns=total.lost_ns,
+            reason=end.reason if end else "",
+        )
+    )
+
+
+def _attempt_rows(spec: JobSpec, stories: list[ContainerStory], attempt_of: Mapping[str, str]) -> list[AttemptRow]:
+    """Of one task.  Where it succeeded more than once, an output was lost: only the last one counts."""
+    succeeded = [story.container for story in stories if story.outcome is Outcome.SUCCEEDED]
+    return [_attempt_row(spec, story, attempt_of, story.container in succeeded[:-1]) for story in stories]
+
+
+def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, str], superseded: bool) -> AttemptRow:
+    start = story.start
+    assert start is not None
+    checkpoint, is_reduce = start.checkpoint, start.kind is Kind.REDUCE
+    keys_start = checkpoint.keys_done if checkpoint else 0
+    keys_done = story.keys_done
+    if not is_reduce:
+        keys_done = 0
+    elif keys_done is not None:
+        keys_done = max(keys_start, keys_done)  # a process that never came up has counted nothing
+    works = start.kind is not Kind.APPLICATION_MASTER
+    active_ns = story.running_ns(story.first_key_ns) if works else 0
+    lost = story.outcome in LOST_OUTCOMES or superseded
+    useful = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and not superseded
+    return AttemptRow(
+        job=start.job,
+        queue=spec.queue,
+        kind=start.kind,
+        task=start.task,
+        attempt=start.attempt,
+        container=story.container,
+        node=story.node,
+        outcome=story.outcome,
+        reason=story.reason,
+        ready_ns=start.ready_ns,
+        launched_ns=story.launched_ns,
+        first_key_ns=story.first_key_ns,
+        input_ready_ns=story.input_ready_ns,
+        suspend_asked_ns=story.suspend_asked_ns,
+        ended_ns=story.ended_ns,
+        slot_freed_ns=story.slot_freed_ns,
+        keys_start=keys_start,
+        keys_done=keys_done,
+        keys_total=spec.reduce_keys[start.task] if is_reduce else 0,
+        resumed_from=attempt_of.get(checkpoint.past_containers[-1]) if checkpoint else None,
+        suspended_spans=story.suspended_spans,
+        busy_ns=story.running_ns(story.launched_ns),
+        active_ns=active_ns,
+        useful_ns=active_ns if useful else 0,
+        lost_ns=active_ns if lost else 0,
+    )
+
+
+def _count(rows: list[AttemptRow], stories: list[ContainerStory], finish_ns: int | None) -> _Counts:
+    return _Counts(
+        attempts=len(rows),
+        suspensions=sum(story.suspensions for story in stories),
+        kills=sum(story.was_preempted_by_kill(finish_ns) for story in stories),
+        useful_ns=sum(row.useful_ns for row in rows),
+        lost_ns=sum(row.lost_ns for row in rows),
+        starts_ns=[row.first_key_ns for row in rows if row.first_key_ns is not None],
+    )
+
+
+def _task_row(
+    spec: JobSpec, kind: Kind, task: int, length_ns: int, keys_total: int, rows: list[AttemptRow], counts: _Counts
+) -> TaskRow:
+    ends_ns = [row.ended_ns for row in rows if row.outcome is Outcome.SUCCEEDED and row.ended_ns is not None]
+    return TaskRow(
+        job=spec.name,
+        queue=spec.queue,
+        kind=kind,
+        task=task,
+        outcome=rows[-1].outcome if rows else None,
+        length_ns=length_ns,
+        keys_total=keys_total,
+        attempts=counts.attempts,
+        suspensions=counts.suspensions,
+        kills=counts.kills,
+        start_ns=counts.start_ns,
+        finish_ns=max(ends_ns, default=None),
+        useful_ns=counts.useful_ns,
+        lost_ns=counts.lost_ns,
+    )

@@ -1,0 +1,254 @@
+"""The journal of a run: one record for every message a machine has handled, with the effects it returned.
+
+Theory of operation
+-------------------
+A journal file is zstd-compressed JSON lines: a header, then records in the order they were written.  Read it with
+``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of them its
+type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
+
+Heartbeats that say nothing and change nothing are left out (see ``is_empty_heartbeat``).  Numbers of records (``seq``)
+count per actor and only what is written, so that they tell a gap, and do not tell whether empty heartbeats were run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import zstandard
+
+from emulator.core.effects import Effect, Send, SetTimer
+from emulator.core.frozen import Frozen
+from emulator.core.machine import HEARTBEAT, Machine
+from emulator.core.messages import (
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    TimerFired,
+)
+from emulator.errors import NatjamError
+from emulator.files.json_values import decoded
+
+FORMAT_VERSION = 2
+COMPRESSION_LEVEL = 1
+"""On journals as good as the next two, which take longer."""
+_CHUNK_BYTES = 1 << 16
+_BATCH_BYTES = 1 << 20
+
+
+class JournalError(NatjamError):
+    """A journal that cannot be read; the message names file and line where they are known."""
+
+
+class Record(Frozen):
+    """One message handled by one machine."""
+
+    t_ns: int
+    """Emulated instant the machine was told."""
+    seq: int
+    """Number of the record among those of its actor, from 0."""
+    actor: str
+    """Address of the machine: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``."""
+    message: Message
+    effects: tuple[Effect, ...]
+
+
+class JournalHeader(Frozen):
+    """First line of a journal: what it was made from."""
+
+    engine: str
+    seed: int
+    time_scale: float
+    config_sha256: str
+    """Hash of the resolved experiment (``RunDirectory.write_experiment``)."""
+    versions: dict[str, str]
+
+
+def encode_record(record: Record) -> bytes:
+    """One line of a journal, without its newline."""
+    return _encoder.encode(record)
+
+
+def decode_record(line: bytes) -> Record:
+    """The record of one line; raises JournalError saying what is wrong with it."""
+    return decoded(line, _record_decoder.decode, JournalError)
+
+
+_encoder = msgspec.json.Encoder()
+_record_decoder = msgspec.json.Decoder(Record)
+
+
+# ---- files ----
+
+
+class JournalWriter:
+    """Writes a journal file as a stream, in the order given; a context manager.
+
+    Every method raises JournalError when the file cannot be written.
+    """
+
+    def __init__(self, path: Path, header: JournalHeader) -> None:
+        """Create ``path`` (an existing file is overwritten) and write the header."""
+        self._path = path
+        self._lines = bytearray()
+        """What has not been compressed yet."""
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
+        with self._errors_named():
+            self._file = path.open("wb")
+        self._add({"natjam_journal": FORMAT_VERSION, **msgspec.structs.asdict(header)})
+
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        self._add(record)
+        if len(self._lines) >= _BATCH_BYTES:
+            self._write_lines()
+
+    def _add(self, value: Any) -> None:
+        _encoder.encode_into(value, self._lines, -1)
+        self._lines += b"\n"
+
+    def _write_lines(self) -> None:
+        compressed = self._compressor.compress(self._lines)
+        self._lines.clear()
+        if compressed:
+            with self._errors_named():
+                self._file.write(compressed)
+
+    def close(self) -> None:
+        """End the file; further calls do nothing.  Without this it is taken as truncated."""
+        if not self._file.closed:
+            with self._errors_named(), self._file:
+                self._write_lines()
+                self._file.write(self._compressor.flush())
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise JournalError(f"{self._path}: cannot be written: {error.strerror}") from None
+
+    def __enter__(self) -> JournalWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
+    """The header of a journal and its records, read as they are asked for.
+
+    Raises:
+        JournalError: no such file, or a line that is not what it should be, named; a truncated file yields
+            the whole records it still has, then raises.
+    """
+    lines = _read_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise JournalError(f"{path}: empty; expected a header line")
+    try:
+        header = decoded(first, _versioned_header, JournalError)
+    except JournalError as error:
+        raise JournalError(f"{path}: line 1: {error}") from None
+    return header, _read_records(path, lines)
+
+
+def _versioned_header(line: bytes) -> JournalHeader:
+    value = msgspec.json.decode(line)
+    if type(value) is not dict or "natjam_journal" not in value:
+        raise JournalError("not the header of a natjam journal (field 'natjam_journal' is missing)")
+    version = value.pop("natjam_journal")
+    if version != FORMAT_VERSION:
+        raise JournalError(f"natjam_journal: this release reads version {FORMAT_VERSION}, found {version!r:.60}")
+    return msgspec.convert(value, JournalHeader)
+
+
+def _read_records(path: Path, lines: Iterator[bytes]) -> Iterator[Record]:
+    for number, line in enumerate(lines, start=2):
+        try:
+            record = decode_record(line)
+        except JournalError as error:
+            raise JournalError(f"{path}: line {number}: {error}") from None
+        yield record
+
+
+def _read_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a compressed file; JournalError, naming the line that cannot be had, at the end of a broken one."""
+    count, rest = 0, b""
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        with path.open("rb") as file:
+            while not frame.eof and (chunk := file.read(_CHUNK_BYTES)):
+                *whole, rest = (rest + frame.decompress(chunk)).split(b"\n")
+                count += len(whole)
+                yield from whole
+            trailing = frame.unused_data or file.read(1)
+    except zstandard.ZstdError as error:
+        raise JournalError(f"{path}: line {count + 1}: the compressed data is broken: {error}") from None
+    except OSError as error:
+        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+    if not frame.eof or rest:
+        raise JournalError(f"{path}: line {count + 1}: the file is truncated")
+    if trailing:
+        raise JournalError(f"{path}: line {count + 1}: there is more after the end of the journal")
+
+
+# ---- what is written, and in what order ----
+
+
+def merge(records: Iterable[Record]) -> list[Record]:
+    """Records of many actors in one order: by time, then actor, then number."""
+    return sorted(records, key=lambda record: (record.t_ns, record.actor, record.seq))
+
+
+_HEARTBEATS = (NodeHeartbeat, ApplicationHeartbeat, NodeHeartbeatResponse, ApplicationHeartbeatResponse)
+
+
+def is_empty_heartbeat(message: Message, effects: Iterable[Effect], revision_before: int, revision_after: int) -> bool:
+    """Whether a message and what came of it leave no trace: a journal without it replays the same.
+
+    True where the machine's ``revision`` did not change, the message is a periodic timer, a heartbeat or the response
+    to one, and every effect is the next timer, a heartbeat that says nothing or a response that says nothing.
+    """
+    if revision_before != revision_after:
+        return False
+    if type(message) is TimerFired:
+        if message.name != HEARTBEAT:
+            return False
+    elif type(message) not in _HEARTBEATS:
+        return False
+    return all(_says_nothing(effect) for effect in effects)
+
+
+def _says_nothing(effect: Effect) -> bool:
+    if type(effect) is SetTimer:
+        return effect.name == HEARTBEAT
+    return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.says_nothing
+
+
+class Recorder:
+    """Runs one machine and hands what is worth a record to ``sink``; both engines drive their machines by it."""
+
+    def __init__(self, machine: Machine, sink: Callable[[Record], None]) -> None:
+        self.machine = machine
+        self.seq = 0
+        """Number of the next record."""
+        self._sink = sink
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Have the machine take ``message``; return its effects.  What the machine raises is raised, unrecorded."""
+        machine = self.machine
+        revision = machine.revision
+        effects = machine.handle(message, now_ns)
+        if machine.revision != revision or not is_empty_heartbeat(message, effects, revision, revision):
+            self._sink(Record(now_ns, self.seq, machine.address, message, tuple(effects)))
+            self.seq += 1
+        return effects

@@ -1,0 +1,193 @@
+"""The tables of a history as Arrow tables, times in emulated seconds; what ``*.parquet`` of a run directory hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import pyarrow
+from pyarrow import compute
+
+from emulator.core.effects import ExplainJobEviction
+from emulator.core.messages import RealCost
+from emulator.records.history import AttemptRow, Candidate, Decision, JobRow, Operation, SuspendedSpan, TaskRow
+
+_Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
+"""Name, and what makes its values from rows."""
+
+_STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+_SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
+_SPANS = pyarrow.list_(pyarrow.struct([(f"{name}_s", _SECONDS) for name in _SPAN_TIMES]))
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _each(name: str, kind: pyarrow.DataType, value: Callable[[Any], Any]) -> _Column:
+    return name, lambda rows: pyarrow.array(list(map(value, rows)), kind)
+
+
+def _text(name: str) -> _Column:
+    return _each(name, _STRING, attrgetter(name))
+
+
+def _enum(name: str) -> _Column:
+    get = attrgetter(name)
+
+    def value(row: Any) -> str | None:
+        member = get(row)
+        return None if member is None else member.value
+
+    return _each(name, _STRING, value)
+
+
+def _count(name: str) -> _Column:
+    return _each(name, _COUNT, attrgetter(name))
+
+
+def _seconds_of(name: str, field: str) -> _Column:
+    get = attrgetter(field)
+
+    def values(rows: Sequence[Any]) -> pyarrow.Array:
+        times_ns = pyarrow.array(list(map(get, rows)), _COUNT)
+        return compute.call_function("divide", [times_ns.cast(_SECONDS, safe=False), pyarrow.scalar(1e9)])
+
+    return name, values
+
+
+def _time(name: str) -> _Column:
+    """Column ``<name>_s`` of field ``<name>_ns``."""
+    return _seconds_of(f"{name}_s", f"{name}_ns")
+
+
+def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
+    def span(found: SuspendedSpan) -> dict[str, float | None]:
+        return {f"{name}_s": _seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
+
+    return [span(found) for found in row.suspended_spans]
+
+
+def _real_ms(field: str) -> Callable[[Operation], float | None]:
+    def value(row: Operation) -> float | None:
+        cost: RealCost | None = row.cost
+        return None if cost is None else getattr(cost, field) / 1e6
+
+    return value
+
+
+def _score(row: Candidate) -> float | None:
+    is_time = row.score_name is not None and row.score_name.endswith("_ns")
+    return _seconds(row.score) if is_time else row.score
+
+
+_JOB_COLUMNS = [
+    _text("name"),
+    _text("queue"),
+    *map(_time, ("submit", "start", "finish", "completion", "deadline", "margin")),
+    _enum("state"),
+    *map(_count, ("attempts", "suspensions", "kills")),
+    _time("useful"),
+    _seconds_of("lost_work_s", "lost_ns"),
+    _text("reason"),
+]
+_TASK_COLUMNS = [
+    *map(_text, ("job", "queue")),
+    _enum("kind"),
+    _count("task"),
+    _enum("outcome"),
+    _time("length"),
+    *map(_count, ("keys_total", "attempts", "suspensions", "kills")),
+    *map(_time, ("start", "finish", "useful", "lost")),
+]
+_ATTEMPT_COLUMNS = [
+    *map(_text, ("job", "queue")),
+    _enum("kind"),
+    _count("task"),
+    *map(_text, ("attempt", "container", "node")),
+    _enum("outcome"),
+    _text("reason"),
+    *map(_time, ("ready", "launched", "first_key", "input_ready", "suspend_asked", "ended", "slot_freed")),
+    *map(_count, ("keys_start", "keys_done", "keys_total")),
+    _text("resumed_from"),
+    _each("suspended_spans", _SPANS, _spans),
+    *map(_time, ("busy", "active", "useful", "lost")),
+]
+_OPERATION_COLUMNS = [
+    _each("operation", _STRING, attrgetter("name")),
+    _text("container"),
+    *map(_time, ("begin", "end")),
+    _each("total_s", _SECONDS, lambda row: (row.end_ns - row.begin_ns) / 1e9),
+    _each("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
+    _each("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
+]
+_CANDIDATE_COLUMNS = [
+    *map(_text, ("job",)),
+    _count("task"),
+    *map(_text, ("container", "node")),
+    *map(_count, ("place", "chosen")),
+    _each("score_name", _STRING, lambda row: row.score_name and row.score_name.replace("_ns", "_s")),
+    _each("score", _SECONDS, _score),
+    *map(_count, ("containers", "reclaimable", "priority")),
+    *map(_time, ("deadline", "laxity")),
+    _each("progress", _SECONDS, attrgetter("progress")),
+    *map(_count, ("keys_done", "keys_total")),
+    *map(_time, ("remaining", "started")),
+]
+_DECISIONS_A_CHUNK = 512
+
+
+def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
+    return pyarrow.table({name: values(rows) for name, values in columns})
+
+
+def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:
+    """One row a job."""
+    return _table(_JOB_COLUMNS, rows)
+
+
+def tasks_table(rows: Sequence[TaskRow]) -> pyarrow.Table:
+    """One row a map or reduce."""
+    return _table(_TASK_COLUMNS, rows)
+
+
+def attempts_table(rows: Sequence[AttemptRow]) -> pyarrow.Table:
+    """One row an attempt, those of ApplicationMasters included."""
+    return _table(_ATTEMPT_COLUMNS, rows)
+
+
+def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
+    """One row a measured overhead; the real parts are null where the driver did not say what the machine took."""
+    return _table(_OPERATION_COLUMNS, rows)
+
+
+def decisions_table(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> pyarrow.Table:
+    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``."""
+    return pyarrow.concat_tables(decisions_tables(decisions, attempts))
+
+
+def decisions_tables(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> Iterator[pyarrow.Table]:
+    """The same in parts, at least one: a large run has many."""
+    attempt_of = {row.container: row.attempt for row in attempts}
+    for start in range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK):
+        yield _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of)
+
+
+def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapping[str, str]) -> pyarrow.Table:
+    candidates: list[Candidate] = []
+    heads: list[tuple[int, float, str, str, str | None, int]] = []
+    for number, decision in enumerate(decisions, start=start + 1):
+        mine = list(decision.candidates())
+        candidates += mine
+        why = decision.why
+        requester = why.requester if isinstance(why, ExplainJobEviction) else None
+        heads += [(number, decision.t_ns / 1e9, decision.by, why.rule, requester, why.left_out)] * len(mine)
+    names = ("decision", "t_s", "by", "rule", "requester", "left_out")
+    kinds = (_COUNT, _SECONDS, _STRING, _STRING, _STRING, _COUNT)
+    columns = zip(*heads, strict=True) if heads else [()] * len(names)
+    head = {name: pyarrow.array(values, kind) for name, kind, values in zip(names, kinds, columns, strict=True)}
+    attempts = [attempt_of.get(candidate.container or "") for candidate in candidates]
+    table = _table(_CANDIDATE_COLUMNS, candidates)
+    of_candidates = dict(zip(table.column_names, table.columns, strict=True))
+    return pyarrow.table({**head, "attempt": pyarrow.array(attempts, _STRING), **of_candidates})

@@ -1,0 +1,75 @@
+"""Replay: feed a journal to fresh machines and see whether they do the same again.
+
+Machines are pure, so given the same messages at the same times they must return the same effects, whichever engine
+wrote the journal.  A difference means another configuration, another version of the code, or an impure machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from emulator.core.effects import Effect
+from emulator.core.machine import Machine
+from emulator.core.messages import Message
+from emulator.records.journal import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first record that a fresh machine does not repeat."""
+
+    number: int
+    """Place of the record among all those given, from 1."""
+    actor: str
+    seq: int
+    t_ns: int
+    message: Message
+    expected: tuple[Effect, ...]
+    """What the journal says."""
+    got: tuple[Effect, ...] | None
+    """What the fresh machine returned; None where it was not asked or raised."""
+    problem: str
+    """What is wrong, in words."""
+
+    def __str__(self) -> str:
+        place = f"record {self.number} ({self.actor}, seq {self.seq}, at {self.t_ns / 1e9:.9f} s)"
+        return f"{place}: {self.problem}\n  message  {self.message}"
+
+
+def replay(records: Iterable[Record], make_machine: Callable[[str], Machine]) -> Difference | None:
+    """The first difference between a journal and what fresh machines make of its messages, or None.
+
+    Args:
+        records: in an order that keeps each actor's own.
+        make_machine: makes the machine of an address, as the run did; whatever it raises counts as a difference
+            (an actor the configuration does not have).
+    """
+    machines: dict[str, Machine] = {}
+    next_seq: dict[str, int] = {}
+    for number, record in enumerate(records, start=1):
+        expected_seq = next_seq.get(record.actor, 0)
+        if record.seq != expected_seq:
+            return _difference(number, record, None, f"expected seq {expected_seq}: records of this actor are missing")
+        next_seq[record.actor] = expected_seq + 1
+        try:
+            if record.actor not in machines:
+                machines[record.actor] = make_machine(record.actor)
+            got = tuple(machines[record.actor].handle(record.message, record.t_ns))
+        except Exception as error:
+            return _difference(number, record, None, f"raised {type(error).__name__}: {error}")
+        if got != record.effects:
+            return _difference(number, record, got, _first_unequal(record.effects, got))
+    return None
+
+
+def _difference(number: int, record: Record, got: tuple[Effect, ...] | None, problem: str) -> Difference:
+    return Difference(number, record.actor, record.seq, record.t_ns, record.message, record.effects, got, problem)
+
+
+def _first_unequal(expected: tuple[Effect, ...], got: tuple[Effect, ...]) -> str:
+    for place, (one, other) in enumerate(zip_longest(expected, got), start=1):
+        if one != other:
+            return f"effect {place} differs\n  expected {one or 'none'}\n  got      {other or 'none'}"
+    raise AssertionError("equal effects do not differ")

@@ -1,0 +1,84 @@
+"""Replaying the journal of a run directory: machines rebuilt from the experiment beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.assemble import make_machine, make_settings
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.records.journal import JournalError, Record, read_journal
+from emulator.records.replay import Difference, replay
+from workloads.expand import expand
+
+JOURNAL_NAME, EXPERIMENT_NAME = "journal.jsonl.zst", "experiment.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of replaying one journal."""
+
+    journal: Path
+    records: int
+    """Records replayed, up to and with the first that differs."""
+    machines: int
+    difference: Difference | None
+
+
+def journals_of(path: Path) -> list[Path]:
+    """The journals that a path names: itself, that of a run directory, or those of its repeats.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or directory; name a journal or a run directory")
+    if path.is_file():
+        return [path]
+    if (path / JOURNAL_NAME).is_file():
+        return [path / JOURNAL_NAME]
+    found = sorted(path.glob(f"repeat-*/{JOURNAL_NAME}"))
+    if not found:
+        raise ConfigError(f"{path}: has no {JOURNAL_NAME} in it; name the directory of a finished run")
+    return found
+
+
+def replay_journal(journal: Path) -> Replayed:
+    """Feed a journal to fresh machines made from ``experiment.yaml`` beside it.
+
+    Raises:
+        ConfigError: journal or experiment cannot be read, or the journal was not made from that experiment.
+    """
+    beside = journal.parent / EXPERIMENT_NAME
+    try:
+        header, records = read_journal(journal)
+        experiment = load_experiment(beside)
+        if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # it is hashed as it was written
+            raise ConfigError(
+                f"{journal}: was not made from {beside}: the hash of the experiment in its header is another one; "
+                "replay a journal beside the experiment.yaml that its run has written"
+            )
+        jobs = {job.name: job for job in expand(experiment, header.seed)}
+        settings = make_settings(experiment, header.seed)
+        count = _Count()
+        difference = replay(count.each(records), lambda address: make_machine(address, settings, jobs))
+    except JournalError as error:
+        raise ConfigError(error.message) from None
+    return Replayed(journal, count.records, len(count.actors), difference)
+
+
+class _Count:
+    """Counts records and their machines as they pass."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.actors: set[str] = set()
+
+    def each(self, records: Iterator[Record]) -> Iterator[Record]:
+        for record in records:
+            self.records += 1
+            self.actors.add(record.actor)
+            yield record

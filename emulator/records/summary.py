@@ -1,0 +1,151 @@
+"""``summary.json``: the figures of a run, and those of its repeats together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emulator.core.messages import JobState
+from emulator.costs.overheads import OverheadProfile
+from emulator.experiment.model import Experiment
+from emulator.records.history import AttemptRow, History, JobRow, overhead_statistics
+
+CONFIDENCE = 0.95
+
+
+def build_summary(
+    history: History,
+    experiment: Experiment,
+    *,
+    seed: int,
+    profile: OverheadProfile,
+    versions: Mapping[str, str],
+    machines: Sequence[Mapping[str, Any]],
+    real_s: float,
+    lag: Mapping[str, Any],
+    output: Mapping[str, Any] | None,
+    swap_bytes: int,
+) -> dict[str, Any]:
+    """The summary of one run; times are emulated seconds unless the name says real, None where there is no figure.
+
+    Args:
+        history: folded from the run's journal; all that can be counted from it is.
+        experiment: what was run.
+        seed: of this repeat.
+        profile: overheads that the run was padded to.
+        versions: of natjam and what it rests on.
+        machines: one object each, with at least ``name`` and ``clock_offset_ns``.
+        real_s: real duration of the run.
+        lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
+        output: what verification found; None where the engine writes no output.
+        swap_bytes: most swap the suspended processes used.
+    """
+    containers = experiment.cluster.nodes * experiment.cluster.containers_per_node
+    makespan_ns = _makespan_ns(history.jobs)
+    return {
+        "name": experiment.name,
+        "engine": experiment.engine,
+        "time_scale": experiment.time_scale,
+        "seed": seed,
+        "versions": dict(versions),
+        "machines": [dict(machine) for machine in machines],
+        "makespan_s": _seconds(makespan_ns),
+        "real_s": real_s,
+        "jobs": [_job(row) for row in history.jobs],
+        "overheads": overhead_statistics(history.operations, profile, experiment.time_scale),
+        "work": _work(history.attempts, containers, makespan_ns),
+        "swap_bytes": swap_bytes,
+        "checkpoint_bytes": history.checkpoint_bytes,
+        "lag": dict(lag),
+        "output": None if output is None else dict(output),
+    }
+
+
+def _seconds(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1e9
+
+
+def _makespan_ns(jobs: Sequence[JobRow]) -> int | None:
+    """From the first submission to the last finish; None while a job has not ended."""
+    finishes_ns = [job.finish_ns for job in jobs if job.finish_ns is not None]
+    if not jobs or len(finishes_ns) < len(jobs):
+        return None
+    return max(finishes_ns) - min(job.submit_ns for job in jobs)
+
+
+def _job(row: JobRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "queue": row.queue,
+        "submit_s": _seconds(row.submit_ns),
+        "start_s": _seconds(row.start_ns),
+        "finish_s": _seconds(row.finish_ns),
+        "completion_s": _seconds(row.completion_ns),
+        "deadline_s": _seconds(row.deadline_ns),
+        "margin_s": _seconds(row.margin_ns),
+        "state": row.state.value,
+        "attempts": row.attempts,
+        "suspensions": row.suspensions,
+        "kills": row.kills,
+        "lost_work_s": _seconds(row.lost_ns),
+        "reason": row.reason,
+    }
+
+
+def _work(attempts: Sequence[AttemptRow], containers: int, makespan_ns: int | None) -> dict[str, Any]:
+    useful_ns, lost_ns = sum(row.useful_ns for row in attempts), sum(row.lost_ns for row in attempts)
+    busy_ns = sum(row.busy_ns for row in attempts)
+    return {
+        "useful_s": _seconds(useful_ns),
+        "lost_s": _seconds(lost_ns),
+        "wasted_fraction": lost_ns / (useful_ns + lost_ns) if useful_ns + lost_ns else 0.0,
+        "utilization": busy_ns / (containers * makespan_ns) if makespan_ns else None,
+    }
+
+
+# ---- repeats ----
+
+
+def summarise_repeats(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The summary of repeats: n, mean, sample standard deviation and 95% confidence interval of each metric.
+
+    The interval is Student's; with a single value, deviation and interval are None.  A repeat that has no figure for a
+    metric is left out of it.
+    """
+    values: dict[str, list[float]] = {}
+    for summary in summaries:
+        for name, value in _metrics(summary).items():
+            found = values.setdefault(name, [])
+            if value is not None:
+                found.append(float(value))
+    return {
+        "repeats": len(summaries),
+        "seeds": [summary["seed"] for summary in summaries],
+        "metrics": {name: _spread(found) for name, found in values.items() if found},
+    }
+
+
+def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    metrics: dict[str, float | None] = {
+        f"jobs.{job['name']}.{name}": job[name]
+        for job in summary["jobs"]
+        for name in ("completion_s", "margin_s", "suspensions", "kills", "lost_work_s")
+    }
+    metrics["makespan_s"] = summary["makespan_s"]
+    metrics["real_s"] = summary["real_s"]
+    metrics |= {f"work.{name}": value for name, value in summary["work"].items()}
+    metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
+    failed = sum(job["state"] != JobState.SUCCEEDED.value for job in summary["jobs"])
+    return {**metrics, "jobs_failed": failed}
+
+
+def _spread(values: list[float]) -> dict[str, float | int | None]:
+    n, mean = len(values), math.fsum(values) / len(values)
+    if n == 1:
+        return {"n": 1, "mean": mean, "sd": None, "ci95_low": None, "ci95_high": None}
+    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    from scipy.stats import t as student_t  # here: a run of one repeat need not wait for its import
+
+    half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+    return {"n": n, "mean": mean, "sd": sd, "ci95_low": mean - half, "ci95_high": mean + half}
