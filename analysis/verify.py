@@ -25,7 +25,7 @@ This is the second implementation of the data's definition, and shares no code w
 
 A job's files lie in a directory named as the job, percent-encoded (all but letters, digits and ``_.-~``; a
 job named ``.``, ``..`` or ``_partial`` has its first character encoded too); nothing else may lie in the
-output directory.
+output directory, but for empty directories below ``_partial``.  Only a regular file counts as an output file.
 """
 
 from __future__ import annotations
@@ -33,19 +33,23 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from io import FileIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from emulator.core.job import JobSpec
+from emulator.errors import printable
 
 _BLOCK_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
 _LISTED_FILES = 20
+_PARTIAL = "_partial"
 
 
 @dataclass(slots=True)
@@ -62,9 +66,11 @@ class Verification:
     keys_duplicated: int = 0
     """Lines of a key beyond its first one."""
     files_differing: list[str] = field(default_factory=list)
+    """With the reason where the file could not be compared: it is no regular file, or cannot be read."""
     files_missing: list[str] = field(default_factory=list)
     files_extra: list[str] = field(default_factory=list)
-    """Files nobody should have written; partial outputs that were left behind too."""
+    """Files nobody should have written; partial outputs that were left behind too.  Of directories, the name with a
+    slash."""
 
     @property
     def verified(self) -> bool:
@@ -98,7 +104,6 @@ def verify_output(
 
     ``seed`` is the data seed the maps were given.  Memory stays bounded, except by the keys of one file that
     is not as it should be.  With ``processes`` above 1, files are spread over that many fresh processes.
-    Raises OSError when a file that is there cannot be read.
     """
     root = os.fspath(output_directory)
     tasks = [
@@ -115,8 +120,7 @@ def verify_output(
     result = Verification()
     for part in checked:
         _add(result, part)
-    expected = {_relative_path(job, task) for job, task in tasks}
-    result.files_extra = sorted(_files_below(root) - expected)
+    result.files_extra = _extra(root, {_relative_path(job, task) for job, task in tasks})
     return result
 
 
@@ -145,25 +149,46 @@ def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Veri
     else:
         expected = map_output(job, seed, task)
     try:
-        # Not through a symbolic link: an output file is a file.
-        descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
+        with open(_open_regular(os.path.join(root, name)), "rb", buffering=0) as file:
+            _compare(file, job_and_task, seed, expected, name, result)
+    except (FileNotFoundError, NotADirectoryError):
         result.files_missing.append(name)
         result.keys_lost = result.keys_expected
-        return result
-    with open(descriptor, "rb", buffering=0) as file:
-        result.bytes_compared = os.fstat(descriptor).st_size
-        if _equal(file, expected):
-            result.keys_written = result.keys_expected
-            return result
-        result.files_differing.append(name)
-        if job.reduce_keys:
-            file.seek(0)
-            found = Counter(_keys_in(file))
-            result.keys_written = found.total()
-            result.keys_lost = sum(1 for _, key, _ in _keys(job, seed, task) if key not in found)
-            result.keys_duplicated = result.keys_written - len(found)
+    except OSError as error:
+        result.files_differing.append(f"{name}: {error.strerror or error}")
+        result.keys_written, result.keys_lost, result.keys_duplicated = 0, result.keys_expected, 0
     return result
+
+
+def _open_regular(path: str) -> int:
+    """A descriptor of a regular file.  Neither a symbolic link is followed nor a pipe waited for.  Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(None, "is no regular file")
+    return descriptor
+
+
+def _compare(
+    file: FileIO,
+    job_and_task: tuple[JobSpec, int],
+    seed: int,
+    expected: Iterable[bytes],
+    name: str,
+    result: Verification,
+) -> None:
+    job, task = job_and_task
+    result.bytes_compared = os.fstat(file.fileno()).st_size
+    if _equal(file, expected):
+        result.keys_written = result.keys_expected
+        return
+    result.files_differing.append(name)
+    if job.reduce_keys:
+        file.seek(0)
+        found = Counter(_keys_in(file))
+        result.keys_written = found.total()
+        result.keys_lost = sum(1 for _, key, _ in _keys(job, seed, task) if key not in found)
+        result.keys_duplicated = result.keys_written - len(found)
 
 
 def _equal(file: BinaryIO, expected: Iterable[bytes]) -> bool:
@@ -210,13 +235,28 @@ def _keys_in(file: BinaryIO) -> Iterator[bytes]:
         yield head.partition(b"\t")[0][:64]
 
 
-def _files_below(root: str) -> set[str]:
-    """Paths, relative to ``root``, of everything below it that is not a directory."""
-    return {
-        os.path.relpath(os.path.join(directory, name), root)
-        for directory, directories, files in os.walk(root)
-        for name in (*files, *(d for d in directories if os.path.islink(os.path.join(directory, d))))
-    }
+def _extra(root: str, expected: Collection[str]) -> list[str]:
+    """What lies below ``root`` and should not, relative to it; of a directory that should not, not what it holds."""
+    directories_expected = {".", *map(os.path.dirname, expected)}
+    found: list[str] = []
+
+    def unreadable(error: OSError) -> None:
+        if os.path.lexists(error.filename):
+            found.append(f"{os.path.relpath(error.filename, root)}/: {error.strerror}")
+
+    for directory, directories, files in os.walk(root, onerror=unreadable):
+        here = os.path.relpath(directory, root)
+        paths = {name: os.path.normpath(os.path.join(here, name)) for name in (*files, *directories)}
+        links = {name for name in directories if os.path.islink(os.path.join(directory, name))}
+        found += [path for name in (*files, *links) if (path := paths[name]) not in expected]
+        foreign = {
+            name
+            for name in directories
+            if name not in links and paths[name] not in directories_expected and paths[name].split("/")[0] != _PARTIAL
+        }
+        found += [f"{paths[name]}/" for name in foreign if paths[name] not in expected]
+        directories[:] = [name for name in directories if name not in foreign]
+    return sorted(printable(os.fsencode(path).decode(errors="backslashreplace")) for path in found)
 
 
 def _relative_path(job: JobSpec, task: int) -> str:

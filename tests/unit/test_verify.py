@@ -274,3 +274,55 @@ def test_a_rerun_map_writes_the_same_bytes(tmp_path: Path):
     for m in range(2):
         name = Path("map", "sort", str(m), records.DATA_NAME)
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+class TestWhatIsNoOutputFile:
+    """Something else stands where a committed file should be: a finding, neither a traceback nor a wait."""
+
+    @pytest.mark.parametrize("kind", ["symlink", "dangling", "directory", "fifo", "linked-job"])
+    def test_in_place_of_a_file(self, finished: tuple[list[JobSpec], Path], kind: str):
+        jobs, output = finished
+        path = output / "sort" / "part-r-00001"
+        elsewhere = output.parent / "same-bytes"
+        path.rename(elsewhere)
+        if kind == "symlink":
+            path.symlink_to(elsewhere)
+        elif kind == "dangling":
+            path.symlink_to(output.parent / "none")
+        elif kind == "directory":
+            path.mkdir()
+        elif kind == "fifo":
+            os.mkfifo(path)
+        else:
+            path.write_bytes(b"")
+            path.unlink()
+            path.parent.rename(output / "kept")
+            path.parent.symlink_to(output / "kept")
+            elsewhere.rename(output / "kept" / path.name)
+        result = verify_output(jobs, SEED, output)
+        assert not result.verified
+        if kind == "linked-job":
+            assert result.files_extra == ["kept/", "sort"]
+        else:
+            assert [name.partition(":")[0] for name in result.files_differing] == ["sort/part-r-00001"]
+            assert (result.keys_lost, result.keys_written) == (700, 5)
+
+    def test_directories_nobody_should_have_made(self, finished: tuple[list[JobSpec], Path]):
+        jobs, output = finished
+        for name in ("more/below", "sort/inside", "_partial/sort", "_partial2"):
+            (output / name).mkdir(parents=True, exist_ok=True)
+        (output / "more" / "below" / "file").write_bytes(b"")
+        assert verify_output(jobs, SEED, output).files_extra == ["_partial2/", "more/", "sort/inside/"]
+
+    def test_a_job_s_directory_is_a_file(self, finished: tuple[list[JobSpec], Path]):
+        jobs, output = finished
+        (output / "sort").rename(output.parent / "away")
+        (output / "sort").write_bytes(b"")
+        result = verify_output(jobs, SEED, output)
+        assert result.files_missing == ["sort/part-r-00000", "sort/part-r-00001"]
+        assert result.files_extra == ["sort"]
+
+    def test_names_that_no_terminal_can_show(self, finished: tuple[list[JobSpec], Path]):
+        jobs, output = finished
+        (output / "sort" / os.fsdecode(b"\xff\n")).write_bytes(b"")
+        assert verify_output(jobs, SEED, output).files_extra == ["sort/\\xff\\n"]
