@@ -71,7 +71,8 @@ class Eviction:
     """Work that has to be done again."""
     keys_done: int | None
     next_attempt: str | None
-    """The attempt that went on with the task: itself, where its process was only stopped."""
+    """The attempt that went on with the task: itself, where its process was only stopped; a later one, where the next
+    had to go before its first key."""
     next_node: str | None
     next_s: float | None
     """When that one walked its first key, or went on."""
@@ -221,9 +222,10 @@ class _Story:
         )
 
     def _after(self, attempt: Row) -> Row | None:
-        """The next attempt at the same task."""
+        """The next attempt at the same task that did any of its work; the next one, where none did."""
         siblings = self._of_task[attempt["job"], attempt["kind"], attempt["task"]]
-        return next((row for row in siblings if row["ready_s"] > attempt["ready_s"]), None)
+        later = [row for row in siblings if row["ready_s"] > attempt["ready_s"]]
+        return next((row for row in later if row["first_key_s"] is not None), later[0] if later else None)
 
     def _operation(self, container: str, names: tuple[str, ...], from_s: float) -> Row | None:
         mine = [row for row in self._operations.get(container, ()) if row["operation"] in names]

@@ -188,9 +188,12 @@ def _kept(eviction: Eviction) -> str:
 def _went_on(eviction: Eviction) -> str:
     if eviction.outcome == "ended":
         return ""
-    if eviction.next_s is None:
+    if eviction.next_attempt is None:
         return "never"
+    number = eviction.next_attempt.rpartition("/")[2]
+    if eviction.next_s is None:
+        return f"no key more, as {number}"
     where = "same node" if eviction.next_node == eviction.chosen["node"] else f"{eviction.next_node}"
-    who = "" if eviction.next_attempt == eviction.attempt else f", as {str(eviction.next_attempt).rpartition('/')[2]}"
+    who = "" if eviction.next_attempt == eviction.attempt else f", as {number}"
     cost = "" if eviction.next_cost_s is None else f" ({eviction.next_cost_s:.2f} s)"
     return f"{eviction.next_s:.1f} s, {where}{who}{cost}"

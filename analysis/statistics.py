@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy.typing import ArrayLike
@@ -14,6 +14,8 @@ from analysis.frames import DataFrame
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
+LEAST_PAIRS = 5
+"""Fewer pairs of jobs have no interval: resampled, two have three means and four have 35, whatever they came from."""
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
 """At which the papers quote the CDF of per-job differences, and those between."""
 
@@ -74,6 +76,7 @@ class Difference:
     """How a number of paired jobs differ, ``a`` less ``b``."""
 
     spread: Spread
+    """Without an interval for fewer than ``LEAST_PAIRS``."""
     percentiles: dict[int, float]
     a_lower: float
     """Share of jobs of which ``a`` is lower; those of which neither is are ``1 - a_lower - b_lower``."""
@@ -86,6 +89,8 @@ def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
     """Describe paired differences.  Raises ValueError when there are none."""
     found = known(differences)
     whole = spread(found, seed)
+    if whole.n < LEAST_PAIRS:
+        whole = replace(whole, low=None, high=None)
     values = numpy.percentile(found, DIFFERENCE_PERCENTILES)
     p_value = None
     if numpy.any(found != 0):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import wraps
@@ -55,10 +57,22 @@ def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[...
     def policy(*arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except Exception as error:
-            raise RunError(f"{axis} policy {name} raised {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise RunError(f"{_place(name, function, error)}{axis} policy {name} raised {what}") from error
 
     return policy
+
+
+def _place(name: str, function: Callable[..., Any], error: BaseException) -> str:
+    """``file:line: `` of what raised in a user's module; of the function itself where nothing in it was reached."""
+    module = sys.modules.get(name.partition(":")[0])
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    mine = [frame for frame in frames if frame.filename == getattr(module, "__file__", None)] or frames
+    if mine:
+        return f"{mine[-1].filename}:{mine[-1].lineno}: "
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
 
 
 def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile | None = None) -> Settings:

@@ -9,6 +9,7 @@ from operator import attrgetter
 from emulator.assemble import make_settings
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
+from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState, Kind
 from emulator.core.resource_manager import ResourceManager
@@ -74,7 +75,7 @@ def simulate(
 
     Raises:
         ConfigError: see ``make_costs``.
-        RunError: the end does not come.
+        RunError: the end does not come, or a policy of the user's own raised or returned something else than it must.
     """
     in_order = _InOrder(write)
     settings = make_settings(experiment, experiment.seed)
@@ -92,6 +93,8 @@ def simulate(
 
     try:
         cluster.run(each_slice=look)
+    except PolicyError as error:
+        raise RunError(str(error)) from error
     except RuntimeError as error:
         _check_not_stuck(cluster)
         raise RunError(f"the simulation cannot go on: {error}") from error

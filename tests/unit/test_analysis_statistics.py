@@ -104,6 +104,10 @@ def test_jobs_are_paired_by_repeat_and_name() -> None:
     assert (found.a_lower, found.b_lower, found.spread.mean) == (0.5, 0.0, -2)
     assert found.percentiles[50] == -2
     assert statistics.compare_pairs([0, 0]).p_value is None
+    assert statistics.compare_pairs([-3, -2, -4, -1]).spread.low is None
+    few = statistics.compare_pairs([-3, -2, -4, -1, -5]).spread
+    assert few.low is not None
+    assert few.low < few.mean
     assert statistics.compare_pairs([-3, -2, -4, -1, -5, -2.5, -7]).p_value == pytest.approx(2 / 2**7)
 
 

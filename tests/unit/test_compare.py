@@ -47,6 +47,7 @@ def test_every_job_is_paired_with_itself_under_the_same_seed(runs: Path) -> None
     assert research.spread.mean < -10, "suspended research does not lose its work"
     assert research.a_lower == 1
     assert set(found.differences) == {"research", "production", "all queues"}
+    assert (research.spread.low, research.spread.high) == (None, None), "two jobs make no interval"
 
 
 def test_campaigns_and_their_variants(runs: Path) -> None:

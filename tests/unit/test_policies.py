@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
 from emulator import policies
 from emulator.assemble import load_policy
+from emulator.cli.main import app
 from emulator.core.decisions import PolicyError, allocate, choose_job, order_jobs, order_tasks
 from emulator.core.messages import MeasuredCosts
 from emulator.errors import NatjamError
@@ -42,6 +45,7 @@ from emulator.policies.views import (
     TaskEvictionView,
     TaskView,
 )
+from tests.simulated_runs import FIG4
 
 COSTS = MeasuredCosts()
 
@@ -272,8 +276,30 @@ def test_a_policy_that_raises_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "my_raising.py").write_text("def bad(view, random):\n    return view.jobs[99].name\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     policy = load_policy("job_eviction", policies.JOB_EVICTION, "my_raising:bad")
-    with pytest.raises(NatjamError, match="job_eviction policy my_raising:bad raised IndexError"):
+    where = re.escape(f"{tmp_path / 'my_raising.py'}:2: job_eviction policy my_raising:bad raised IndexError")
+    with pytest.raises(NatjamError, match=f"^{where}"):
         choose_job(policy, jobs_view(1), Random(1))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def mine():\n    return 1\n", ":1: task_eviction policy {0}:mine raised TypeError: mine() takes 0"),
+        ("def mine(view, random):\n    return 7\n", "policy {0}:mine returned 7; it must return containers"),
+        ("def mine(view, random):\n    raise SystemExit\n", ":2: task_eviction policy {0}:mine raised SystemExit: "),
+    ],
+)
+def test_a_run_with_a_broken_policy_ends_with_one_message(tmp_path: Path, body: str, said: str) -> None:
+    module = f"my_broken_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(body)
+    (tmp_path / "fig4.yaml").write_text(FIG4.read_text())
+    options = [f"--set=scheduler.task_eviction={module}:mine", "--engine=sim", f"--out={tmp_path / 'out'}"]
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "fig4.yaml"), *options])
+    assert done.exit_code == 1, done.output
+    assert isinstance(done.exception, SystemExit)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("natjam: ")
+    assert said.format(module) in line
 
 
 def returning(value: Any) -> Any:
