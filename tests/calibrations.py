@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
@@ -37,11 +38,11 @@ def calibration_data(
         "natjam_calibration": 1,
         "machine": this_machine().model_dump(),
         "campaign": {
-            "measured_at": "2026-01-01T00:00:00Z",
+            "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "quick": True,
             "hosts": 1,
             "reference_records": REFERENCE_RECORDS,
-            "load_average": 0.5,
+            "load_average": 0.1,
         },
         "operations": costs,
         "observations": {name: distribution(low_real_ns, high_real_ns) for name in Observations.model_fields},

@@ -221,7 +221,7 @@ class NatjamRun(RunResults):
 
     def shuffle_service(self, host: str = "nodes-1") -> int:
         """The shuffle service of a node host."""
-        return self.until(lambda: self._modules("shuffle", host), f"shuffle service of {host}")[0]
+        return self.until(lambda: self._modules("shuffle_service", host), f"shuffle service of {host}")[0]
 
     def _modules(self, name: str, host: str | None) -> list[int]:
         """Processes that run a module of ours, what they have forked left out."""

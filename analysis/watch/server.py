@@ -14,7 +14,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgpack
@@ -34,6 +34,16 @@ _SENT_AFTER_REAL_S = 0.1
 _REST_FACTOR = 9
 """Rest after a picture, as a multiple of the time it took."""
 _STOPPED = "the run has been stopped"
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of every answer: no other site may frame it or read it, and the address, which is the key, goes nowhere."""
 
 
 class PageServer:
@@ -68,8 +78,11 @@ class PageServer:
                 await asyncio.wait_for(self._final_seen.wait(), _LAST_LOOK_REAL_S)
 
     async def page(self, request: web.Request) -> web.Response:
-        template = environment().get_template("watch.html.j2")
-        return web.Response(text=template.render(style=style(), scripts=scripts("watch.js")), content_type="text/html")
+        """The page; only its own scripts run in it, and it loads nothing but its state."""
+        nonce = secrets.token_urlsafe(16)
+        page = environment().get_template("watch.html.j2")
+        text = page.render(style=style(), scripts=scripts("watch.js"), nonce=nonce)
+        return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _policy(nonce)})
 
     async def state(self, request: web.Request) -> web.Response:
         """The newest payload, or 204 where the page has it."""
@@ -91,10 +104,35 @@ class PageServer:
         self._rest_until_s = time.monotonic() + _REST_FACTOR * (time.monotonic() - begun_s)
 
 
+def _policy(nonce: str) -> str:
+    return (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+@web.middleware
+async def _only_by_loopback_names(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """A name that somebody else's server gives for 127.0.0.1 is refused: its pages must not read ours.  Any port will
+    do, for ssh forwards them."""
+    name, colon, port = request.host.rpartition(":")
+    if (name if colon and port.isdigit() else request.host).lower() not in _LOOPBACK_NAMES:
+        raise web.HTTPForbidden(text="ask for this page by the address that natjam has printed")
+    return await handler(request)
+
+
+async def _guard(request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+
+
 async def serve() -> None:
     """Serve until standard input ends."""
     server, path = PageServer(), f"/{secrets.token_urlsafe(16)}"
-    app = web.Application()
+    app = web.Application(middlewares=[_only_by_loopback_names])
+    app.on_response_prepare.append(_guard)
     app.add_routes([web.get(f"{path}/", server.page), web.get(f"{path}/state", server.state)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -22,13 +22,14 @@ import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.costs.fingerprint import Fingerprint, this_machine
+from emulator.costs.fingerprint import BUSY_SHARE, Fingerprint, this_machine
 from emulator.errors import ConfigError
 from emulator.files.problems import validated
 from emulator.files.strict import Strict
@@ -36,6 +37,8 @@ from emulator.files.yaml_positions import Document, read_document
 
 FORMAT_VERSION = 1
 FORMAT_KEY = "natjam_calibration"
+OLD_DAYS = 30
+"""A calibration of more days is not used without a word: kernels and neighbours change."""
 AUTO = "auto"
 """Names the calibration of the machine at hand."""
 
@@ -192,6 +195,15 @@ class Campaign(Strict):
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Of the machine before the campaign began, over a minute."""
 
+    def age_days(self) -> int | None:
+        """Whole days since it was measured; None where its time cannot be read."""
+        try:
+            measured = datetime.fromisoformat(self.measured_at.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+        now = datetime.now(timezone.utc)
+        return (now - (measured if measured.tzinfo else measured.replace(tzinfo=timezone.utc))).days
+
 
 class Calibration(Strict):
     """One calibration file; see the module's text."""
@@ -204,14 +216,29 @@ class Calibration(Strict):
     series: MeasuredSeries
 
     def warning(self, path: Path) -> str | None:
-        """What a user must know who uses this file here: it was measured on something else."""
-        differences = self.machine.differences(this_machine())
-        if not differences:
-            return None
-        return (
-            f"{path}: was measured on another machine or with other software ({'; '.join(differences)}); "
-            "run 'natjam measure' to calibrate this one"
-        )
+        """What a user must know who uses this file here: it was measured on something else, under load, long ago."""
+        cores, load, days = self.machine.cores, self.campaign.load_average, self.campaign.age_days()
+        said = []
+        if differences := self.machine.differences(this_machine()):
+            said.append(f"was measured on another machine or with other software ({'; '.join(differences)})")
+        if load > BUSY_SHARE * cores:
+            said.append(f"was measured under load ({load:g} on {cores} cores), so that its costs are too high")
+        if days is None:
+            said.append(f"does not say when it was measured ({self.campaign.measured_at!r})")
+        elif days > OLD_DAYS:
+            said.append(f"is {days} days old ({self.campaign.measured_at})")
+        return f"{path}: {', '.join(said)}; run 'natjam measure' to calibrate this machine" if said else None
+
+    def described(self, path: Path) -> dict[str, Any]:
+        """Whose it is and how old, for the summary of a simulation that rests on it."""
+        return {
+            "path": str(path),
+            "measured_at": self.campaign.measured_at,
+            "age_days": self.campaign.age_days(),
+            "load_average": self.campaign.load_average,
+            "machine": self.machine.model_dump(),
+            "warning": self.warning(path),
+        }
 
 
 def default_path() -> Path:

@@ -17,7 +17,8 @@ from emulator.files.strict import Strict
 
 Text = Annotated[str, Field(min_length=1, max_length=300)]
 _LOOK_REAL_S = 0.5
-_BUSY_SHARE = 0.25
+BUSY_SHARE = 0.25
+"""More of the cores than this at other work, and what is measured is too slow."""
 
 
 class Fingerprint(Strict):
@@ -79,7 +80,7 @@ def _cpu_model() -> str:
 def busy_warning() -> str | None:
     """What somebody must know who measures this machine now; looks for half a second what else is running."""
     share = psutil.cpu_percent(_LOOK_REAL_S) / 100
-    if share <= _BUSY_SHARE:
+    if share <= BUSY_SHARE:
         return None
     return (
         f"something else is using {share:.0%} of this machine's cores: what is measured now is too slow, and "

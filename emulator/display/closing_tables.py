@@ -32,6 +32,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     )
     if output is not None:
         facts.add_row("lag", _lag_text(lag))
+    if "calibration" in summary:
+        facts.add_row("costs", _calibration_text(summary["calibration"]))
     if "left_out" in summary:
         facts.add_row("note", Text(summary["left_out"]))
     return [*tables, facts]
@@ -117,6 +119,15 @@ def _lag_text(lag: Mapping[str, Any]) -> str:
         f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
         f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms"
     )
+
+
+def _calibration_text(calibration: Mapping[str, Any]) -> Text:
+    """Whose calibration a simulation rests on, and how old it is."""
+    machine, days = calibration["machine"], calibration["age_days"]
+    age = "" if days is None else " (today)" if days < 1 else f" ({days} days ago)"
+    text = f"measured {calibration['measured_at']}{age} on {machine['cores']} cores of {machine['cpu_model']}"
+    warning = calibration["warning"]
+    return Text(f"{text}; {warning}", "yellow") if warning else Text(f"{text}: {calibration['path']}")
 
 
 def _count(value: Any) -> int:

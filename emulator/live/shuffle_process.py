@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from emulator.live.supervisor_client import RUN_VARIABLE
+from emulator.live.supervisor_client import environment_without_token
 
 _START_PATIENCE_REAL_S = 30.0
 _END_PATIENCE_REAL_S = 5.0
@@ -19,7 +18,7 @@ class ShuffleProcess:
     """One shuffle service for the nodes under ``root``."""
 
     def __init__(self, run_id: str, secret: str, root: Path, nodes: Sequence[str], bind: str) -> None:
-        self._environment = {**os.environ, RUN_VARIABLE: run_id}
+        self._environment = environment_without_token(run_id)
         self._secret = secret
         self._arguments = ["--root", str(root), "--nodes", ",".join(nodes), "--bind", bind]
         self._bind = bind

@@ -26,9 +26,16 @@ from emulator.live.wire import pack
 
 RUN_VARIABLE = "NATJAM_RUN"
 """Environment variable that every process of a run carries, so that leaks can be found."""
+TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Who has these may tell the run's Ray what to do: of no use to what natjam starts without Ray."""
 
 _START_PATIENCE_REAL_S = 30.0
 _KEPT_ERROR_LINES = 20
+
+
+def environment_without_token(run_id: str) -> dict[str, str]:
+    """Of a run's processes that need no Ray: supervisors, their tasks, shuffle services."""
+    return {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES} | {RUN_VARIABLE: run_id}
 
 
 class SupervisorLost(RuntimeError):
@@ -141,7 +148,7 @@ class SupervisorClient:
                 stdin=pipe,
                 stdout=pipe,
                 stderr=pipe,
-                env={**os.environ, RUN_VARIABLE: self._run_id},
+                env=environment_without_token(self._run_id),
                 start_new_session=True,
             )
         except OSError as error:

@@ -17,6 +17,7 @@ from types import TracebackType
 from emulator.display.status import RunStatus
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
+from emulator.live.supervisor_client import TOKEN_VARIABLES
 from emulator.live.wire import pack
 from workloads.expand import expand
 
@@ -119,4 +120,5 @@ class WatchPage:
 
 def _environment() -> dict[str, str]:
     """Of one thread: more would only take turns with the run's."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
+    return {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES} | threads

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 from emulator.assemble import make_settings
 from emulator.core.application_master import ApplicationMaster
@@ -52,7 +53,7 @@ def run_simulation(
         lag=None,
         output_path=None,
         swap_bytes=0,
-        facts={"events": cluster.kernel.events},
+        facts={"events": cluster.kernel.events, **_calibration_facts(experiment)},
     )
 
 
@@ -124,6 +125,11 @@ def calibration_warning(experiment: Experiment) -> str | None:
     """
     path = chosen_path(experiment.overheads, experiment.calibration)
     return None if path is None else load_calibration(path).warning(path)
+
+
+def _calibration_facts(experiment: Experiment) -> dict[str, Any]:
+    path = chosen_path(experiment.overheads, experiment.calibration)
+    return {} if path is None else {"calibration": load_calibration(path).described(path)}
 
 
 def _check_not_stuck(cluster: SimulatedCluster) -> None:

@@ -98,6 +98,16 @@ def test_no_secret_is_in_a_command_line(running: NatjamRun) -> None:
         assert not any(token in command_line(pid) for token in tokens if token)
 
 
+def test_only_ray_has_its_token(running: NatjamRun) -> None:
+    ours = [pid for pid in find_run_processes(running.run_id) if "emulator.live." in command_line(pid)]
+    tasks = [child for pid in ours for child in psutil.Process(pid).children()]
+    assert len(ours) >= 2, "supervisor and shuffle service"
+    assert tasks
+    for pid in (*ours, *(task.pid for task in tasks)):
+        assert variable_of(pid, "NATJAM_RUN") == running.run_id
+        assert variable_of(pid, "RAY_AUTH_TOKEN") is None, command_line(pid)
+
+
 def _name(pid: int) -> str:
     """Of the program, without its path and what Ray adds to it."""
     return Path(command_line(pid).partition(" ")[0]).name.partition(".")[0]

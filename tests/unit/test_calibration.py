@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -195,5 +196,29 @@ def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, hom
     assert "natjam: warning" in warned.stderr
     assert "cpu model Abacus there" in warned.stderr
     assert "kernel 0.1 there" in warned.stderr
+    (costs,) = [line for line in warned.stdout.splitlines() if line.strip().startswith("costs")]
+    assert f"on {there['cores']} cores of Abacus" in costs
+    told = json.loads((tmp_path / "other/summary.json").read_text())["calibration"]
+    assert (told["path"], told["age_days"], told["machine"]["cpu_model"]) == (str(home), 0, "Abacus")
     journals = [(tmp_path / name / "journal.jsonl.zst").read_bytes() for name in ("one", "other")]
     assert journals[0] == journals[1]
+
+
+@pytest.mark.parametrize(
+    ("campaign", "said"),
+    [
+        ({"load_average": 100.0}, "was measured under load (100 on"),
+        ({"measured_at": "2020-02-03T00:00:00Z"}, "days old (2020-02-03T00:00:00Z)"),
+        ({"measured_at": "2020-02-03"}, "days old (2020-02-03)"),
+        ({"measured_at": "a while ago"}, "does not say when it was measured ('a while ago')"),
+        ({}, None),
+    ],
+)
+def test_a_calibration_made_under_load_or_long_ago_is_not_used_in_silence(
+    campaign: dict[str, object], said: str | None
+) -> None:
+    data = calibration_data()
+    warning = Calibration.model_validate({**data, "campaign": {**data["campaign"], **campaign}}).warning(Path("c.yaml"))
+    assert (warning is None) == (said is None)
+    if said is not None:
+        assert said in (warning or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -69,8 +70,9 @@ def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> 
         process = page.process_id
         assert page.address.startswith("http://127.0.0.1:")
         assert "<canvas" in fetch(page.address).decode()
-        with pytest.raises(urllib.error.HTTPError, match="404"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as missed:
             fetch(page.address.rsplit("/", 2)[0] + "/")
+        guarded(missed.value.headers)
         page.update(RunStatus(10**9, 1.0, 20.0, "running", jobs, 48, {"research": 1}, 0, None))
         payload = read_payload(until_told(page.address))
         assert payload["status"]["jobs"][0]["name"] == "research-XL"
@@ -93,6 +95,37 @@ def test_a_simulation_is_not_watched(tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "--watch is for live runs" in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_only_the_page_itself_gets_at_the_run() -> None:
+    with WatchPage(load_experiment(FIG4)) as page:
+        for name in ("127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:80"):
+            with asked(page.address, name) as answer:
+                guarded(answer.headers)
+        for name in ("evil.example", "127.0.0.1.evil.example:80", "localhost:x", "localhost.", "127.0.0.1@evil", ":80"):
+            with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+                asked(page.address, name)
+            guarded(refused.value.headers)
+        policies = set()
+        for _ in range(2):
+            with asked(page.address, "localhost") as answer:
+                policy = answer.headers["Content-Security-Policy"]
+                (nonce,) = re.findall(r"script-src 'nonce-([\w-]{20,})';", policy)
+                assert answer.read().decode().count(f'<script nonce="{nonce}">') == 1
+                policies.add(policy)
+        assert len(policies) == 2, "a nonce is for once"
+
+
+def asked(address: str, host: str) -> Any:
+    return urllib.request.urlopen(urllib.request.Request(address, headers={"Host": host}), timeout=30)
+
+
+def guarded(headers: Any) -> None:
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 def fetch(address: str) -> bytes:
