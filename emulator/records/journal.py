@@ -2,9 +2,13 @@
 
 Theory of operation
 -------------------
-A journal file is zstd-compressed JSON lines: a header, then records in the order they were written.  Read it with
-``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of them its
-type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
+A journal file is zstd-compressed JSON lines: a header, then records in the order they were written, then an end mark.
+Read it with ``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of
+them its type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
+
+The end mark has the number of records of each actor and the SHA-256 of all lines before it, newlines included.  A
+journal without it is truncated; one that it does not fit has lost records, or they were altered or put in another
+order after the run.
 
 Heartbeats that say nothing and change nothing are left out (see ``is_empty_heartbeat``).  Numbers of records (``seq``)
 count per actor and only what is written, so that they tell a gap, and do not tell whether empty heartbeats were run.
@@ -12,6 +16,8 @@ count per actor and only what is written, so that they tell a gap, and do not te
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +41,7 @@ from emulator.core.messages import (
 from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 COMPRESSION_LEVEL = 1
 """On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16
@@ -70,6 +76,14 @@ class JournalHeader(Frozen):
     versions: dict[str, str]
 
 
+class JournalEnd(Frozen):
+    """Last line of a journal: what must stand before it."""
+
+    natjam_journal_end: dict[str, int]
+    """Records of each actor."""
+    sha256: str
+
+
 def encode_record(record: Record) -> bytes:
     """One line of a journal, without its newline."""
     return _encoder.encode(record)
@@ -82,6 +96,8 @@ def decode_record(line: bytes) -> Record:
 
 _encoder = msgspec.json.Encoder()
 _record_decoder = msgspec.json.Decoder(Record)
+_end_decoder = msgspec.json.Decoder(JournalEnd)
+_END_BEGINS = b'{"natjam_journal_end":'
 
 
 # ---- files ----
@@ -98,6 +114,8 @@ class JournalWriter:
         self._path = path
         self._lines = bytearray()
         """What has not been compressed yet."""
+        self._digest = hashlib.sha256()
+        self._counts: Counter[str] = Counter()
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
             self._file = path.open("wb")
@@ -106,6 +124,7 @@ class JournalWriter:
     def write(self, record: Record) -> None:
         """Append a record."""
         self._add(record)
+        self._counts[record.actor] += 1
         if len(self._lines) >= _BATCH_BYTES:
             self._write_lines()
 
@@ -114,6 +133,7 @@ class JournalWriter:
         self._lines += b"\n"
 
     def _write_lines(self) -> None:
+        self._digest.update(self._lines)
         compressed = self._compressor.compress(self._lines)
         self._lines.clear()
         if compressed:
@@ -124,6 +144,8 @@ class JournalWriter:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
+                self._write_lines()
+                self._add(JournalEnd(dict(self._counts), self._digest.hexdigest()))
                 self._write_lines()
                 self._file.write(self._compressor.flush())
 
@@ -148,7 +170,7 @@ def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
 
     Raises:
         JournalError: no such file, or a line that is not what it should be, named; a truncated file yields
-            the whole records it still has, then raises.
+            the whole records it still has, then raises, and so does one whose end mark does not fit its records.
     """
     lines = _read_lines(path)
     first = next(lines, None)
@@ -158,7 +180,7 @@ def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
         header = decoded(first, _versioned_header, JournalError)
     except JournalError as error:
         raise JournalError(f"{path}: line 1: {error}") from None
-    return header, _read_records(path, lines)
+    return header, _read_records(path, first, lines)
 
 
 def _versioned_header(line: bytes) -> JournalHeader:
@@ -171,13 +193,33 @@ def _versioned_header(line: bytes) -> JournalHeader:
     return msgspec.convert(value, JournalHeader)
 
 
-def _read_records(path: Path, lines: Iterator[bytes]) -> Iterator[Record]:
+def _read_records(path: Path, header: bytes, lines: Iterator[bytes]) -> Iterator[Record]:
+    digest, counts, number = hashlib.sha256(header + b"\n"), Counter[str](), 1
     for number, line in enumerate(lines, start=2):
         try:
+            if line.startswith(_END_BEGINS):
+                _check_end(decoded(line, _end_decoder.decode, JournalError), counts, digest.hexdigest())
+                break
             record = decode_record(line)
         except JournalError as error:
             raise JournalError(f"{path}: line {number}: {error}") from None
+        digest.update(line)
+        digest.update(b"\n")
+        counts[record.actor] += 1
         yield record
+    else:
+        raise JournalError(f"{path}: line {number + 1}: the end mark is missing: the journal is truncated")
+    if next(lines, None) is not None:
+        raise JournalError(f"{path}: line {number + 1}: there is more after the end of the journal")
+
+
+def _check_end(end: JournalEnd, counts: Counter[str], sha256: str) -> None:
+    expected = end.natjam_journal_end
+    for actor in sorted({*expected, *counts}):
+        if (found := counts[actor]) != (wanted := expected.get(actor, 0)):
+            raise JournalError(f"the journal has {found} records of {actor}, and had {wanted} when it was written")
+    if end.sha256 != sha256:
+        raise JournalError("records of the journal have been altered, or put in another order, since it was written")
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:

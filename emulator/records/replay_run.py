@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ class Replayed:
 
     journal: Path
     records: int
-    """Records replayed, up to and with the first that differs."""
+    """Records of the journal; those after the first that differs are not replayed."""
     machines: int
     difference: Difference | None
 
@@ -64,7 +65,9 @@ def replay_journal(journal: Path) -> Replayed:
         jobs = {job.name: job for job in expand(experiment, header.seed)}
         settings = make_settings(experiment, header.seed)
         count = _Count()
-        difference = replay(count.each(records), lambda address: make_machine(address, settings, jobs))
+        counted = count.each(records)
+        difference = replay(counted, lambda address: make_machine(address, settings, jobs))
+        deque(counted, maxlen=0)  # a journal that is not whole is said to be so before what differs in it
     except JournalError as error:
         raise ConfigError(error.message) from None
     return Replayed(journal, count.records, len(count.actors), difference)

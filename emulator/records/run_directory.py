@@ -18,7 +18,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment, dump_experiment
 from emulator.files.whole_files import unfinished_path, write_json, written_whole
 from emulator.records.history import History
-from emulator.records.journal import JournalHeader, JournalWriter
+from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import attempts_table, decisions_tables, jobs_table, operations_table, tasks_table
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
@@ -79,7 +79,10 @@ class RunDirectory:
         unfinished = unfinished_path(self.journal_path)
         with JournalWriter(unfinished, header) as writer:
             yield writer
-        unfinished.replace(self.journal_path)
+        try:
+            unfinished.replace(self.journal_path)
+        except OSError as error:  # somebody has removed the directory
+            raise JournalError(f"{self.journal_path}: cannot be written: {error.strerror}") from None
 
     def write_tables(self, history: History, keep: bool) -> dict[str, pyarrow.Table]:
         """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.

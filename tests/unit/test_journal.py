@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -202,12 +203,66 @@ def test_a_file_cut_in_its_header_says_so(tmp_path: Path, cut: int) -> None:
 
 def test_the_broken_line_is_numbered(tmp_path: Path) -> None:
     path = write(tmp_path / "j", [record()])
-    lines = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
-    path.write_bytes(zstandard.compress(lines + b'{"t_ns":\n'))
+    *lines, end = lines_of(path)
+    path.write_bytes(zstandard.compress(b"".join([*lines, b'{"t_ns":\n', end])))
     _, read = read_journal(path)
     assert next(read) == record()
     with pytest.raises(JournalError, match="j: line 3: not JSON"):
         next(read)
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes()).splitlines(keepends=True)
+
+
+MUTILATIONS: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
+    "last record": (lambda lines: [*lines[:-2], lines[-1]], "has 3 records of nm:node-3, and had 4"),
+    "second half": (lambda lines: [*lines[:7], lines[-1]], "has 2 records of nm:node-1, and had 4"),
+    "all but the header": (lambda lines: [lines[0], lines[-1]], "has 0 records of nm:node-1, and had 4"),
+    "no end mark": (lambda lines: lines[:-1], "line 14: the end mark is missing: the journal is truncated"),
+    "the header alone": (lambda lines: lines[:1], "line 2: the end mark is missing: the journal is truncated"),
+    "one machine": (lambda lines: [line for line in lines if b'"nm:node-2","m' not in line], "0 records of nm:node-2"),
+    "reordered": (lambda lines: [*lines[:1], *lines[2:4], lines[1], *lines[4:]], "altered, or put in another order"),
+    "a number": (lambda lines: [line.replace(b"1200", b"1201") for line in lines], "altered, or put in another order"),
+    "the header": (
+        lambda lines: [lines[0].replace(b'"seed":1', b'"seed":2'), *lines[1:]],
+        "altered, or put in another",
+    ),
+    "a record twice": (lambda lines: [*lines[:3], *lines[2:]], "has 5 records of nm:node-2, and had 4"),
+    "records after the end": (lambda lines: [*lines, lines[1]], "more after the end of the journal"),
+    "two ends": (lambda lines: [*lines, lines[-1]], "more after the end of the journal"),
+    "an end of another journal": (
+        lambda lines: [*lines[:-1], b'{"natjam_journal_end":{},"sha256":"00"}\n'],
+        "has 4 records of nm:node-1, and had 0",
+    ),
+    "an end that is none": (
+        lambda lines: [*lines[:-1], b'{"natjam_journal_end":{}}\n'],
+        "missing required field `sha256`",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MUTILATIONS)
+def test_a_mutilated_journal_is_said_to_be_so(tmp_path: Path, what: str) -> None:
+    names = [f"nm:node-{number}" for number in (1, 2, 3)]
+    path = write(tmp_path / "j", [record(t_ns, t_ns // 3, names[t_ns % 3]) for t_ns in range(12)])
+    mutilate, said = MUTILATIONS[what]
+    path.write_bytes(zstandard.compress(b"".join(mutilate(lines_of(path)))))
+    with pytest.raises(JournalError) as caught:
+        list(read_journal(path)[1])
+    assert said in caught.value.message
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_every_altered_number_is_seen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = write(tmp_path_factory.mktemp("journal") / "j", [record(t_ns, t_ns) for t_ns in range(20)])
+    text = bytearray(b"".join(lines_of(path)))
+    at = data.draw(st.sampled_from([place for place, byte in enumerate(text) if chr(byte).isdigit()]))
+    text[at] = data.draw(st.sampled_from([byte for byte in b"123456789" if byte != text[at]]))
+    path.write_bytes(zstandard.compress(bytes(text)))
+    with pytest.raises(JournalError):
+        list(read_journal(path)[1])
 
 
 def test_a_changed_byte_is_found(tmp_path: Path) -> None:
@@ -225,8 +280,8 @@ def test_a_changed_byte_is_found(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"{}\n", "line 1: not the header of a natjam journal"),
         (b"[]\n", "line 1: not the header of a natjam journal"),
-        (b'{"natjam_journal":1}\n', "this release reads version 2, found 1"),
-        (b'{"natjam_journal":2,"engine":"live"}\n', "line 1: Object missing required field `seed`"),
+        (b'{"natjam_journal":1}\n', "this release reads version 3, found 1"),
+        (b'{"natjam_journal":3,"engine":"live"}\n', "line 1: Object missing required field `seed`"),
         (b'{"natjam_journal":2', "line 1: the file is truncated"),
         (b"[" * 100_000 + b"\n", "line 1: not JSON: maximum recursion depth"),
     ],

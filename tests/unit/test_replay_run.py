@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import zstandard
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
@@ -99,3 +100,8 @@ def test_bad_input_is_one_message_and_status_2(run_directory: Path, tmp_path: Pa
     whole = (run_directory / JOURNAL_NAME).read_bytes()
     (alone / JOURNAL_NAME).write_bytes(whole[: len(whole) // 2])
     assert "the file is truncated" in refused(alone)
+    lines = zstandard.ZstdDecompressor().decompressobj().decompress(whole).splitlines(keepends=True)
+    (alone / JOURNAL_NAME).write_bytes(zstandard.compress(b"".join(lines[:100])))
+    assert "line 101: the end mark is missing: the journal is truncated" in refused(alone)
+    (alone / JOURNAL_NAME).write_bytes(zstandard.compress(b"".join([*lines[:100], *lines[101:]])))
+    assert "and had" in refused(alone), "not that the next record differs"

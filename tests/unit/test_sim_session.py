@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from emulator.assemble import make_machine, make_settings
 from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
 from emulator.display.status import RunStatus
+from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import read_journal
 from emulator.records.replay import replay
@@ -105,6 +107,7 @@ VARIANTS = {
 RUN_THEM_ALL = """
 import json, sys
 from pathlib import Path
+from emulator.errors import NatjamError
 from emulator.experiment.load import load_experiment
 from analysis.whole_run import run_experiment
 file, out_dir, variants = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
@@ -169,3 +172,15 @@ def test_a_policy_under_which_nothing_can_happen_is_told(tmp_path: Path) -> None
     assert result.exit_code == 1
     assert "no task runs, and research-XL, production-S wait for containers in vain" in result.stderr
     assert not (tmp_path / "out/summary.json").exists()
+
+
+@pytest.mark.parametrize("phase", ["simulating", "writing the tables"])
+def test_a_directory_that_is_removed_during_the_run_is_one_message(tmp_path: Path, phase: str) -> None:
+    out = tmp_path / "out"
+
+    def remove(status: RunStatus) -> None:
+        if status.phase == phase:
+            shutil.rmtree(out, ignore_errors=True)
+
+    with pytest.raises(NatjamError, match=r"cannot be written: .*No such file or directory"):
+        run_experiment(load_experiment(FIG4, ["engine=sim", "overheads=hadoop-0.23"]), out, remove)
