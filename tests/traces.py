@@ -22,6 +22,8 @@ SLS = DATA / "hadoop" / "inputsls.json"
 SYNTH = DATA / "hadoop" / "syn.json"
 GOOGLE = DATA / "google-2011"
 SWF = DATA / "made-up.swf"
+YARN = DATA / "hadoop" / "yarn"
+YARN_APPS = YARN / "apps.json"
 
 
 @dataclass(frozen=True)

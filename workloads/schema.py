@@ -82,7 +82,7 @@ class JobEntry(Strict):
         return self
 
 
-Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "natjam"]
+Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "natjam"]
 """The formats that a trace may have; ``natjam`` is our own (``workloads.record``)."""
 Unfinished = Literal["median", "observed", "drop"]
 """Length of a task that did not finish in the trace: ``median`` of the job's finished tasks of the same kind, else of

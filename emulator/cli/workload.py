@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workloads.importers.source import OnBytes
     from workloads.record import Trace
 
-_FORMATS = "swim, rumen, sls, synth, swf, google or natjam"
+_FORMATS = "swim, rumen, sls, synth, swf, google, yarn or natjam"
 _FORMAT_OF_SUFFIX = {".jsonl": "natjam", ".parquet": "natjam", ".tsv": "swim", ".swf": "swf"}
 
 File = Annotated[Path, typer.Argument(help="The trace; of Google's the directory of its tables.", show_default=False)]
@@ -190,7 +190,7 @@ def scale(
     target = Target(nodes, nodes * containers_per_node, schedule_ns=load_overheads(overheads, Path.cwd()).schedule_ns)
     problems: list[Problems] = []
 
-    with _reading(file) as on_bytes:
+    with reading(file) as on_bytes:
 
         def opened() -> Trace:
             problems.append(Problems(lenient))
@@ -273,12 +273,12 @@ def _opened(file: Path, format: str | None, problems: Problems, unfinished: str 
     from workloads.schema import Rates
 
     named = _validated({}, {"unfinished": unfinished}, None, Rates).unfinished
-    with _reading(file) as on_bytes:
+    with reading(file) as on_bytes:
         yield open_trace(file, _format(file, format), problems, unfinished=named, on_bytes=on_bytes)
 
 
 @contextlib.contextmanager
-def _reading(file: Path) -> Iterator[OnBytes]:
+def reading(file: Path) -> Iterator[OnBytes]:
     """Progress of reading a file, on standard error, told in bytes."""
     parts = [path for path in file.rglob("*") if path.is_file()] if file.is_dir() else [file]
     total = sum(path.stat().st_size for path in parts if path.is_file())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, content, read
+from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, YARN_APPS, content, read
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
 from workloads.importers.fields import MAX_LENGTH_NS, MAX_NS
@@ -61,6 +61,7 @@ def originals(folder: Path) -> dict[str, tuple[Format, bytes]]:
         "sls": ("sls", content(SLS)),
         "synth": ("synth", content(SYNTH)),
         "google": ("google", b""),
+        "yarn": ("yarn", content(YARN_APPS)),
         "natjam-jsonl": ("natjam", out["jsonl"].read_bytes()),
         "natjam-parquet": ("natjam", out["parquet"].read_bytes()),
     }
@@ -114,7 +115,7 @@ def check(folder: Path, case: str, format: Format, raw: bytes, rng: random.Rando
     return bool(refusal)
 
 
-CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "natjam-jsonl", "natjam-parquet")
+CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "yarn", "natjam-jsonl", "natjam-parquet")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -21,6 +21,8 @@ from workloads.importers.swim import HEADER as SWIM
 from workloads.importers.swim import read_swim
 from workloads.importers.synth import HEADER as SYNTH
 from workloads.importers.synth import read_synth
+from workloads.importers.yarn_apps import HEADER as YARN
+from workloads.importers.yarn_apps import read_yarn_apps
 from workloads.record import Header, Trace, WorkloadJob
 from workloads.schema import Format, Unfinished
 from workloads.store import read_workload
@@ -34,6 +36,7 @@ _READERS: dict[Format, tuple[Header, _Read]] = {
     "synth": (SYNTH, read_synth),
     "swf": (SWF, read_swf),
     "google": (GOOGLE, read_google),
+    "yarn": (YARN, read_yarn_apps),
 }
 _UNFINISHED: dict[Format, Unfinished] = {"rumen": "median", "google": "observed"}
 """The default of formats that record tasks which did not finish."""

@@ -1,0 +1,329 @@
+"""``natjam import yarn``: what becomes of Hadoop's own example files and of made-up ones, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from emulator.cli.main import app
+from emulator.errors import ConfigError
+from emulator.files.yaml_positions import read_document
+from tests.traces import FIVE_JOBS, YARN, YARN_APPS, read, write
+from workloads.errors import TraceError
+from workloads.yarn.experiment import Imported, Sources, import_yarn
+from workloads.yarn.queues import capacity_leaves, fair_leaves
+from workloads.yarn.settings import Settings
+
+CONF = YARN / "conf" / "capacity-scheduler.xml"
+SLS_SITE, SLS_SCHEDULER = YARN / "sls" / "yarn-site.xml", YARN / "sls" / "capacity-scheduler.xml"
+SLS_FAIR = YARN / "sls" / "fair-scheduler.xml"
+PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption"
+
+
+def hadoop(folder: Path, name: str, properties: Mapping[str, object]) -> Path:
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n" for k, v in properties.items())
+    path = folder / name
+    path.write_text(f"<configuration>\n{rows}</configuration>\n")
+    return path
+
+
+def leaves_of(folder: Path, queues: Mapping[str, object]) -> dict[str, tuple[float, float]]:
+    settings = Settings()
+    settings.read(hadoop(folder, "cs.xml", {f"yarn.scheduler.capacity.root{key}": v for key, v in queues.items()}))
+    return {leaf.path: (leaf.capacity, leaf.maximum) for leaf in capacity_leaves(settings, 100 * 1024)}
+
+
+def imported(**sources: Path | int | None) -> Imported:
+    given = {"site": None, "scheduler": None, "fair": None, "apps": None, "nodes": 6, **sources}
+    return import_yarn(Sources(**given), "mine")  # type: ignore[arg-type]
+
+
+def natjam(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["import", "yarn", *map(str, arguments)])
+
+
+class TestHadoopsOwnFiles:
+    def test_the_default_configuration(self):
+        found = imported(scheduler=CONF)
+        allocation = found.experiment["scheduler"]["allocation"]
+        assert allocation["queues"] == {"default": {"capacity": 1.0, "maximum": 1.0}}
+        assert allocation["offswitch_per_heartbeat"] == 1
+        assert allocation["preemption"] is None, "off unless the monitor is enabled"
+        assert found.experiment["scheduler"]["mechanism"] == "wait"
+        assert found.experiment["cluster"]["containers_per_node"] == 8
+        assert {left.key.rpartition(".")[2] for left in found.left_out} == {
+            *("maximum-applications", "maximum-am-resource-percent", "user-limit-factor", "state"),
+            *("acl_submit_applications", "acl_administer_queue", "acl_application_max_priority"),
+            *("node-locality-delay", "queue-mappings", "enable"),
+        }
+
+    def test_the_simulators_queues(self):
+        found = imported(scheduler=SLS_SCHEDULER)
+        queues = found.experiment["scheduler"]["allocation"]["queues"]
+        assert {name: queue["capacity"] for name, queue in queues.items()} == {
+            "sls_queue_1": 0.25,
+            "sls_queue_2": 0.25,
+            "sls_queue_3": 0.5,
+        }
+        assert found.left_out == []
+
+    def test_the_fair_scheduler_is_followed_to_its_allocation_file(self):
+        found = imported(site=SLS_SITE, scheduler=SLS_SCHEDULER, fair=SLS_FAIR)
+        allocation = found.experiment["scheduler"]["allocation"]
+        assert allocation["queues"]["sls_queue_3"] == {"capacity": 0.5, "maximum": 1.0}
+        assert allocation["preemption"]["natural_termination_factor"] == 1.0
+        told = {left.key: left.why for left in found.left_out}
+        assert "fair share becomes its capacity" in told["yarn.resourcemanager.scheduler.class"]
+        assert "sls_queue_1: minSharePreemptionTimeout" in told
+        assert told["yarn.scheduler.capacity.root.queues"] == "the FairScheduler's queues are imported"
+
+    def test_nothing_is_dropped_in_silence(self):
+        """Every property that is in the files is either asked for or in the list."""
+        without = imported(site=SLS_SITE, scheduler=SLS_SCHEDULER)
+        names = {left.key for left in without.left_out}
+        assert "yarn.resourcemanager.webapp.address" in names
+        assert "yarn.scheduler.fair.preemption" in names
+        assert "hadoop.security.token.service.use_ip" in names
+        assert all(left.where.startswith(str(SLS_SITE)) for left in without.left_out if left.where)
+
+    def test_applications(self):
+        found = imported(scheduler=SLS_SCHEDULER, apps=YARN_APPS)
+        assert found.applications is not None
+        assert [(job.queue, job.priority, len(job.tasks or ())) for job in found.applications.jobs] == [
+            *(("sls_queue_1", 0, 3), ("sls_queue_3", 0, 4), ("sls_queue_2", 0, 2)),
+        ], "priorities above yarn.cluster.max-application-priority, 0 unless set, are lowered to it"
+        told = {(left.key, left.value) for left in found.left_out}
+        assert ("applications", "1 of queue gone") in told
+        assert ("applications not finished", "1") in told
+        assert found.experiment["cluster"]["container_memory_gb"] == 2
+
+    def test_a_rumen_trace(self):
+        found = imported(scheduler=CONF, apps=FIVE_JOBS)
+        assert found.applications is not None
+        assert len(found.applications.jobs) == 5
+
+
+class TestQueues:
+    def test_capacities_multiply_down_the_tree(self, tmp_path: Path):
+        top = {".queues": "a, b", ".a.capacity": 40, ".a.maximum-capacity": 50, ".b.capacity": 60, ".a.queues": "x,y"}
+        below = {".a.x.capacity": 25, ".a.x.maximum-capacity": 60, ".a.y.capacity": "75.0"}
+        found = leaves_of(tmp_path, {**top, **below})
+        assert found == {"a.x": (0.1, 0.3), "a.y": (0.3, 0.5), "b": (0.6, 1.0)}
+
+    def test_weights_and_amounts(self, tmp_path: Path):
+        found = leaves_of(tmp_path, {".queues": "a,b", ".a.capacity": "1w", ".b.capacity": "3w"})
+        assert found == {"a": (0.25, 1.0), "b": (0.75, 1.0)}
+        of_100_gb = {".a.capacity": "[memory=20480,vcores=2]", ".b.capacity": "[vcores=9,memory=50Gi]"}
+        found = leaves_of(tmp_path, {".queues": "a,b", ".a.maximum-capacity": "[memory=40%]", **of_100_gb})
+        assert found == {"a": (0.2, 0.4), "b": (0.5, 1.0)}
+
+    @pytest.mark.parametrize(
+        ("queues", "reason"),
+        [
+            ({".queues": "a,b", ".a.capacity": 60, ".b.capacity": 50}, "more than it has"),
+            ({".queues": "a", ".a.capacity": 50, ".a.maximum-capacity": 40}, "no less than the queue's capacity"),
+            ({".queues": "a", ".a.capacity": "much"}, "'much' is not a number"),
+            ({".queues": "a", ".a.capacity": "101"}, "above 100 percent"),
+            ({".queues": "a", ".a.capacity": "[vcores=3]"}, "nothing of memory"),
+            ({".queues": "a", ".a.capacity": "${b}"}, "names ${b}"),
+            ({".queues": "a,a", ".a.capacity": "1"}, "twice"),
+            ({".queues": "a", ".a.capacity": "100", ".a.queues": "x", ".a.x.capacity": "-1"}, "not a number of 0"),
+        ],
+    )
+    def test_what_cannot_be(self, tmp_path: Path, queues: dict[str, object], reason: str):
+        with pytest.raises(ConfigError, match=r"cs\.xml:\d+: yarn\.scheduler\.capacity\.root") as caught:
+            leaves_of(tmp_path, queues)
+        assert reason in caught.value.message
+
+    def test_queues_of_one_name_keep_their_paths(self, tmp_path: Path):
+        properties = {".queues": "a,b", ".a.queues": "x", ".b.queues": "x,y", ".a.capacity": 50, ".b.capacity": 50}
+        properties |= {".a.x.capacity": 100, ".b.x.capacity": 50, ".b.y.capacity": 50}
+        cs = hadoop(tmp_path, "cs.xml", {f"yarn.scheduler.capacity.root{key}": v for key, v in properties.items()})
+        found = imported(scheduler=cs)
+        assert list(found.experiment["scheduler"]["allocation"]["queues"]) == ["a.x", "b.x", "y"]
+        assert any(left.key == "hierarchy of queues" for left in found.left_out)
+
+    def test_fair_queues_inside_each_other(self, tmp_path: Path):
+        path = tmp_path / "fair.xml"
+        path.write_text(
+            "<allocations><queue name='root'><queue name='p'><weight>3</weight><queue name='x'/><queue name='y'>"
+            "<weight>2.0</weight><maxResources>50%</maxResources></queue></queue><queue name='q'>"
+            "<maxResources>25600 mb, 4 vcores</maxResources></queue></queue><queueMaxAppsDefault>4"
+            "</queueMaxAppsDefault></allocations>"
+        )
+        leaves, left_out = fair_leaves(path, 100 * 1024)
+        assert {leaf.path: (leaf.capacity, leaf.maximum) for leaf in leaves} == {
+            "p.x": (0.25, 1.0),
+            "p.y": (0.5, 0.5),
+            "q": (0.25, 0.25),
+        }
+        assert [left.key for left in left_out] == ["allocations: queueMaxAppsDefault"]
+
+
+class TestSettings:
+    def test_preemption_heartbeats_and_nodes(self, tmp_path: Path):
+        site = hadoop(
+            tmp_path,
+            "site.xml",
+            {
+                "yarn.resourcemanager.scheduler.monitor.enable": "true",
+                "interval": "1000",
+                f"{PREEMPTION}.monitoring_interval": "${interval}",
+                f"{PREEMPTION}.max_wait_before_kill": "1000",
+                f"{PREEMPTION}.total_preemption_per_round": "1",
+                f"{PREEMPTION}.natural_termination_factor": "1.0",
+                f"{PREEMPTION}.max_ignored_over_capacity": "0",
+                f"{PREEMPTION}.intra-queue-preemption.enabled": "true",
+                f"{PREEMPTION}.select_based_on_reserved_containers": "true",
+                "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "2000",
+                "yarn.nodemanager.resource.memory-mb": "32768",
+                "yarn.nodemanager.resource.cpu-vcores": "4",
+                "yarn.scheduler.minimum-allocation-mb": "2048",
+            },
+        )
+        found = imported(site=site, scheduler=CONF)
+        preemption = found.experiment["scheduler"]["allocation"]["preemption"]
+        assert preemption == {
+            "interval_s": 1.0,
+            "max_wait_before_kill_s": 1.0,
+            "total_preemption_per_round": 1.0,
+            "natural_termination_factor": 1.0,
+            "max_ignored_over_capacity": 0.0,
+            "intra_queue": True,
+        }
+        assert found.experiment["heartbeat_s"] == 2.0
+        assert found.experiment["cluster"] == {
+            "nodes": 6,
+            "containers_per_node": 16,
+            "container_memory_gb": 2.0,
+            "memory_gb": 32.0,
+        }
+        told = {left.key: left.why for left in found.left_out}
+        assert "not modelled" in told[f"{PREEMPTION}.select_based_on_reserved_containers"]
+        assert "memory alone counts" in told["yarn.nodemanager.resource.cpu-vcores"]
+
+    def test_cores_count_where_the_calculator_says_so(self, tmp_path: Path):
+        site = hadoop(
+            tmp_path,
+            "site.xml",
+            {
+                "yarn.scheduler.capacity.root.queues": "a",
+                "yarn.scheduler.capacity.root.a.capacity": "100",
+                "yarn.scheduler.capacity.resource-calculator": "org.apache.DominantResourceCalculator",
+                "yarn.nodemanager.resource.cpu-vcores": "4",
+            },
+        )
+        assert imported(scheduler=site).experiment["cluster"]["containers_per_node"] == 4
+
+    def test_final_properties_stay_and_the_others_are_listed(self, tmp_path: Path):
+        site = tmp_path / "site.xml"
+        value = "<name>yarn.nodemanager.resource.memory-mb</name><value>4096</value><final>true</final>"
+        included = "<xi-include href='more.xml'/>"
+        site.write_text(f"<configuration><property>{value}</property>{included}</configuration>")
+        other = hadoop(tmp_path, "other.xml", {"yarn.nodemanager.resource.memory-mb": "9999"})
+        settings = Settings()
+        settings.read(site)
+        settings.read(other)
+        assert settings.take("yarn.nodemanager.resource.memory-mb", 0, int) == 4096
+        assert [(left.key, left.value) for left in settings.left_out] == [
+            *(("<xi-include>", "more.xml"), ("yarn.nodemanager.resource.memory-mb", "9999")),
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("", "is not XML"),
+            ("<configuration>", "is not XML"),
+            ("<a/>", "begins with <a>"),
+            ("<configuration><property><value>1</value></property></configuration>", ":1: a property without a name"),
+            ("<a>" * 100 + "</a>" * 100, "more than 64 deep"),
+            ('<!DOCTYPE x [<!ENTITY a "aaaa">]><configuration>&a;</configuration>', "declares entities"),
+            ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><configuration>&a;</configuration>', "entities"),
+            ('<!DOCTYPE x SYSTEM "http://127.0.0.1:1/x.dtd"><configuration>&a;</configuration>', ""),
+            ('<?xml version="1.0" encoding="klingon"?><configuration/>', "is not XML"),
+        ],
+    )
+    def test_what_is_no_configuration(self, tmp_path: Path, text: str, reason: str):
+        path = tmp_path / "site.xml"
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"site\.xml") as caught:
+            imported(site=path, scheduler=CONF)
+        assert reason in caught.value.message
+
+    def test_a_variable_that_doubles_itself_ends(self, tmp_path: Path):
+        bomb = {f"v{i}": f"${{v{i + 1}}}" * 2 for i in range(30)} | {"yarn.nodemanager.resource.memory-mb": "${v0}"}
+        with pytest.raises(ConfigError, match="memory-mb: names more than 20 variables"):
+            imported(site=hadoop(tmp_path, "site.xml", bomb), scheduler=CONF)
+
+
+class TestApplications:
+    def test_what_is_made_of_the_answer(self):
+        found = read(YARN_APPS, "yarn")
+        first = found.jobs[0]
+        assert first.lengths_ns("reduce") == (25 * 10**9,) * 3, "100 s of containers, 25 s of them the master's"
+        assert (first.memory_bytes, first.user, first.outcome) == (2 * 2**30, "ann", "succeeded")
+        assert (first.finish_ns or 0) - (first.start_ns or 0) == 25 * 10**9
+        assert found.facts["applications"] == 5
+        assert found.facts["applications without a container beside their master, left out"] == 1
+        assert found.header.columns["tasks.length_ns"].source == "modelled"
+
+    @pytest.mark.parametrize(
+        ("old", "new", "column", "reason"),
+        [
+            ('"vcoreSeconds": 100', '"vcoreSeconds": -1', "apps.app[0].vcoreSeconds", "negative"),
+            ('"startedTime": 1700000010000', '"startedTime": "x"', "apps.app[0].startedTime", "not a whole number"),
+            ('"launchTime": 1700000011000', '"launchTime": 7', "apps.app[0].launchTime", "before startedTime"),
+            ("_0002", "_0001", "apps.app[1].id", "earlier application"),
+            ('"app": [', '"ap": [', "apps.app", "give the answer"),
+        ],
+    )
+    def test_broken(self, tmp_path: Path, old: str, new: str, column: str, reason: str):
+        raw = YARN_APPS.read_text()
+        assert old in raw
+        with pytest.raises(TraceError, match=reason) as caught:
+            read(write(tmp_path, raw.replace(old, new).encode()), "yarn")
+        assert caught.value.column == column
+
+    def test_an_answer_without_applications(self, tmp_path: Path):
+        assert read(write(tmp_path, b'{"apps": null}'), "yarn").jobs == []
+
+
+class TestCommand:
+    def test_the_file_says_what_was_left_out(self, tmp_path: Path):
+        out = tmp_path / "mine.yaml"
+        done = natjam("--scheduler", CONF, "--nodes", 3, "--out", out)
+        assert done.exit_code == 0, done.output
+        assert "users are not modelled" in done.stdout
+        assert "10 settings not carried over" in done.stdout
+        text = out.read_text()
+        assert "#   yarn.scheduler.capacity.root.default.user-limit-factor = 1: users are not modelled" in text
+        assert "cluster.nodes" not in text
+        document = read_document(out)
+        assert document.get(("cluster", "nodes")) == 3
+        assert document.get(("workload", "jobs", 0, "queue")) == "default"
+
+    def test_applications_lie_beside_it(self, tmp_path: Path):
+        out = tmp_path / "mine.yaml"
+        done = natjam("--scheduler", SLS_SCHEDULER, "--apps", YARN_APPS, "--out", out)
+        assert done.exit_code == 0, done.output
+        assert read_document(out).get(("workload", "trace", "path")) == "mine.jobs.jsonl"
+        assert len(read(tmp_path / "mine.jobs.jsonl", "natjam").jobs) == 3
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (("--site", SLS_SITE), "name the queues' file"),
+            (("--scheduler", SLS_SITE), "root.queues is not set"),
+            (("--scheduler", "no-such.xml"), "No such file"),
+            (("--fair", CONF), "its allocation file '' is not beside it"),
+            (("--scheduler", CONF, "--apps", YARN_APPS), "no application is left"),
+        ],
+    )
+    def test_refusals(self, tmp_path: Path, arguments: tuple[object, ...], reason: str):
+        done = natjam(*arguments, "--out", tmp_path / "mine.yaml")
+        assert done.exit_code == 2
+        assert reason in done.output
+        assert list(tmp_path.iterdir()) == []

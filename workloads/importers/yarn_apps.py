@@ -1,0 +1,133 @@
+"""Importer of applications as YARN's ResourceManager tells them (``/ws/v1/cluster/apps``, one JSON object).
+
+The answer says of each application how long it took and what it used, not what its containers did.  What is made of it:
+
+- Containers count one virtual core each, as Hadoop's default calculator has it: ``vcoreSeconds`` are container seconds.
+- The ApplicationMaster held one from launch to end; the rest is the work of the others.
+- They ran side by side all the time: as many tasks as containers were held on average, each an equal part of the work.
+  All are reduces, so that they can be preempted.
+
+Of an application that has not finished it is what has been seen of it.  One that never had a container beside its
+master has no task; it is left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workloads.errors import BrokenRow, Problems
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text, whole
+from workloads.importers.json_objects import read_objects
+from workloads.importers.source import OnBytes, ignore
+from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
+from workloads.schema import MAX_TASKS
+
+_MS, _S = 10**6, 10**9
+_OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "KILLED": "killed"}
+NEVER_RAN, UNFINISHED = "applications without a container beside their master, left out", "applications not finished"
+
+HEADER = Header(
+    format="yarn",
+    origin="first-submission",
+    columns={
+        "job": measured("id"),
+        "submit_ns": measured("startedTime"),
+        "queue": measured("queue"),
+        "user": measured("user"),
+        "priority": measured("priority, else applicationPriority"),
+        "memory_bytes": modelled("memorySeconds / vcoreSeconds: the average container"),
+        "start_ns": measured("launchTime"),
+        "finish_ns": measured("finishedTime"),
+        "outcome": measured("finalStatus"),
+        "tasks": modelled("containers held on average from launch to end, one of them the master's"),
+        "tasks.kind": modelled("all are reduces, so that they can be preempted"),
+        "tasks.length_ns": modelled("an equal part of vcoreSeconds less the master's"),
+    },
+)
+
+
+def read_yarn_apps(
+    path: Path, problems: Problems, facts: dict[str, Any], on_bytes: OnBytes = ignore
+) -> Iterator[WorkloadJob]:
+    """Yield the applications of an answer one by one, in its order.
+
+    Raises TraceError.  An application with a broken field is a problem and is left out.
+    """
+    facts |= {"applications": 0, NEVER_RAN: 0, UNFINISHED: 0}
+    seen = SeenIds()
+    for line, value in read_objects(path, problems, on_bytes):
+        try:
+            listed = _listed(value)
+        except BrokenRow as broken:
+            problems.add(path, line, broken.column, broken.reason)
+            continue
+        for number, application in enumerate(listed):
+            where = f"apps.app[{number}]"
+            try:
+                job = _job(application, where, seen, facts)
+            except BrokenRow as broken:
+                problems.add(path, line, broken.column, broken.reason)
+                continue
+            facts["applications"] += 1
+            if job is None:
+                facts[NEVER_RAN] += 1
+            else:
+                yield job
+
+
+def _listed(value: dict[str, Any]) -> list[Any]:
+    apps = value.get("apps", value)
+    listed = apps.get("app") if isinstance(apps, dict) else None
+    if value.get("apps", listed) is None:
+        return []  # as the ResourceManager says that there is none
+    if not isinstance(listed, list):
+        raise BrokenRow("apps.app", "is missing or no list; give the answer of /ws/v1/cluster/apps")
+    return listed
+
+
+def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> WorkloadJob | None:
+    """The job of one application, None if it had no container beside its master's."""
+    if not isinstance(value, dict):
+        raise BrokenRow(where, "is not an object")
+    name = job_id(value.get("id"), f"{where}.id")
+    if not seen.add(name):
+        raise BrokenRow(f"{where}.id", f"{name!r} is the id of an earlier application too")
+    submit_ns = whole(value.get("startedTime"), f"{where}.startedTime", MAX_NS // _MS) * _MS
+    finish_ns = _time_ns(value.get("finishedTime"), f"{where}.finishedTime")
+    start_ns = _time_ns(value.get("launchTime"), f"{where}.launchTime")
+    elapsed_ns = whole(value.get("elapsedTime"), f"{where}.elapsedTime", MAX_LENGTH_NS // _MS) * _MS
+    if start_ns is not None and start_ns < submit_ns:
+        raise BrokenRow(f"{where}.launchTime", "is before startedTime")
+    if finish_ns is not None and finish_ns < (start_ns or submit_ns):
+        raise BrokenRow(f"{where}.finishedTime", "is before it was submitted or launched")
+    facts[UNFINISHED] += finish_ns is None
+    ran_ns = elapsed_ns if start_ns is None else max(0, submit_ns + elapsed_ns - start_ns)
+    container_s = whole(value.get("vcoreSeconds"), f"{where}.vcoreSeconds", MAX_LENGTH_NS // _S * MAX_TASKS)
+    memory_mb_s = whole(value.get("memorySeconds"), f"{where}.memorySeconds", MAX_BYTES)
+    work_ns = container_s * _S - ran_ns
+    if work_ns <= 0:
+        return None
+    tasks = min(MAX_TASKS, max(1, round(work_ns / ran_ns) if ran_ns else 1))
+    length_ns = work_ns // tasks
+    if not 0 < length_ns <= MAX_LENGTH_NS:
+        raise BrokenRow(f"{where}.vcoreSeconds", f"makes tasks of {length_ns / 1e9:g} s")
+    priority = value.get("priority", value.get("applicationPriority"))
+    return WorkloadJob(
+        name,
+        submit_ns,
+        queue=text(value.get("queue"), f"{where}.queue"),
+        user=text(value.get("user"), f"{where}.user"),
+        priority=None if priority is None else whole(priority, f"{where}.priority", 10**9, -1),
+        memory_bytes=min(MAX_BYTES, memory_mb_s * 2**20 // container_s) or None,
+        start_ns=start_ns,
+        finish_ns=finish_ns,
+        outcome=_OUTCOMES.get(text(value.get("finalStatus"), f"{where}.finalStatus") or ""),
+        tasks=(WorkloadTask("reduce", length_ns, "modelled"),) * tasks,
+    )
+
+
+def _time_ns(value: Any, column: str) -> int | None:
+    """Milliseconds since 1970; None where it has not come to that."""
+    return whole(value, column, MAX_NS // _MS) * _MS or None if value is not None else None

@@ -1,0 +1,1 @@
+"""YARN's configuration files and applications, as an experiment: ``natjam import yarn``."""

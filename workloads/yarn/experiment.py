@@ -1,0 +1,296 @@
+"""An experiment made of YARN's configuration: cluster, queues, preemption, heartbeats, and what was left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ConfigError, printable
+from emulator.files.whole_files import written_whole
+from emulator.files.yaml_positions import dump_yaml
+from workloads.errors import Problems
+from workloads.importers.source import OnBytes, ignore
+from workloads.record import Trace
+from workloads.store import write_workload
+from workloads.yarn.applications import Applications, container_mb, queue_names, read_applications
+from workloads.yarn.queues import PREFIX, Leaf, capacity_leaves, fair_leaves
+from workloads.yarn.settings import LeftOut, Settings, flag, number, share, whole
+
+_PREEMPTION = "yarn.resourcemanager.monitor.capacity.preemption."
+_MONITOR = "yarn.resourcemanager.scheduler.monitor."
+_POLICY = "ProportionalCapacityPreemptionPolicy"
+_MAX_PRIORITY = "yarn.cluster.max-application-priority"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is imported."""
+
+    site: Path | None
+    scheduler: Path | None
+    fair: Path | None
+    apps: Path | None
+    nodes: int | None
+    """None: an assumption."""
+    lenient: bool = False
+
+
+@dataclass(slots=True)
+class Imported:
+    """The experiment, the applications it runs, and what could not be carried over."""
+
+    experiment: dict[str, Any]
+    applications: Applications | None
+    left_out: list[LeftOut] = field(default_factory=list)
+    assumed: list[LeftOut] = field(default_factory=list)
+    """What the files do not say: what is in its place, and why."""
+
+
+ASSUMED_NODES = 6
+
+
+def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Imported:
+    """Read what ``sources`` names.  Raises ConfigError (TraceError for the applications)."""
+    settings = Settings()
+    for path in (sources.site, sources.scheduler):
+        if path is not None:
+            settings.read(path)
+    imported = Imported({}, None)
+    node_mb = _memory_mb(settings.take("yarn.nodemanager.resource.memory-mb", 8192, _size), imported)
+    nodes = sources.nodes or ASSUMED_NODES
+    if sources.nodes is None:
+        imported.assumed.append(LeftOut("cluster.nodes", str(nodes), "no file says how many there are; give --nodes"))
+    is_fair, leaves = _leaves(sources, settings, nodes * node_mb, imported)
+    if sources.apps is not None:
+        highest = settings.take(_MAX_PRIORITY, 0, whole)
+        imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
+        imported.left_out += imported.applications.left_out
+        if not imported.applications.jobs:
+            raise ConfigError(f"{sources.apps}: no application is left; see the queues of the other files")
+    jobs = imported.applications.jobs if imported.applications else ()
+    least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
+    per_container_mb = min(container_mb(jobs, least_mb), node_mb)
+    imported.assumed.append(
+        LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", "all containers are of one size")
+    )
+    preemption = _fair_preemption(settings) if is_fair else _preemption(settings)
+    imported.experiment = {
+        "name": name,
+        "engine": "sim",
+        "overheads": "yarn-3",
+        "heartbeat_s": settings.take("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", 1.0, _ms),
+        "protocol": {"node_expiry_s": settings.take("yarn.nm.liveness-monitor.expiry-interval-ms", 600.0, _ms)},
+        "cluster": _cluster(settings, nodes, node_mb, per_container_mb),
+        "scheduler": {
+            "allocation": {
+                "name": "yarn-capacity",
+                "queues": {
+                    queue: {"capacity": leaf.capacity, "maximum": leaf.maximum}
+                    for leaf, queue in zip(leaves, queue_names(leaves).values(), strict=True)
+                },
+                "offswitch_per_heartbeat": _per_heartbeat(settings, is_fair),
+                "preemption": preemption,
+            },
+            "job_selection": "priority",
+            "task_eviction": "newest",
+            "mechanism": "wait" if preemption is None else "kill",
+        },
+        "workload": {},
+    }
+    imported.left_out += settings.left_out
+    for left in settings.rest():
+        settings.leave(left, _why(left, is_fair, preemption is not None))
+    imported.left_out = list(dict.fromkeys([*imported.left_out, *settings.left_out]))
+    return imported
+
+
+def _leaves(sources: Sources, settings: Settings, cluster_mb: int, imported: Imported) -> tuple[bool, list[Leaf]]:
+    """Whether the queues are the FairScheduler's, and its leaves."""
+    scheduler = settings.take("yarn.resourcemanager.scheduler.class", "CapacityScheduler", str)
+    if sources.fair is not None and (scheduler.endswith(".FairScheduler") or sources.scheduler is None):
+        leaves, left_out = fair_leaves(sources.fair, cluster_mb)
+        imported.left_out += left_out
+        why = "a queue's fair share becomes its capacity; jobs of a queue are served in order, not side by side"
+        imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
+        return True, leaves
+    if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
+        given = sources.scheduler or "the files given"
+        raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
+    if not scheduler.endswith("CapacityScheduler"):
+        why = "the queues of capacity-scheduler.xml are imported; for the FairScheduler's name its file with --fair"
+        imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
+    if sources.fair is not None:
+        imported.left_out.append(LeftOut("--fair", str(sources.fair), f"the scheduler is {scheduler}"))
+    leaves = capacity_leaves(settings, cluster_mb)
+    if any(leaf.maximum > leaf.capacity for leaf in leaves):
+        why = "users are not modelled: one may hold all that a queue may; in YARN user-limit-factor x its capacity"
+        imported.assumed.append(LeftOut("limit of a user", "the queue's maximum", why))
+    if any("." in leaf.path for leaf in leaves):
+        why = "leaves have their share of the whole cluster; what one leaves unused does not go to its siblings first"
+        imported.left_out.append(LeftOut("hierarchy of queues", ", ".join(leaf.path for leaf in leaves), why))
+    return False, leaves
+
+
+def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) -> dict[str, Any]:
+    per_node = node_mb // container_mb
+    calculator = settings.take(f"{PREFIX}resource-calculator", "DefaultResourceCalculator", str)
+    if calculator.endswith("DominantResourceCalculator"):
+        cores = settings.take("yarn.nodemanager.resource.cpu-vcores", 8, _size)
+        per_container = settings.take("yarn.scheduler.minimum-allocation-vcores", 1, _at_least_one)
+        per_node = max(1, min(per_node, (8 if cores < 1 else cores) // per_container))
+    return {
+        "nodes": nodes,
+        "containers_per_node": per_node,
+        "container_memory_gb": container_mb / 1024,
+        "memory_gb": node_mb / 1024,
+    }
+
+
+def _per_heartbeat(settings: Settings, is_fair: bool) -> int:
+    """Containers that one heartbeat of a node may be answered with."""
+    if is_fair:
+        several = settings.take("yarn.scheduler.fair.assignmultiple", False, flag)
+        most = settings.take("yarn.scheduler.fair.max.assign", -1, _size)
+        return 1 if not several else most if most > 0 else 10_000
+    prefix = f"{PREFIX}per-node-heartbeat."
+    offswitch = settings.take(f"{prefix}maximum-offswitch-assignments", 1, _at_least_one)
+    most = settings.take(f"{prefix}maximum-container-assignments", 100, _size)
+    several = settings.take(f"{prefix}multiple-assignments-enabled", True, flag)
+    return 1 if not several else min(offswitch, most) if most > 0 else offswitch
+
+
+def _preemption(settings: Settings) -> dict[str, Any] | None:
+    enabled = settings.take(f"{_MONITOR}enable", False, flag)
+    policies = settings.take(f"{_MONITOR}policies", _POLICY, str)
+    observe_only = settings.take(f"{_PREEMPTION}observe_only", False, flag)
+    if not enabled or observe_only or _POLICY not in policies:
+        return None
+    return {
+        "interval_s": settings.take(f"{_PREEMPTION}monitoring_interval", 3.0, _ms),
+        "max_wait_before_kill_s": settings.take(f"{_PREEMPTION}max_wait_before_kill", 15.0, _ms),
+        "total_preemption_per_round": settings.take(f"{_PREEMPTION}total_preemption_per_round", 0.1, share),
+        "natural_termination_factor": settings.take(f"{_PREEMPTION}natural_termination_factor", 0.2, share),
+        "max_ignored_over_capacity": settings.take(f"{_PREEMPTION}max_ignored_over_capacity", 0.1, number),
+        "intra_queue": settings.take(f"{_PREEMPTION}intra-queue-preemption.enabled", False, flag),
+    }
+
+
+def _fair_preemption(settings: Settings) -> dict[str, Any] | None:
+    """What comes nearest to the FairScheduler's: all that is owed, at once, after its wait."""
+    if not settings.take("yarn.scheduler.fair.preemption", False, flag):
+        return None
+    return {
+        "interval_s": settings.take("yarn.scheduler.fair.update-interval-ms", 0.5, _ms),
+        "max_wait_before_kill_s": settings.take("yarn.scheduler.fair.waitTimeBeforeKill", 15.0, _ms),
+        "total_preemption_per_round": 1.0,
+        "natural_termination_factor": 1.0,
+        "max_ignored_over_capacity": 0.0,
+        "intra_queue": False,
+    }
+
+
+def _ms(text: str) -> float:
+    if (value := whole(text)) < 1:
+        raise ValueError("must be 1 ms or more")
+    return value / 1000
+
+
+def _at_least_one(text: str) -> int:
+    if (value := whole(text)) < 1:
+        raise ValueError("must be 1 or more")
+    return value
+
+
+def _size(text: str) -> int:
+    """A size; -1: found out, or without bound."""
+    return -1 if text == "-1" else whole(text)
+
+
+def _memory_mb(value: int, imported: Imported) -> int:
+    if value > 0:
+        return value
+    imported.assumed.append(
+        LeftOut("cluster.memory_gb", "8", "the nodes' memory is found out by each node; see --site")
+    )
+    return 8192
+
+
+# ---- what is left ----
+
+_REASONS: tuple[tuple[str, str], ...] = (
+    (r"yarn\.scheduler\.capacity\..*(user-limit|user-settings|\.user\.|user-metrics)", "users are not modelled"),
+    (r"yarn\.scheduler\.capacity\..*acl_", "there are no users to admit"),
+    (
+        r"yarn\.scheduler\.capacity\..*(maximum-am-resource-percent|maximum-applications|max-parallel-apps)",
+        "applications wait only where no container would be left for a task",
+    ),
+    (r"yarn\.scheduler\.capacity\..*(label|node-attribute)", "all nodes are alike"),
+    (r"yarn\.scheduler\.capacity\..*(auto-create|auto-queue|template)", "queues are those that the file names"),
+    (r"yarn\.scheduler\.capacity\..*ordering-policy", "jobs of a queue come by priority, then by submission"),
+    (r"yarn\.scheduler\.capacity\..*(disable_preemption)", "every queue may be preempted"),
+    (r"yarn\.scheduler\.capacity\..*(locality|rack)", "containers are wanted on any node"),
+    (r"yarn\.scheduler\.capacity\..*(reserv|plan-ahead)", "nothing is reserved"),
+    (r"yarn\.scheduler\.capacity\..*(queue-mapping|mapping-rule|workflow)", "an application names its queue"),
+    (r"yarn\.scheduler\.capacity\..*\.state", "every queue runs"),
+    (r"yarn\.scheduler\.capacity\..*priority", "all queues have one priority; jobs bring their own"),
+    (r"yarn\.scheduler\.capacity\..*schedule-asynchronously", "containers are given out at heartbeats of nodes"),
+    (r"yarn\.scheduler\.capacity\..*(capacity|queues)$", "belongs to a queue that no list of queues names"),
+    (r"yarn\.resourcemanager\.monitor\.capacity\.", "this part of the preemption is not modelled"),
+    (
+        r"yarn\.(resourcemanager|nodemanager)\..*(address|hostname|\.port|bind-host|webapp)",
+        "addresses mean nothing here",
+    ),
+    (r"yarn\..*(maximum-allocation|increment-allocation)", "all containers are of one size"),
+    (r"yarn\.cluster\.max-application-priority", "no applications were given"),
+    (r"yarn\..*vcores", "memory alone counts under the default resource calculator"),
+    (r"yarn\.scheduler\.fair\.", "this part of the FairScheduler is not modelled"),
+    (r".*(kerberos|acl|security|keytab|principal|ssl|token)", "security means nothing here"),
+    (r"yarn\.(log|timeline|.*log-)", "logs and histories are natjam's own"),
+)
+"""Why settings whose name begins so are left out; the first that fits."""
+
+
+def _why(name: str, is_fair: bool, preempts: bool) -> str:
+    if name.startswith(PREFIX) and is_fair:
+        return "the FairScheduler's queues are imported"
+    if name.startswith((_PREEMPTION, "yarn.scheduler.fair.waitTime")) and not preempts:
+        return "preemption is off"
+    return next((why for pattern, why in _REASONS if re.match(pattern, name)), "natjam has nothing of the kind")
+
+
+# ---- the file ----
+
+
+def write_import(imported: Imported, sources: Sources, out: Path) -> None:
+    """Write the experiment, and its applications, if there are any, beside it.  Raises RunError."""
+    workload: dict[str, Any] = {"jobs": _example_jobs(imported.experiment["scheduler"]["allocation"]["queues"])}
+    if imported.applications is not None:
+        beside = out.with_suffix(".jobs.jsonl")
+        write_workload(beside, Trace(imported.applications.header, iter(imported.applications.jobs)))
+        workload = {"trace": {"format": "natjam", "path": beside.name}}
+    given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
+    lines = [f"Made by natjam import yarn of {', '.join(path.name for path in given)}."]
+    lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.left_out)]
+    head = "".join(f"# {printable(line)}\n" for line in lines)
+    with written_whole(out) as unfinished:
+        unfinished.write_text(head + dump_yaml({**imported.experiment, "workload": workload}))
+
+
+def _listed(title: str, notes: Sequence[LeftOut]) -> Iterator[str]:
+    """What a comment says of them."""
+    if notes:
+        yield title
+    for note in notes:
+        key, value, why, where = note.shown()
+        yield f"  {key} = {value}: {why}" + (f" ({where})" if where else "")
+
+
+def _example_jobs(queues: Iterable[str]) -> list[dict[str, Any]]:
+    """A job for each queue, to be replaced by the user's own."""
+    return [
+        {"name": f"example-{number}", "queue": queue, "submit_s": 0.0, "reduces": 4, "reduce_s": 60.0, "key_s": 1.0}
+        for number, queue in enumerate(queues, 1)
+    ]

@@ -1,0 +1,245 @@
+"""The queues of Hadoop's CapacityScheduler and FairScheduler as leaves with absolute capacities.
+
+A queue's capacity is given as a percentage of its parent's, as a weight among its siblings (``3w``), or as an amount of
+memory (``[memory=10240,vcores=12]``), of which memory alone counts here as under Hadoop's default calculator.
+``capacity`` of a leaf is the product down the tree, of the whole cluster; ``maximum`` likewise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from emulator.errors import ConfigError, printable
+from workloads.yarn.settings import LeftOut, Settings, number
+from workloads.yarn.xml import Element, read_xml
+
+PREFIX = "yarn.scheduler.capacity."
+DEEPEST_QUEUE = 32
+MOST_QUEUES = 10_000
+_VECTOR = re.compile(r"\[(.*)\]", re.DOTALL)
+_AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([a-zA-Z%]*)")
+_UNITS_MB = {"": 1.0, "m": 1.0, "mb": 1.0, "mi": 1.0, "k": 2.0**-10, "ki": 2.0**-10, "g": 2.0**10, "gi": 2.0**10}
+_UNITS_MB |= {"gb": 2.0**10, "t": 2.0**20, "ti": 2.0**20, "tb": 2.0**20}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A queue that takes applications."""
+
+    path: str
+    """Without ``root.``."""
+    capacity: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """How much a queue is given: a share of its parent's, a weight among its siblings, or MiB."""
+
+    value: float
+    unit: str
+    """``%``, ``w`` or ``mb``."""
+
+
+def capacity_leaves(settings: Settings, cluster_mb: float) -> list[Leaf]:
+    """The leaves of ``yarn.scheduler.capacity.root``.  Raises ConfigError, which names the file and line."""
+    leaves: list[Leaf] = []
+    _capacity_children(settings, "root", Fraction(1), Fraction(1), cluster_mb, leaves)
+    return leaves
+
+
+def _capacity_children(
+    settings: Settings, path: str, capacity: Fraction, maximum: Fraction, cluster_mb: float, leaves: list[Leaf]
+) -> None:
+    names = settings.take(f"{PREFIX}{path}.queues", [], _names)
+    if not names:
+        leaves.append(Leaf(path.removeprefix("root."), float(capacity), float(maximum)))
+        return
+    if path.count(".") == DEEPEST_QUEUE or len(leaves) + len(names) > MOST_QUEUES:
+        raise ConfigError(f"{settings.where(f'{PREFIX}{path}.queues')}: too many queues, or nested too deeply")
+    keys = {name: f"{PREFIX}{path}.{name}" for name in names}
+    amounts = {name: settings.take(f"{key}.capacity", _Amount(0, "%"), _amount) for name, key in keys.items()}
+    shares = _shares(amounts, capacity, cluster_mb)
+    if sum(shares.values()) > capacity * Fraction(1_000_001, 1_000_000):
+        where = settings.where(f"{keys[names[-1]]}.capacity")
+        given = ", ".join(f"{name} {float(share):.4g}" for name, share in shares.items())
+        raise ConfigError(f"{where}: the queues of {path} have more than it has: of the cluster {given}; lower them")
+    for name, key in keys.items():
+        limit = settings.take(f"{key}.maximum-capacity", _Amount(100, "%"), _maximum)
+        most = min(maximum, _shares({name: limit}, maximum, cluster_mb)[name])
+        if most < shares[name] or not most:
+            where = settings.where(f"{key}.maximum-capacity")
+            raise ConfigError(f"{where}: must be above 0 and no less than the queue's capacity; raise it")
+        _capacity_children(settings, f"{path}.{name}", shares[name], most, cluster_mb, leaves)
+
+
+def _shares(amounts: Mapping[str, _Amount], of: Fraction, cluster_mb: float) -> dict[str, Fraction]:
+    """What each queue is given, as a share of the cluster, where their parent has ``of``."""
+    values = {name: Fraction(str(amount.value)) for name, amount in amounts.items()}
+    weights = sum(values[name] for name, amount in amounts.items() if amount.unit == "w")
+    found = {}
+    for name, amount in amounts.items():
+        value = values[name]
+        if amount.unit == "mb":
+            found[name] = value / Fraction(str(cluster_mb))
+        elif amount.unit == "w":
+            found[name] = of * value / weights if weights else Fraction(0)
+        else:
+            found[name] = of * value / 100
+    return found
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= MOST_QUEUES else None
+    if twice is not None:
+        raise ValueError(f"names the queue {twice[:80]!r} twice")
+    if not all(len(name) <= 80 and name.isprintable() for name in names):
+        raise ValueError("the name of a queue must be at most 80 printable characters")
+    return names
+
+
+def _amount(text: str) -> _Amount:
+    vector = _VECTOR.fullmatch(text)
+    if vector is None:
+        return _Amount(number(text[:-1]), "w") if text.endswith("w") else _Amount(_percent(text.rstrip("%")), "%")
+    for part in vector[1].split(","):
+        kind, _, told = part.partition("=")
+        if kind.strip() in ("memory", "memory-mb"):
+            return _memory(told.strip())
+    raise ValueError(f"{text[:80]!r} says nothing of memory; write [memory=MB,vcores=N]")
+
+
+def _maximum(text: str) -> _Amount:
+    return _Amount(100, "%") if text in ("-1", "-1.0") else _amount(text)
+
+
+def _percent(text: str) -> float:
+    if (value := number(text)) > 100:
+        raise ValueError(f"{text[:40]!r} is above 100 percent")
+    return value
+
+
+def _memory(text: str) -> _Amount:
+    found = _AMOUNT.fullmatch(text)
+    unit = found[2].lower() if found else None
+    if found is None or (unit not in _UNITS_MB and unit not in ("%", "w")):
+        raise ValueError(f"{text[:40]!r} is no amount of memory; write it in MB, as 10240")
+    if unit in ("%", "w"):
+        return _Amount(_percent(found[1]) if unit == "%" else float(found[1]), unit)
+    assert unit is not None
+    return _Amount(float(found[1]) * _UNITS_MB[unit], "mb")
+
+
+# ---- the FairScheduler ----
+
+_FAIR_QUEUE_TAGS = ("queue", "pool")
+
+
+def fair_leaves(path: Path, cluster_mb: float) -> tuple[list[Leaf], list[LeftOut]]:
+    """The leaves of the FairScheduler's allocation file, weights as capacities, and what else it says.
+
+    A file of settings (``<configuration>``) that names its allocation file is followed to it, in the same directory.
+    Raises ConfigError.
+    """
+    root = read_xml(path)
+    if root.tag == "configuration":
+        path = _allocation_file(path, root)
+        root = read_xml(path)
+    if root.tag != "allocations":
+        raise ConfigError(f"{path}:{root.line}: begins with <{root.tag}>; an allocation file begins with <allocations>")
+    reader = _FairReader(path, cluster_mb)
+    tops = [child for child in root.children if child.tag in _FAIR_QUEUE_TAGS]
+    if len(tops) == 1 and tops[0].attributes.get("name") == "root":
+        reader.leave_others(root, "")
+        root = tops[0]
+    reader.children(root, "", Fraction(1), Fraction(1))
+    if not reader.leaves:
+        reader.leaves.append(Leaf("default", 1.0, 1.0))
+    return reader.leaves, reader.left_out
+
+
+def _allocation_file(path: Path, root: Element) -> Path:
+    settings = Settings()
+    settings.read(path)
+    named = settings.take("yarn.scheduler.fair.allocation.file", "", str)
+    beside = path.parent / Path(named).name
+    if not named or not beside.is_file():
+        where = f"{path}:{root.line}"
+        raise ConfigError(
+            f"{where}: holds settings; its allocation file {named[:80]!r} is not beside it: name that one"
+        )
+    return beside
+
+
+class _FairReader:
+    def __init__(self, path: Path, cluster_mb: float) -> None:
+        self._path, self._cluster_mb = path, cluster_mb
+        self.leaves: list[Leaf] = []
+        self.left_out: list[LeftOut] = []
+
+    def children(self, parent: Element, prefix: str, capacity: Fraction, maximum: Fraction) -> None:
+        """Add the leaves under ``parent``, which has so much of the cluster."""
+        self.leave_others(parent, prefix.rstrip("."))
+        queues = [child for child in parent.children if child.tag in _FAIR_QUEUE_TAGS]
+        weights = [self._number(queue, "weight", 1.0) for queue in queues]
+        total = sum(weights) or 1
+        for queue, weight in zip(queues, weights, strict=True):
+            name = queue.attributes.get("name", "").strip()
+            if not name or len(name) > 80 or not name.isprintable():
+                raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of 1 to 80 printable characters")
+            share = capacity * weight / total
+            most = max(share, min(maximum, self._maximum(queue, maximum)))
+            path = f"{prefix}{name}"
+            if any(child.tag in _FAIR_QUEUE_TAGS for child in queue.children):
+                self.children(queue, f"{path}.", share, most)
+            else:
+                self.leave_others(queue, path)
+                self.leaves.append(Leaf(path, float(share), float(most)))
+
+    def leave_others(self, element: Element, queue: str) -> None:
+        """Note what an element holds beside queues, their weights and maxima."""
+        for child in element.children:
+            if child.tag not in (*_FAIR_QUEUE_TAGS, "weight", "maxResources"):
+                told = child.text or " ".join(f"{tag.tag}={tag.text}" for tag in child.children)
+                key = f"{queue or 'allocations'}: {child.tag}"
+                self.left_out.append(LeftOut(key, told, _why_fair(child.tag), f"{self._path}:{child.line}"))
+
+    def _number(self, queue: Element, tag: str, default: float) -> Fraction:
+        child = queue.child(tag)
+        if child is None:
+            return Fraction(default)
+        try:
+            return Fraction(str(number(child.text)))
+        except ValueError as error:
+            raise ConfigError(printable(f"{self._path}:{child.line}: {tag}: {error}")) from None
+
+    def _maximum(self, queue: Element, parent: Fraction) -> Fraction:
+        child = queue.child("maxResources")
+        if child is None:
+            return parent
+        percent = re.search(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%", child.text)
+        memory = re.search(r"(?:memory-mb\s*=\s*)?([0-9]{1,15})(?:\s*mb)?", child.text)
+        if percent is not None:
+            return min(Fraction(1), Fraction(percent[1]) / 100)
+        if memory is None:
+            raise ConfigError(printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} is no amount"))
+        return min(Fraction(1), Fraction(memory[1]) / Fraction(str(self._cluster_mb)))
+
+
+def _why_fair(tag: str) -> str:
+    if "Preemption" in tag or "preemption" in tag:
+        return "starvation is not timed for each queue; see preemption"
+    if tag in ("schedulingPolicy", "schedulingMode", "defaultQueueSchedulingPolicy"):
+        return "inside a queue jobs come by priority, then in the order of submission"
+    if tag.startswith(("maxRunning", "userMax", "queueMax", "maxAM")) or tag in ("user", "maxContainerAllocation"):
+        return "limits on applications and users are not modelled"
+    if tag.startswith("min") or tag == "reservation":
+        return "a queue is guaranteed its weight's share"
+    if tag.startswith("acl"):
+        return "there are no users to admit"
+    return "natjam has nothing of the kind"

@@ -1,0 +1,180 @@
+"""Hadoop's settings: properties of several files, and what was made of each.
+
+A later property of a name replaces an earlier one that is not final.  ``${name}`` in a value stands for another
+property.  A setting counts as carried over once it has been asked for; the others are what is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from emulator.errors import ConfigError, printable
+from workloads.yarn.xml import Element, read_xml
+
+ValueT = TypeVar("ValueT")
+
+LONGEST_VALUE = 1 << 16
+"""Characters of a value once its variables are replaced."""
+MOST_VARIABLES = 20
+"""Replaced one after the other in one value, as in Hadoop."""
+_VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
+
+
+LONGEST_SHOWN = 200
+"""Characters of a value in a list of what was left out."""
+
+
+class LeftOut(NamedTuple):
+    """Something that is not carried over."""
+
+    key: str
+    value: str
+    why: str
+    where: str = ""
+    """File and line, where there is one."""
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """Its parts as they are told: in one line each, and not too long."""
+        key, value, why, where = (printable(part) for part in self)
+        return (
+            key[:LONGEST_SHOWN],
+            value if len(value) <= LONGEST_SHOWN else value[: LONGEST_SHOWN - 3] + "...",
+            why,
+            where,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of a file."""
+
+    name: str
+    value: str
+    final: bool
+    where: str
+
+
+class Settings:
+    """The properties of some files, read one after the other."""
+
+    def __init__(self) -> None:
+        self._properties: dict[str, Property] = {}
+        self._taken: set[str] = set()
+        self.left_out: list[LeftOut] = []
+        """What another file's property has replaced, and what is no property."""
+
+    def read(self, path: Path) -> None:
+        """Add the properties of a file.  Raises ConfigError: it cannot be read or is no configuration of Hadoop."""
+        root = read_xml(path)
+        if root.tag != "configuration":
+            raise ConfigError(
+                f"{path}:{root.line}: begins with <{root.tag}>; a Hadoop file begins with <configuration>"
+            )
+        for element in root.children:
+            if element.tag == "property":
+                self._add(_property(path, element))
+            else:
+                why = "only <property> is read; put what it brings in into this file"
+                href = element.attributes.get("href", element.text)
+                self.left_out.append(LeftOut(f"<{element.tag}>", href, why, f"{path}:{element.line}"))
+
+    def _add(self, found: Property) -> None:
+        old = self._properties.get(found.name)
+        used, unused = (old, found) if old is not None and old.final else (found, old)
+        assert used is not None
+        self._properties[found.name] = used
+        if unused is not None:
+            self.left_out.append(LeftOut(unused.name, unused.value, f"{used.where} has it too", unused.where))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._properties
+
+    def names(self) -> Iterator[str]:
+        """Of all properties."""
+        return iter(self._properties)
+
+    def where(self, name: str) -> str:
+        """File and line of a property; of one that is not set, its name."""
+        found = self._properties.get(name)
+        return name if found is None else f"{found.where}: {name}"
+
+    def take(self, name: str, default: ValueT, parse: Callable[[str], ValueT]) -> ValueT:
+        """The value of a property, which is carried over; ``default`` where it is not set or empty.
+
+        Raises ConfigError: ``parse`` has raised ValueError, whose text says what is wrong.
+        """
+        found = self._properties.get(name)
+        if found is None:
+            return default
+        self._taken.add(name)
+        try:
+            text = self._expanded(found.value).strip()
+            return parse(text) if text else default
+        except ValueError as error:
+            raise ConfigError(printable(f"{self.where(name)}: {error}")) from None
+
+    def _expanded(self, value: str) -> str:
+        for _ in range(MOST_VARIABLES):
+            variable = _VARIABLE.search(value)
+            if variable is None:
+                return value
+            other = self._properties.get(variable[1])
+            if other is None:
+                raise ValueError(
+                    f"{value[:80]!r} names ${{{variable[1][:80]}}}, which these files do not set; write it out"
+                )
+            value = value[: variable.start()] + other.value + value[variable.end() :]
+            if len(value) > LONGEST_VALUE:
+                raise ValueError(f"is longer than {LONGEST_VALUE} characters with its variables replaced")
+        raise ValueError(f"names more than {MOST_VARIABLES} variables one after the other; write it out")
+
+    def leave(self, name: str, why: str) -> None:
+        """Say why a property, where it is set, is not carried over."""
+        found = self._properties.get(name)
+        if found is not None:
+            self._taken.add(name)
+            self.left_out.append(LeftOut(name, found.value, why, found.where))
+
+    def rest(self) -> list[str]:
+        """Properties that nobody has asked for."""
+        return [name for name in self._properties if name not in self._taken]
+
+
+def _property(path: Path, element: Element) -> Property:
+    name, value, final = (element.child(tag) for tag in ("name", "value", "final"))
+    if name is None or not name.text:
+        raise ConfigError(f"{path}:{element.line}: a property without a name; add <name>")
+    told = "" if value is None else value.text
+    return Property(name.text, told, final is not None and final.text == "true", f"{path}:{element.line}")
+
+
+def number(text: str) -> float:
+    """A number that is not negative.  Raises ValueError."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?f?", text):
+        raise ValueError(f"{text[:40]!r} is not a number of 0 or more")
+    return float(text.rstrip("f"))
+
+
+def whole(text: str) -> int:
+    """A whole number that is not negative.  Raises ValueError."""
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise ValueError(f"{text[:40]!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def flag(text: str) -> bool:
+    """Raises ValueError."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text[:40]!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def share(text: str) -> float:
+    """A number from 0 to 1.  Raises ValueError."""
+    if (value := number(text)) > 1:
+        raise ValueError(f"{text[:40]!r} is above 1")
+    return value
