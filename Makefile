@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test lint bench
+.PHONY: install demo test lint bench criu
 
 install: $(STAMP)
 
@@ -24,6 +24,10 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks
 	$(BIN)/python -m pytest -m 'not slow' tests/live tests/browser tests/benchmarks
+
+# A criu for process images, where the system's own does not work; installs nothing outside natjam's own folder.
+criu:
+	.ci/get-criu
 
 lint: install
 	$(BIN)/ruff check .

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -31,6 +30,7 @@ from pydantic import Field, model_validator
 
 from emulator.costs.fingerprint import BUSY_SHARE, Fingerprint, this_machine
 from emulator.errors import ConfigError
+from emulator.files.data_folder import data_folder
 from emulator.files.problems import validated
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import Document, read_document
@@ -173,6 +173,8 @@ class MeasuredSeries(Strict):
     """A map writes its output, of this many bytes in large records."""
     storage_write: Series
     """A file of this many bytes is written, synced and renamed."""
+    storage_read: Series | None = None
+    """A file of this many bytes is read from its device; null in files from before natjam measured it."""
     checkpoint_write: Series
     """A checkpoint file of about this many bytes is written, synced and renamed."""
     checkpoint_read: Series
@@ -243,9 +245,7 @@ class Calibration(Strict):
 
 def default_path() -> Path:
     """Where ``natjam measure`` leaves this machine's calibration and simulations look for it."""
-    data_home = os.environ.get("XDG_DATA_HOME") or ""
-    base = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
-    return base / "natjam" / "calibration.yaml"
+    return data_folder() / "calibration.yaml"
 
 
 def is_calibration(document: Document) -> bool:

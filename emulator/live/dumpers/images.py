@@ -1,0 +1,125 @@
+"""A stopped process to an image and back, with what each part took.
+
+The dumper's files are staged in memory where there is room, so that only what the image needs goes to its store, at
+the store's own speed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulator.live.dumpers import Dumper, DumpError
+from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
+
+STAGING_PREFIX = "natjam-image-"
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A process that was dumped; it is still there, stopped."""
+
+    image: Image
+    dump_real_ns: int
+    """Process to staged files."""
+    store_real_ns: int
+    """Staged files to an image on its store, durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A process that was made again; stopped, as it was."""
+
+    image: Image
+    pid: int | None
+    """None from a dumper that saves memory alone."""
+    load_real_ns: int
+    """Image to staged files, all checked."""
+    restore_real_ns: int
+    """Staged files to a process."""
+
+
+def save_process(
+    dumper: Dumper,
+    pid: int,
+    chain: ImageChain,
+    counters: Mapping[str, Any] | None = None,
+    pace: Pace | None = None,
+    staging: Path | None = None,
+) -> Saved:
+    """Save a stopped process as the next image of its chain.
+
+    ``staging``: where the dumper's files are for the time being; by default in memory, or where that is short of room,
+    beside the images.  The process stays as it was: kill it when this has returned.
+
+    Raises DumpError, OSError (a full disk, for example): the images before it are then as they were.
+    """
+    with _staged(staging or _staging_for(_resident_bytes(pid), chain.folder)) as folder:
+        began_real_ns = time.monotonic_ns()
+        dumper.dump(pid, folder)
+        dumped_real_ns = time.monotonic_ns()
+        image = chain.save(folder, dumper.name, pid, counters, pace)
+        return Saved(image, dumped_real_ns - began_real_ns, time.monotonic_ns() - dumped_real_ns)
+
+
+def restore_process(
+    dumper: Dumper, chain: ImageChain, number: int, pace: Pace | None = None, staging: Path | None = None
+) -> Restored:
+    """Make a process again from one of its images.
+
+    Raises ImageDamaged, DumpError, OSError.
+    """
+    image = chain.read(number)
+    if image.dumper != dumper.name:
+        raise DumpError(f"image {number} is of the dumper {image.dumper}, not {dumper.name}")
+    with _staged(staging or _staging_for(image.memory_bytes, chain.folder)) as folder:
+        began_real_ns = time.monotonic_ns()
+        chain.load(number, folder, pace)
+        loaded_real_ns = time.monotonic_ns()
+        pid = dumper.restore(folder)
+        return Restored(image, pid, loaded_real_ns - began_real_ns, time.monotonic_ns() - loaded_real_ns)
+
+
+def restore_newest(dumper: Dumper, chain: ImageChain, pace: Pace | None = None) -> Restored:
+    """As ``restore_process``, from the newest image that is not damaged.  Raises ImageDamaged if none is."""
+    damaged = []
+    for number in chain.numbers():
+        try:
+            return restore_process(dumper, chain, number, pace)
+        except ImageDamaged as error:
+            damaged.append(str(error))
+    raise ImageDamaged("; ".join(damaged) or f"{chain.folder}: has no image")
+
+
+@contextmanager
+def _staged(parent: Path) -> Iterator[Path]:
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _staging_for(size_bytes: int, otherwise: Path) -> Path:
+    try:
+        room_bytes = shutil.disk_usage(_SHARED_MEMORY).free
+    except OSError:
+        return otherwise
+    return _SHARED_MEMORY if room_bytes > 2 * size_bytes and os.access(_SHARED_MEMORY, os.W_OK) else otherwise
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        raise DumpError(f"process {pid} is gone") from None
+    return pages * os.sysconf("SC_PAGE_SIZE")

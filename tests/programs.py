@@ -1,0 +1,92 @@
+"""Programs to be stopped and saved by tests, each in a process group of its own, as the supervisor has its tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.live.dumpers.criu import CriuDumper, find_criu
+from workloads.programs import kmeans
+
+BOUND_S = 60.0
+
+
+def criu_or_skip() -> CriuDumper:
+    """A dumper that works here; else the test is skipped, with what is wrong."""
+    found = find_criu()
+    if found is None:
+        pytest.skip("there is no criu here; 'make criu' gets one")
+    if found.problem is not None:
+        pytest.skip(f"{found.path}: {found.problem}")
+    return CriuDumper(found.path)
+
+
+class Program:
+    """A running program, which may be another process of the same id later."""
+
+    def __init__(self, command: list[str], output: Path) -> None:
+        with open(output, "wb") as file:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=os.setpgrp
+            )
+        process.returncode = 0  # reaped here, and not by subprocess
+        self.pid = process.pid
+        self.output = output
+        self.alive = True
+
+    def printed(self, text: str) -> None:
+        """Wait until it has printed something."""
+        deadline = time.monotonic() + BOUND_S
+        while text not in self.output.read_text():
+            assert time.monotonic() < deadline, f"not printed: {text!r}; {self.output.read_text()!r}"
+            time.sleep(0.005)
+
+    def stop(self) -> bool:
+        """SIGTSTP, and wait until it has stopped; False if it has ended instead."""
+        os.kill(self.pid, signal.SIGTSTP)
+        changed = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED)
+        assert changed is not None
+        self.alive = changed.si_code == os.CLD_STOPPED
+        return self.alive
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        assert self.ended() == -signal.SIGKILL
+
+    def ended(self) -> int:
+        """Wait for its end; its status, negative for a signal."""
+        changed = os.waitid(os.P_PID, self.pid, os.WEXITED)
+        assert changed is not None
+        self.alive = False
+        return changed.si_status if changed.si_code == os.CLD_EXITED else -changed.si_status
+
+
+@contextmanager
+def running(command: list[str], output: Path) -> Iterator[Program]:
+    """A program that is gone when the block ends."""
+    program = Program(command, output)
+    try:
+        yield program
+    finally:
+        if program.alive:
+            program.kill()
+
+
+def kmeans_command(*options: str) -> list[str]:
+    return [sys.executable, kmeans.__file__, *options]
+
+
+def state_of(pid: int) -> str:
+    """The kernel's letter for what a process does; T: stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

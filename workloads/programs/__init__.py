@@ -1,0 +1,1 @@
+"""Programs that tasks may run, each a file of its own that needs nothing of natjam."""

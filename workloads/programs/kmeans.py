@@ -1,0 +1,80 @@
+"""k-means, the program that adaptive-checkpointing preempts (sections 3.3.3 and 5.3): seeded, the same to the bit.
+
+    python workloads/programs/kmeans.py --memory-mb 200 --iterations 50 --out centroids.npy
+
+Every iteration assigns each point to its nearest centroid and moves the centroids to the means of their points; empty
+clusters stay where they are.  All sums are made in one order, without threads or a linear algebra library, so the
+centroids after a number of iterations depend on the arguments alone: however often the process was stopped, saved and
+restored meanwhile, they must be equal to the bit.  Prints an iteration's number and inertia as it goes, the hash of
+the centroids at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import numpy
+
+_BLOCK_POINTS = 1 << 14
+
+
+def make_points(count: int, dimensions: int, clusters: int, seed: int) -> numpy.ndarray:
+    """Points around as many centres as there are clusters."""
+    random = numpy.random.default_rng(seed)
+    centres = random.uniform(-10, 10, (clusters, dimensions))
+    points = random.standard_normal((count, dimensions))
+    points += centres[random.integers(clusters, size=count)]
+    return points
+
+
+def step(points: numpy.ndarray, centroids: numpy.ndarray) -> tuple[numpy.ndarray, float]:
+    """One iteration: the centroids it leads to, and the sum of the squared distances to those it began with."""
+    clusters, dimensions = centroids.shape
+    sums, counts, inertia = numpy.zeros((clusters, dimensions)), numpy.zeros(clusters), 0.0
+    for first in range(0, len(points), _BLOCK_POINTS):
+        block = points[first : first + _BLOCK_POINTS]
+        distances = numpy.stack([((block - centroid) ** 2).sum(axis=1) for centroid in centroids])
+        nearest = distances.argmin(axis=0)
+        inertia += float(distances.min(axis=0).sum())
+        counts += numpy.bincount(nearest, minlength=clusters)
+        for dimension in range(dimensions):
+            sums[:, dimension] += numpy.bincount(nearest, block[:, dimension], clusters)
+    filled = counts > 0
+    moved = centroids.copy()
+    moved[filled] = sums[filled] / counts[filled, None]
+    return moved, inertia
+
+
+def main() -> int:
+    """Run it; see the module's text."""
+    parser = argparse.ArgumentParser(description="k-means on seeded points")
+    parser.add_argument("--memory-mb", type=float, default=50.0, help="size of the points, in 10^6 bytes")
+    parser.add_argument("--dimensions", type=int, default=8)
+    parser.add_argument("--clusters", type=int, default=10)
+    parser.add_argument("--iterations", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="write the centroids to this .npy file")
+    arguments = parser.parse_args()
+    count = int(arguments.memory_mb * 1e6) // (8 * arguments.dimensions)
+    if count < arguments.clusters or min(arguments.dimensions, arguments.clusters) < 1:
+        parser.error(f"{count} points of {arguments.dimensions} dimensions for {arguments.clusters} clusters")
+    points = make_points(count, arguments.dimensions, arguments.clusters, arguments.seed)
+    centroids = points[: arguments.clusters].copy()
+    for iteration in range(arguments.iterations):
+        centroids, inertia = step(points, centroids)
+        print(iteration, repr(inertia), flush=True)
+    print(hashlib.sha256(centroids.tobytes()).hexdigest(), flush=True)
+    if arguments.out is not None:
+        unfinished = arguments.out.with_name(arguments.out.name + ".unfinished")
+        with open(unfinished, "wb") as file:
+            numpy.save(file, centroids)
+        os.replace(unfinished, arguments.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
