@@ -1,0 +1,175 @@
+"""The queue of one storage device.
+
+Theory of operation
+-------------------
+Dumps and restores of a node use its one device (adaptive-checkpointing, section 5.2.2): at most ``at_once`` of them
+go on together and share its speed evenly, the others wait in the order they came in.  An operation brings its *work*,
+the nanoseconds it would take alone.  While n are active each gets an n-th of the device: its due instant therefore
+moves with every one that begins or ends, and is asked for anew (``next_due``).  A simulation ends operations at the
+instants they are due; a live driver ends them when they have ended, earlier or later, and the queue goes by that.
+
+Progress is kept as *service*: what one operation that has been active all along has got.  It is counted in units of
+1/lcm(1..at_once) ns, so an n-th of it is a whole number, and nothing is rounded but the instants that are given out,
+which are rounded up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+from emulator.core.machine import TransitionTable
+
+
+class OperationState(Enum):
+    """Where one dump or restore is."""
+
+    NEW = "new"
+    WAITING = "waiting"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+class OperationEvent(Enum):
+    """What happens to it."""
+
+    SUBMIT = "submit"
+    BEGIN = "begin"
+    END = "end"
+    """It is done, has failed or is no longer wanted."""
+
+
+TABLE = TransitionTable(
+    "device operation",
+    {
+        (OperationState.NEW, OperationEvent.SUBMIT): OperationState.WAITING,
+        (OperationState.WAITING, OperationEvent.BEGIN): OperationState.ACTIVE,
+        (OperationState.WAITING, OperationEvent.END): OperationState.ENDED,
+        (OperationState.ACTIVE, OperationEvent.END): OperationState.ENDED,
+    },
+)
+
+
+@dataclass(slots=True)
+class _Operation:
+    work_ns: int
+    submitted_ns: int
+    state: OperationState = OperationState.NEW
+    begun_ns: int | None = None
+    due_service: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What an operation had of the device, emulated nanoseconds, and who goes on in its place."""
+
+    waited_ns: int
+    active_ns: int
+    begun: tuple[str, ...]
+
+
+class DeviceQueue:
+    """The queue of one device; instants are emulated nanoseconds and never go back."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        if at_once < 1:
+            raise ValueError(f"a device that does {at_once} operations at once")
+        self.busy_ns = 0
+        """Time with at least one active operation so far."""
+        self._at_once = at_once
+        self._unit = math.lcm(*range(1, at_once + 1))
+        self._operations: dict[str, _Operation] = {}
+        self._active: set[str] = set()
+        self._waiting: deque[str] = deque()
+        self._service = 0
+        self._now_ns = 0
+
+    def submit(self, name: str, work_ns: int, now_ns: int) -> tuple[str, ...]:
+        """An operation wants the device.  Returns those that begin now: itself, if it need not wait.
+
+        Raises ValueError if one of that name is here already.
+        """
+        if name in self._operations:
+            raise ValueError(f"operation {name} is here already")
+        self._advance(now_ns)
+        operation = self._operations[name] = _Operation(work_ns, now_ns)
+        self._move(name, operation, OperationEvent.SUBMIT)
+        self._waiting.append(name)
+        return self._begin()
+
+    def end(self, name: str, now_ns: int) -> Ended:
+        """An operation is done, has failed, or is no longer wanted.  Raises KeyError if it is not here."""
+        operation = self._operations[name]
+        self._advance(now_ns)
+        self._move(name, operation, OperationEvent.END)
+        del self._operations[name]
+        if operation.begun_ns is None:
+            self._waiting.remove(name)
+            return Ended(now_ns - operation.submitted_ns, 0, ())
+        self._active.discard(name)
+        waited_ns = operation.begun_ns - operation.submitted_ns
+        return Ended(waited_ns, now_ns - operation.begun_ns, self._begin())
+
+    def next_due(self) -> tuple[int, str] | None:
+        """When the first active operation is due, and which, if nothing else begins or ends; None: none is active."""
+        if not self._active:
+            return None
+        due_service, name = min((self._operations[name].due_service, name) for name in self._active)
+        return self._now_ns + self._until(due_service, len(self._active)), name
+
+    def wait_ns(self, now_ns: int) -> int:
+        """How long an operation that came at ``now_ns`` would wait before it begins, if none ends early or late."""
+        service = self._service_at(now_ns)
+        dues = [max(service, self._operations[name].due_service) for name in self._active]
+        heapq.heapify(dues)
+        waiting = [self._operations[name].work_ns * self._unit for name in self._waiting]
+        units = 0
+        for work in [*waiting, 0]:
+            if len(dues) == self._at_once:
+                due_service = heapq.heappop(dues)
+                units += (due_service - service) * (len(dues) + 1)
+                service = due_service
+            heapq.heappush(dues, service + work)
+        return -(-units // self._unit)
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant does not hold."""
+        assert len(self._active) <= self._at_once
+        assert not self._waiting or len(self._active) == self._at_once, "the device idles while operations wait"
+        assert self._active.isdisjoint(self._waiting)
+        assert self._active.union(self._waiting) == self._operations.keys()
+
+    def _begin(self) -> tuple[str, ...]:
+        begun = []
+        while self._waiting and len(self._active) < self._at_once:
+            name = self._waiting.popleft()
+            operation = self._operations[name]
+            self._move(name, operation, OperationEvent.BEGIN)
+            operation.begun_ns = self._now_ns
+            operation.due_service = self._service + operation.work_ns * self._unit
+            self._active.add(name)
+            begun.append(name)
+        return tuple(begun)
+
+    def _move(self, name: str, operation: _Operation, event: OperationEvent) -> None:
+        operation.state = TABLE.next(operation.state, event, name)
+
+    def _advance(self, now_ns: int) -> None:
+        if now_ns < self._now_ns:
+            raise ValueError(f"instant {now_ns} is before {self._now_ns}")
+        self._service = self._service_at(now_ns)
+        if self._active:
+            self.busy_ns += now_ns - self._now_ns
+        self._now_ns = now_ns
+
+    def _service_at(self, now_ns: int) -> int:
+        if not self._active:
+            return self._service
+        return self._service + (now_ns - self._now_ns) * (self._unit // len(self._active))
+
+    def _until(self, due_service: int, sharing: int) -> int:
+        """Nanoseconds until the service is ``due_service`` with so many sharing the device; 0 if it is past."""
+        return max(0, -(-(due_service - self._service) * sharing // self._unit))
