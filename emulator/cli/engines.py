@@ -92,7 +92,7 @@ def _operations_table(calibration: Calibration) -> Table:
             table.add_row(name, "", *_cells(distribution))
         table.add_section()
     for name, series in calibration.series:
-        for point in series.points:
+        for point in series.points if series else ():
             table.add_row(name, f"{point.at:,} {series.by}", *_cells(point.distribution))
     return table
 

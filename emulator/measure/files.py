@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -104,12 +105,22 @@ def _storage_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator
     stored = directory / "stored"
     for size_bytes in sizes.data_bytes:
         data = bytes(size_bytes)
+        kept = directory / f"stored-{size_bytes}"
+        with atomic_file(str(kept)) as file:
+            file.write(data)
 
         def write(data: bytes = data) -> None:
             with atomic_file(str(stored)) as file:
                 file.write(data)
 
         yield _timed(samples, "storage_write", size_bytes, write, stored)
+        yield _timed(samples, "storage_read", size_bytes, lambda kept=kept: _read_from_device(kept))
+
+
+def _read_from_device(path: Path) -> None:
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # it may still be in memory
+        file.readall()
 
 
 def _map_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator[Case]:

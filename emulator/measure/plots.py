@@ -25,7 +25,7 @@ def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None
     figure = Figure(figsize=(3.2 * _COLUMNS, 2.2 * rows))
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, _COLUMNS).flatten()
-    by = {name: series.by for name, series in calibration.series}
+    by = {name: series.by for name, series in calibration.series if series}
     for name, panel in zip(names, panels, strict=False):
         _plot(panel, samples, name, by.get(name))
     for panel in panels[len(names) :]:

@@ -65,6 +65,7 @@ class CalibratedCosts(CostModel):
         self._places = {
             name: [(point.at, round(point.distribution.mean_real_ns)) for point in series.points]
             for name, series in calibration.series
+            if series is not None
         }
 
     def real_ns(self, emulated_ns: int) -> int:

@@ -17,7 +17,7 @@ from emulator.measure.samples import Samples
 ROUNDS = 2
 LAUNCHES = {"launch", "map_begin", "map_end", "input_fetch", "input_local", "commit", "commit_resumed", "kill"}
 STOPS = {"suspend", "signal_stop", "resume", "signal_continue", "checkpoint"}
-FILES = {"checkpoint_write", "checkpoint_read", "storage_write", "map_by_records", "map_by_bytes"}
+FILES = {"checkpoint_write", "checkpoint_read", "storage_write", "storage_read", "map_by_records", "map_by_bytes"}
 FETCHES = {"fetch_by_records", "fetch_by_bytes", "fetch_by_requests"}
 
 SINCE_FORK = {"map_begin", "input_fetch", "input_local"}

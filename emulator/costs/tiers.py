@@ -1,0 +1,165 @@
+"""Storage tiers: how fast the device is that images of processes go to.
+
+A tier is one of those that come with natjam (``storage_tiers.yaml``), ``native`` (this machine's own, as ``natjam
+measure`` found it; live runs are then not held back), numbers of one's own, or a file of ``natjam probe``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from emulator.costs.calibration import Series, default_path, load_calibration
+from emulator.costs.overheads import NATIVE, is_file_spec
+from emulator.errors import ConfigError
+from emulator.files.problems import suggestion, validated
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import read_document
+
+_LARGEST_MB_S = 1e6
+_LARGEST_LATENCY_MS = 1e6
+LARGEST_AT_ONCE = 16
+
+
+class TierNumbers(Strict):
+    """A tier as files write it; MB is 10^6 bytes."""
+
+    write_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    read_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    network_mb_s: float | None = Field(default=None, gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
+    """To another node; null: the cluster's ``network_mbit_s``."""
+    latency_ms: float = Field(default=0.0, ge=0, le=_LARGEST_LATENCY_MS, allow_inf_nan=False)
+    """Of each dump and each restore, before its first byte."""
+    at_once: int = Field(default=1, ge=1, le=LARGEST_AT_ONCE)
+    """Dumps and restores of a node that go on together; they share the device's speed."""
+
+
+class _TierFile(Strict):
+    source: str = Field(min_length=1)
+    tiers: dict[str, TierNumbers] = Field(min_length=1)
+
+
+class ProbeFile(_TierFile):
+    """What ``natjam probe`` writes."""
+
+    natjam_probe: Literal[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """One device, in emulated bytes and nanoseconds."""
+
+    name: str
+    write_bytes_s: int
+    read_bytes_s: int
+    network_bytes_s: int | None
+    latency_ns: int
+    at_once: int
+    held: bool
+    """Whether live runs are held to these speeds; the machine's own device is as fast as it is."""
+
+    def write_ns(self, size_bytes: int) -> int:
+        """How long ``size_bytes`` take to be written, nothing else being done."""
+        return self.latency_ns + transfer_ns(size_bytes, self.write_bytes_s)
+
+    def read_ns(self, size_bytes: int) -> int:
+        """How long ``size_bytes`` take to be read, nothing else being done."""
+        return self.latency_ns + transfer_ns(size_bytes, self.read_bytes_s)
+
+
+def transfer_ns(size_bytes: int, bytes_s: int) -> int:
+    """Nanoseconds that ``size_bytes`` take at ``bytes_s`` bytes a second, rounded up."""
+    return -(-size_bytes * 10**9 // bytes_s)
+
+
+def tier_names() -> list[str]:
+    """Names of the tiers that come with natjam, and ``native``."""
+    return [*_shipped().tiers, NATIVE]
+
+
+def load_tier(spec: str | Mapping[str, Any], base_dir: Path = Path()) -> Tier:
+    """The tier that ``storage.tier`` names.
+
+    Args:
+        spec: a name, numbers by the names of ``TierNumbers``, or a file of ``natjam probe`` (relative to ``base_dir``),
+            ``FILE:STORE`` where it has measured several stores.
+
+    Raises:
+        ConfigError: there is no such tier, file or store, or a number is missing or impossible.
+    """
+    if not isinstance(spec, str):
+        return _tier("own", _numbers(spec))
+    if spec == NATIVE:
+        return _native()
+    shipped = _shipped().tiers
+    if spec in shipped:
+        return _tier(spec, shipped[spec])
+    path, _, store = spec.rpartition(":") if spec.rpartition(":")[0] else (spec, "", "")
+    if is_file_spec(path):
+        return _of_file(base_dir / path, store)
+    names = tier_names()
+    raise ConfigError(
+        f"there is no storage tier '{spec}'{suggestion(spec, names)} (tiers: {', '.join(names)}; a file of natjam"
+        " probe is named with a '/' or '.yaml' in it)"
+    )
+
+
+def _numbers(spec: Mapping[str, Any]) -> TierNumbers:
+    try:
+        return TierNumbers.model_validate(dict(spec))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        field = ".".join(map(str, wrong["loc"]))
+        raise ConfigError(f"storage.tier: {field}: {wrong['msg'][:1].lower()}{wrong['msg'][1:]}") from None
+
+
+def _of_file(path: Path, store: str) -> Tier:
+    tiers = validated(read_document(path), ProbeFile).tiers
+    if store and store not in tiers:
+        raise ConfigError(f"{path}: has no store '{store}'{suggestion(store, tiers)} (stores: {', '.join(tiers)})")
+    if not store and len(tiers) > 1:
+        raise ConfigError(f"{path}: has measured several stores; name one as {path}:STORE ({', '.join(tiers)})")
+    name = store or next(iter(tiers))
+    return _tier(name, tiers[name])
+
+
+def _tier(name: str, numbers: TierNumbers, held: bool = True) -> Tier:
+    network = numbers.network_mb_s
+    return Tier(
+        name,
+        write_bytes_s=_bytes_s(numbers.write_mb_s),
+        read_bytes_s=_bytes_s(numbers.read_mb_s),
+        network_bytes_s=None if network is None else _bytes_s(network),
+        latency_ns=round(numbers.latency_ms * 1e6),
+        at_once=numbers.at_once,
+        held=held,
+    )
+
+
+def _bytes_s(mb_s: float) -> int:
+    return max(1, round(mb_s * 1e6))
+
+
+def _shipped() -> _TierFile:
+    with resources.as_file(resources.files("emulator.costs") / "storage_tiers.yaml") as path:
+        return validated(read_document(path), _TierFile)
+
+
+def _native() -> Tier:
+    path = default_path()
+    series = load_calibration(path).series
+    if series.storage_read is None:
+        raise ConfigError(f"{path}: was measured before natjam measured reads; run 'natjam measure' again")
+    write, read = _speed(series.storage_write), _speed(series.storage_read)
+    return _tier(NATIVE, TierNumbers(write_mb_s=write, read_mb_s=read), held=False)
+
+
+def _speed(series: Series) -> float:
+    """MB a second, of the largest size measured."""
+    largest = series.points[-1]
+    return largest.at * 1e3 / max(1, largest.distribution.p50_real_ns[0])
