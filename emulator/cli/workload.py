@@ -306,7 +306,7 @@ def _validated(base: dict[str, Any], given: dict[str, Any], set_: list[str] | No
     from emulator.files.problems import validated
     from emulator.files.yaml_positions import Document
 
-    document: Document = Document(Path("options"), dict(base), {})
+    document: Document = Document(Path("options"), dict(base))
     for text in (*(f"{name}={value}" for name, value in given.items() if value is not None), *(set_ or ())):
         document.override(text)
     return validated(document, model)

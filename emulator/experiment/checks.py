@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,8 +17,9 @@ from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.model import WAITING_ALLOCATIONS, Cluster, Scheduler, Workload
-from emulator.files.problems import Problem, suggestion
-from emulator.files.yaml_positions import Document, Location
+from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
+from emulator.files.yaml_positions import Document
+from emulator.files.yaml_values import Location
 
 POLICY_NAMES: dict[str, tuple[str, ...]] = {
     "allocation": tuple(policies.ALLOCATION),
@@ -58,14 +60,14 @@ LONGEST_FILE_NAME = 200
 
 def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None) -> list[Problem]:
     """Problems between the parts; a part that is None was not valid by itself and is left out."""
-    problems: list[Problem] = []
+    found: list[Iterator[Problem]] = []
     if cluster is not None:
-        problems += [*_memory(cluster), *_slow_nodes(cluster)]
+        found += [_memory(cluster), _slow_nodes(cluster)]
     if scheduler is not None:
-        problems += [*_queues(scheduler), *_mechanism(scheduler), *_selection(scheduler)]
+        found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler)]
     if workload is not None:
-        problems += _workload(workload, scheduler, cluster)
-    return problems
+        found.append(_workload(workload, scheduler, cluster))
+    return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
 
 
 def check_files(document: Document, base_dir: Path) -> list[Problem]:
@@ -143,10 +145,10 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
-    known = [f"node-{number}" for number in range(1, cluster.nodes + 1)]
+    known = {f"node-{number}": None for number in range(1, cluster.nodes + 1)}
     for name in cluster.slow_nodes:
         if name not in known:
-            last = f"node-1 to {known[-1]}" if len(known) > 1 else known[0]
+            last = f"node-1 to node-{cluster.nodes}" if cluster.nodes > 1 else "node-1"
             yield ("cluster", "slow_nodes", name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
 
 

@@ -37,22 +37,20 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         experiment = Experiment.model_validate(document.data)
     except ValidationError as error:
         problems += validation_problems(error, Experiment, document)
-    sections = {
-        "cluster": _section(Cluster, document),
-        "scheduler": _section(Scheduler, document),
-        "workload": _section(Workload, document),
-    }
-    problems += check(**sections)
+    problems += check(*(getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS))
     problems += check_files(document, Path(path).parent)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))
     return experiment
 
 
-def _section(model: type[BaseModel], document: Document) -> Any:
+_SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
+
+
+def _section(name: str, document: Document) -> Any:
     """One section on its own, None if not valid: so that a problem in one does not hide those of others."""
     try:
-        return model.model_validate(document.data.get(model.__name__.lower()))
+        return _SECTIONS[name].model_validate(document.data.get(name))
     except ValidationError:
         return None
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from emulator.files.strict import Strict
-from emulator.files.yaml_positions import dump_yaml
+from emulator.files.yaml_values import dump_yaml
 from workloads.schema import JobEntry, TraceEntry
 
 LARGEST_TIME_S = 1e8

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from emulator.errors import ConfigError, printable
-from emulator.files.yaml_positions import Document, Location, dotted, kind_of
+from emulator.files.yaml_positions import Document
+from emulator.files.yaml_values import Location, dotted, kind_of
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -19,6 +21,13 @@ Problem = tuple[Location, str]
 
 NOT_YET = ("weight", "sla", "min_containers", "max_containers", "dirty_fraction")
 """Keys that have a settled name but that this release cannot do."""
+
+MOST_PROBLEMS = 100
+"""So many are told; more at once help nobody, and a long list of them takes its time."""
+_MOST_ERRORS = 10 * MOST_PROBLEMS
+"""Of the library's, several of which may be one problem."""
+_LONGEST_SUGGESTED_FROM = 1000
+"""Names are compared with so many: each takes microseconds."""
 
 _MISSING = "is missing; add it"
 _BOUNDS = {
@@ -48,7 +57,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
+    return next(
+        iter(difflib.get_close_matches(word, list(islice(known, _LONGEST_SUGGESTED_FROM)), n=1, cutoff=0.7)), None
+    )
 
 
 def validated(document: Document, model: type[ModelT]) -> ModelT:
@@ -62,12 +73,13 @@ def validated(document: Document, model: type[ModelT]) -> ModelT:
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
     """The problems of a failed validation: one for a field of several possible kinds, not one a kind."""
     found: dict[Location, list[ErrorDetails]] = {}
-    for details in error.errors(include_url=False):
+    for details in error.errors(include_url=False)[:_MOST_ERRORS]:
         found.setdefault(_location(details, document), []).append(details)
     problems: list[Problem] = []
+    outer = {location[:length] for location in found for length in range(len(location))}
     for location, group in found.items():
         exact = [details for details in group if details["type"] not in _KINDS]
-        if any(len(other) > len(location) and other[: len(location)] == location for other in found):
+        if location in outer:
             # What is wrong inside is the problem, not that the whole fits no kind or counts as too short.
             exact = [details for details in exact if details["type"] != "too_short"]
             problems += [(location, _message(details, location, model)) for details in exact]
@@ -93,11 +105,14 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
         line = origin.rpartition(":")[2]
         return not origin.startswith("override "), int(line) if line.isdigit() else 0
 
-    lines = []
+    lines: dict[str, None] = {}
     for location, message in sorted(problems, key=order):
         field = f"{dotted(location)}: " if location else ""
-        lines.append(f"{document.origin(location)}: {printable(field + message)}")
-    return "\n".join(dict.fromkeys(lines))
+        lines[f"{document.origin(location)}: {printable(field + message)}"] = None
+        if len(lines) > MOST_PROBLEMS:
+            lines.popitem()
+            return "\n".join([*lines, f"{document.path}: has more problems than these {MOST_PROBLEMS}"])
+    return "\n".join(lines)
 
 
 def _location(details: ErrorDetails, document: Document) -> Location:

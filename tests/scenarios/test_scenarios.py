@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
 from transcript import run_scenario
@@ -26,7 +26,7 @@ RULE = "----\n"
 
 def _read(path: Path) -> tuple[str, dict[str, Any], str]:
     setup, _, transcript = path.read_text().partition(RULE)
-    return setup, YAML(typ="safe").load(setup), transcript
+    return setup, yaml.safe_load(setup), transcript
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -30,7 +30,8 @@ from emulator.costs.fingerprint import busy_warning
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.files.yaml_positions import Document, dump_yaml
+from emulator.files.yaml_positions import Document
+from emulator.files.yaml_values import dump_yaml
 from tests.calibrations import calibration_data, distribution, make_calibration
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
@@ -119,7 +120,7 @@ def test_whatever_a_file_holds_it_is_refused_in_words(tmp_path: Path, data: dict
     ANYTHING | st.lists(st.integers(), max_size=4).map(tuple),
 )
 def test_any_other_value_of_a_field_is_taken_as_it_is_or_refused(operation: str, field: str, value: Any) -> None:
-    document = Document(Path("mine.yaml"), change(calibration_data(5, 9), f"operations/{operation}/{field}", value), {})
+    document = Document(Path("mine.yaml"), change(calibration_data(5, 9), f"operations/{operation}/{field}", value))
     message = ""
     try:
         found = validate_calibration(document)

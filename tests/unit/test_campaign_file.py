@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from emulator.campaign.definition import Campaign, load_campaign
 from emulator.campaign.plan import planned_runs
 from emulator.errors import ConfigError
-from emulator.files.yaml_positions import dump_yaml
+from emulator.files.yaml_values import dump_yaml
 from tests.experiment_files import VALID, write
 
 

@@ -6,14 +6,14 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import yaml
 from experiment_files import VALID, complaints, refusal, write
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
-from emulator.files.yaml_positions import dump_yaml
+from emulator.files.yaml_values import dump_yaml
 
 
 @given(content=st.binary(max_size=300))
@@ -48,7 +48,7 @@ def locations(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [here, *(place for key, item in inside for place in locations(item, (*here, key)))]
 
 
-VALID_DATA = YAML(typ="safe", pure=True).load(VALID)
+VALID_DATA = yaml.safe_load(VALID)
 
 
 @given(location=st.sampled_from([place for place in locations(VALID_DATA) if place]), value=LEAVES)

@@ -27,7 +27,8 @@ from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
-from emulator.files.yaml_positions import dump_yaml, read_document
+from emulator.files.yaml_positions import read_document
+from emulator.files.yaml_values import dump_yaml
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from analysis.trace_outcomes import trace_outcomes
 from emulator.cli.main import app
 from emulator.errors import ConfigError
-from emulator.files.yaml_positions import dump_yaml
+from emulator.files.yaml_values import dump_yaml
 from tests.simulated_runs import simulate
 from workloads.record import Header, Outcome, Trace, WorkloadJob, WorkloadTask, measured
 from workloads.store import write_workload
