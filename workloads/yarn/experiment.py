@@ -10,7 +10,7 @@ from typing import Any
 
 from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
-from emulator.files.yaml_positions import dump_yaml
+from emulator.files.yaml_values import dump_yaml
 from workloads.errors import Problems
 from workloads.importers.source import OnBytes, ignore
 from workloads.record import Trace
