@@ -29,6 +29,12 @@ class RunPath:
     path: Path
 
 
+def ended_without_results(paths: Sequence[Path]) -> list[Path]:
+    """Those of ``paths``, and of the repeats in them, that hold a run's journal and no summary."""
+    candidates = [child for path in paths for child in (path, *sorted(path.glob("repeat-*")))]
+    return [path for path in candidates if any(path.glob("journal*")) and not (path / SUMMARY_NAME).exists()]
+
+
 def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
     """The finished runs that ``paths`` name, in their order, repeats by number.
 
@@ -85,7 +91,7 @@ def _number(path: Path) -> int | None:
 
 def _why_none(path: Path) -> str:
     if any(path.glob("journal*")):
-        return f"has no {SUMMARY_NAME}: the run has not ended, or has failed before its end"
+        return f"has no {SUMMARY_NAME}: the run has not ended, or was killed; 'natjam report' shows how far it got"
     return f"holds no finished run (a directory with {SUMMARY_NAME}); name the directory of one, or one above them"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.pictures import why_left_out, write_pictures
-from emulator import run
+from emulator import results, run
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
 from emulator.experiment.model import Experiment
@@ -28,6 +28,11 @@ class _Aftermath:
 
         many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
         return verify_output(jobs, seed, output_path, _VERIFIERS if many else 1).to_summary()
+
+
+def salvage(directory: Path) -> None:
+    """Make of an ended run that has no results what can be made of its journal; see ``emulator.results``."""
+    results.salvage(directory, _Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:

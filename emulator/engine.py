@@ -19,8 +19,22 @@ if TYPE_CHECKING:
     import pyarrow
 
 OnStatus = Callable[[RunStatus], None]
-OpenRecords = Callable[[], AbstractContextManager[Callable[[Record], None]]]
-"""Opens the run's journal and gives the function that takes its records, in the order of time."""
+
+
+class RecordSink(Protocol):
+    """Takes the records of a run, in the order of time.  Raises JournalError when they cannot be written."""
+
+    def write(self, record: Record) -> None:
+        """Take the next one."""
+        ...
+
+    def flush(self) -> None:
+        """What was written so far is to outlive this process."""
+        ...
+
+
+OpenRecords = Callable[[], AbstractContextManager[RecordSink]]
+"""Opens the run's journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +43,7 @@ class EngineResult:
 
     machines: list[dict[str, Any]]
     """Computers it ran on: name, clock_offset_ns; none where it ran nothing on any."""
-    real_s: float
+    real_s: float | None
     lag: LagRecorder | None
     """How late its timers were; None where time is virtual and none ever is."""
     output_path: Path | None

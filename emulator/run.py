@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from emulator import __version__
-from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
-from emulator.engine import Aftermath, Engine, OnStatus
-from emulator.errors import RunError
+from emulator.engine import Aftermath, Engine, OnStatus, RecordSink
+from emulator.errors import NatjamError, RunError
 from emulator.experiment.model import Experiment
 from emulator.records.history import HistoryBuilder
-from emulator.records.journal import JournalHeader, Record
-from emulator.records.lag import LagRecorder
+from emulator.records.journal import JournalHeader, JournalWriter, Record
 from emulator.records.run_directory import RunDirectory
-from emulator.records.summary import build_summary, summarise_repeats
+from emulator.records.summary import summarise_repeats
+from emulator.results import write_failed, write_results
 from workloads.expand import expand
-
-_VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
-LAG_BOUND_HEARTBEATS = 0.5
-"""A run whose timers are later than this share of a heartbeat (p99) does not say much: it is marked."""
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
@@ -57,6 +51,20 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
     return together
 
 
+class _Records:
+    """Where the records of a run go: into its journal, and into what its tables are made of."""
+
+    def __init__(self, journal: JournalWriter, history: HistoryBuilder) -> None:
+        self._journal = journal
+        self._history = history
+        self.flush = journal.flush
+
+    def write(self, record: Record) -> None:
+        """Take the next one.  Raises JournalError."""
+        self._journal.write(record)
+        self._history.add(record)
+
+
 def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
     return lambda status: on_status(replace(status, phase=f"{title}: {status.phase}", repeat=repeat))
 
@@ -76,7 +84,8 @@ def _without_collector() -> Iterator[None]:
 def _run_once(
     experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
 ) -> dict[str, Any]:
-    with _without_collector() if experiment.engine == "sim" else contextlib.nullcontext():
+    quick = _without_collector() if experiment.engine == "sim" else contextlib.nullcontext()
+    with directory.held(), quick:
         return _run_and_write(experiment, seed, directory, on_status, aftermath)
 
 
@@ -90,14 +99,9 @@ def _run_and_write(
     history = HistoryBuilder(jobs)
 
     @contextlib.contextmanager
-    def open_records() -> Iterator[Callable[[Record], None]]:
+    def open_records() -> Iterator[RecordSink]:
         with directory.journal(header) as journal:
-
-            def write(record: Record) -> None:
-                journal.write(record)
-                history.add(record)
-
-            yield write
+            yield _Records(journal, history)
 
     last: list[RunStatus] = []
 
@@ -105,38 +109,18 @@ def _run_and_write(
         last[:] = [status]
         on_status(status)
 
-    result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
+    began_real_s = time.monotonic()
+    try:
+        result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
+    except NatjamError as error:
+        with contextlib.suppress(NatjamError):  # it is the first error that counts
+            write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
+        raise
     output = None
     if result.output_path is not None:
         on_status(replace(last[0], phase="verifying the output", journal=()))
         output = aftermath.verify(jobs, seed, result.output_path)
-    rows = history.finish()
-    left_out = aftermath.why_no_pictures(len(rows.attempts))
-    tables = directory.write_tables(rows, keep=left_out is None)
-    summary = build_summary(
-        rows,
-        once,
-        seed=seed,
-        profile=load_overheads(experiment.overheads, Path.cwd()),
-        versions=_versions(),
-        machines=result.machines,
-        real_s=result.real_s,
-        lag=_lag_summary(result.lag or LagRecorder(), once),
-        output=output,
-        swap_bytes=result.swap_bytes,
-    )
-    summary |= result.facts
-    if left_out is None:
-        aftermath.write_pictures(directory.path, tables, once.model_dump(mode="json")["cluster"], summary)
-    else:
-        summary["left_out"] = left_out
-    directory.write_summary(summary)
-    return summary
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in _VERSIONS_OF}
+    return write_results(directory, once, history.finish(), result, output, aftermath)
 
 
 def _engine(name: str) -> Engine:
@@ -148,16 +132,3 @@ def _engine(name: str) -> Engine:
     from emulator.live.engine import run_live
 
     return run_live
-
-
-def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
-    p99_emulated_s = lag.p99_real_ns / 1e9 * experiment.time_scale
-    bound_s = LAG_BOUND_HEARTBEATS * experiment.heartbeat_s
-    return {
-        "p50_real_ms": lag.p50_real_ns / 1e6,
-        "p99_real_ms": lag.p99_real_ns / 1e6,
-        "max_real_ms": lag.max_real_ns / 1e6,
-        "p99_emulated_s": p99_emulated_s,
-        "bound_emulated_s": bound_s,
-        "within_bound": p99_emulated_s <= bound_s,
-    }

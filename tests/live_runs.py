@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,8 +17,10 @@ from typing import Any, TypeVar
 
 import psutil
 
+from emulator.core.messages import Message
 from emulator.live.janitor import RUN_VARIABLE, find_run_processes
 from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
+from emulator.records.journal import JournalError, read_journal
 from tests.run_results import RunResults
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -257,6 +260,17 @@ class NatjamRun(RunResults):
     def stopped(self) -> list[TaskProcess]:
         """Suspended reduces."""
         return [task for task in self.tasks() if task.stopped]
+
+    def journalled(self, kind: type[Message]) -> Callable[[], bool]:
+        """Whether the journal as it is on the disk has such a message yet."""
+
+        def look() -> bool:
+            with contextlib.suppress(JournalError):  # where what has been written so far ends
+                _, records = read_journal(self.out / "journal.jsonl.zst.unfinished")
+                return any(type(record.message) is kind for record in records)
+            return False
+
+        return look
 
     # ---- afterwards ----
 

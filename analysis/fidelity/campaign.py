@@ -7,7 +7,6 @@ and are not run again where those are whole.
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Experiment, dump_experiment
 from emulator.records.history import HistoryBuilder
-from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME
+from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
 from emulator.sim.session import simulate
 from workloads.expand import expand
@@ -141,7 +140,7 @@ class _Clock:
             run_dir: summaries[0]["makespan_s"] / case.experiment.time_scale
             for case, by_run in zip(cases, simulated, strict=True)
             for run_dir, summaries in zip(case.run_dirs(directory), by_run, strict=True)
-            if not (run_dir / SUMMARY_NAME).exists()
+            if RunDirectory(run_dir).finished_summary() is None
         }
         """What is emulated in the runs to come, without what comes on top."""
         self._began_real_s = time.monotonic()
@@ -214,10 +213,10 @@ def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any]
     try:
         if not run_dir.exists():
             return None
-        if (run_dir / SUMMARY_NAME).exists():
+        if (summary := RunDirectory(run_dir).finished_summary()) is not None:
             if (run_dir / EXPERIMENT_NAME).read_text() != dump_experiment(experiment):
                 raise ConfigError(f"{run_dir}: is a run of another experiment; name another directory, or remove it")
-            return json.loads((run_dir / SUMMARY_NAME).read_text())
+            return summary
         shutil.rmtree(run_dir)
     except (OSError, ValueError) as error:
         raise RunError(f"{run_dir}: cannot be gone on with: {error}; remove it") from None

@@ -88,7 +88,8 @@ def headline(summary: _Summary) -> list[Tile]:
     jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
     failed = sum(job["state"] != "succeeded" for job in jobs)
     suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
-    tiles = [
+    tiles = [Tile("state", text("failed", "bad"), summary["reason"])] if summary.get("state") == "failed" else []
+    tiles += [
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
         Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
         Tile("utilization", percent(work["utilization"]), "of all containers, until the last job ended"),

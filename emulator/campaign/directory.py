@@ -7,17 +7,15 @@ job.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from emulator.campaign.plan import PlannedRun
 from emulator.errors import ConfigError
-from emulator.files.whole_files import write_json
-from emulator.records.run_directory import SUMMARY_NAME
+from emulator.files.whole_files import held_directory, write_json
+from emulator.records.run_directory import RunDirectory
 
 PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
 _FORMAT_VERSION = 1
@@ -40,31 +38,20 @@ class CampaignDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             if not (self.path / PLAN_NAME).exists() and any(self.path.iterdir()):
                 raise ConfigError(f"{self.path}: is neither empty nor a campaign's directory; name another one")
-            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileExistsError:
             raise ConfigError(f"{self.path}: is a file; name a directory") from None
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written ({error.strerror}); name another directory") from None
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"{self.path}: another campaign is at work there; name another directory") from None
+        with held_directory(self.path, "another campaign is at work there; name another directory"):
             yield
-        finally:
-            os.close(handle)
 
     def run_path(self, run: PlannedRun) -> Path:
         """The directory of one run."""
         return self.path / RUNS_NAME / run.name
 
     def summary(self, run: PlannedRun) -> dict[str, Any] | None:
-        """What a run's ``summary.json`` holds: the last file that a run writes, so None where it is not complete."""
-        try:
-            found = json.loads((self.run_path(run) / SUMMARY_NAME).read_text())
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+        """What a run's ``summary.json`` holds; None where the run has not come to its end."""
+        return RunDirectory(self.run_path(run)).finished_summary()
 
     def take_plan(self, name: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         """Keep the plan; the runs that are still to be made.
@@ -98,7 +85,7 @@ class CampaignDirectory:
         return {
             entry["sha256"]: str(entry["variant"])
             for name, entry in known.items()
-            if (self.path / RUNS_NAME / name / SUMMARY_NAME).exists()
+            if RunDirectory(self.path / RUNS_NAME / name).finished_summary() is not None
         }
 
     def _known(self) -> dict[str, Any]:

@@ -134,6 +134,7 @@ def run(
     except BaseException:
         with contextlib.suppress(OSError):
             out_dir.rmdir()  # only if nothing was written: an empty results directory tells nothing
+        _say_what_is_left(out_dir)
         raise
     for table in closing_tables(summary):
         console.print(table)
@@ -141,6 +142,16 @@ def run(
     found = failures(summary)
     if found:
         raise RunError("; ".join(found))
+
+
+def _say_what_is_left(out_dir: Path) -> None:
+    """Where to find what a run has left that did not come to its end."""
+    from emulator.records.run_directory import RunDirectory
+
+    if (out_dir / "report.html").exists():
+        typer.echo(f"natjam: what there is of the run is in {out_dir}", err=True)
+    elif RunDirectory(out_dir).found_journal() is not None:
+        typer.echo(f"natjam: 'natjam report {out_dir}' shows the run as far as it got", err=True)
 
 
 @contextlib.contextmanager

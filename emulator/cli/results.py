@@ -96,7 +96,8 @@ def report(
 ) -> None:
     """Make one HTML file of runs: figures, tables and a timeline of the containers; it needs nothing else to open.
 
-    Every run has left one of its own; this makes one of several, or of a run without.
+    Every run has left one of its own; this makes one of several, or of a run without.  A run that was killed has left
+    its journal: tables, pictures and a summary are made of it first, in its directory.
 
     \b
     Examples:
@@ -105,10 +106,14 @@ def report(
       natjam report mycampaign --out mycampaign.html
     """
     from analysis.report.build import report_of
+    from analysis.run_paths import ended_without_results
+    from analysis.whole_run import salvage
     from emulator.files.whole_files import written_whole
 
     console = results_console()
     with console.status("reading runs"):
+        for path in ended_without_results(paths):
+            salvage(path)
         page = report_of(paths)
     with written_whole(out) as unfinished:
         unfinished.write_text(page)

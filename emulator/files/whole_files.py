@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import RunError
+from emulator.errors import ConfigError, RunError
 
 UNFINISHED_SUFFIX = ".unfinished"
 
@@ -40,6 +42,27 @@ def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
             yield unfinished
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def held_directory(path: Path, taken: str) -> Iterator[None]:
+    """Keep other processes that hold ``path`` too out of it, for as long as this one lives.
+
+    Raises:
+        ConfigError: one is in it, which ``taken`` says, or it cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name another directory") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{path}: {taken}") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:

@@ -83,7 +83,7 @@ class _Actor(Generic[HostT]):
     async def status(self) -> HostStatus:
         """State of this host, and its journal since the last call."""
         host = self.host
-        return HostStatus(host.fatal, host.take_journal(), host.lag_record(), host.unreachable)
+        return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable)
 
 
 @ray.remote

@@ -13,7 +13,6 @@ from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
-from emulator.records.journal import decode_record, merge
 from emulator.records.run_directory import RunDirectory
 from emulator.storage.local import PARTIAL_DIRECTORY
 
@@ -34,12 +33,12 @@ def run_live(
     except OSError as error:
         raise RunError(f"{output_dir}: cannot be made ({error.strerror}); storage.url must be writable") from None
     swapped_bytes = psutil.swap_memory().sout
-    live = LiveSession(experiment, experiment.seed, jobs, output_dir.absolute(), on_status, started_real_s).run()
+    with open_records() as records:
+        live = LiveSession(
+            experiment, experiment.seed, jobs, output_dir.absolute(), records, on_status, started_real_s
+        ).run()
     swapped_bytes = psutil.swap_memory().sout - swapped_bytes
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
-    with open_records() as write:
-        for record in merge(decode_record(line) for line in live.journal):
-            write(record)
     return EngineResult(
         machines=live.machines,
         real_s=time.monotonic() - started_real_s,

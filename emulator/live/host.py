@@ -102,10 +102,10 @@ class MachineHost:
     def _record(self, record: Record) -> None:
         self._journal.append(encode_record(record))
 
-    def take_journal(self) -> list[bytes]:
-        """The records since the last call, encoded."""
+    def take_journal(self) -> tuple[list[bytes], int]:
+        """The records since the last call, encoded, and the emulated instant before which none is to come."""
         records, self._journal = self._journal, []
-        return records
+        return records, self.clock.now_ns()
 
     # ---- effects ----
 

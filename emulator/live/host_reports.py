@@ -24,6 +24,8 @@ class HostStatus:
 
     fatal: str | None
     journal: list[bytes]
+    until_ns: int
+    """Emulated instant up to which the host has handed over its journal: all before it has been."""
     lag: LagRecord
     unreachable: tuple[str, ...]
     """Hosts to which its link has broken."""
@@ -32,11 +34,10 @@ class HostStatus:
 
 
 class HostReports:
-    """The newest status of every host, and the whole journal."""
+    """The newest status of every host."""
 
     def __init__(self, experiment: Experiment, jobs: Mapping[str, JobSpec]) -> None:
-        self.journal: list[bytes] = []
-        self._journal_shown = 0
+        self._journal_news: list[bytes] = []
         self._experiment = experiment
         self._jobs = jobs
         self._statuses: dict[str, HostStatus] = {}
@@ -45,7 +46,7 @@ class HostReports:
 
     def take(self, host: str, status: HostStatus) -> None:
         """A newer status."""
-        self.journal += status.journal
+        self._journal_news += status.journal
         self._lag_records[host] = status.lag
         self._statuses[host] = status
         for peer in status.unreachable:
@@ -74,8 +75,7 @@ class HostReports:
 
     def run_status(self, phase: str, started_real_s: float) -> RunStatus:
         """For the display; its records are those that have come since it was called before."""
-        news = self.journal[self._journal_shown :]
-        self._journal_shown += len(news)
+        news, self._journal_news = self._journal_news, []
         manager = self._statuses.get(RESOURCE_MANAGER_HOST)
         cluster = manager.cluster if manager else None
         lag = self.lag

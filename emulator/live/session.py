@@ -5,9 +5,9 @@ Theory of operation
 First of all a janitor is started: should this process die, it ends every process that carries the run's id and
 removes the run's directories.  Then Ray: one of its own, on loopback and with token authentication, unless
 ``RAY_ADDRESS`` names a cluster.  Each Ray node gets a node host; emulated time 0 is set a moment after all are ready.
-While the run lasts every host is asked a few times a second how it is, which also brings its journal here.  A node
-host that has died is told to the ResourceManager; whatever else dies, or raises, ends the run.  However it ends,
-hosts are closed, Ray is shut down, and the janitor checks that nothing is left.
+While the run lasts every host is asked a few times a second how it is, which also brings its journal here, and to the
+disk.  A node host that has died is told to the ResourceManager; whatever else dies, or raises, ends the run.  However
+it ends, hosts are closed, Ray is shut down, and the janitor checks that nothing is left.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core.job import JobSpec
-from emulator.display.status import RunStatus
+from emulator.engine import OnStatus, RecordSink
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.interruption import ended_like_interrupted, no_interrupts
 from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
+from emulator.live.journal_stream import JournalStream
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.supervisor_client import RUN_VARIABLE
+from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 
 STATUS_PERIOD_REAL_S = 0.3
@@ -51,14 +53,11 @@ _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 
 _TOKEN = secrets.token_hex(32)
 """Of the local clusters this process starts, one after another: Ray reads a process's token only once."""
 
-OnStatus = Callable[[RunStatus], None]
-
 
 @dataclass(frozen=True, slots=True)
 class LiveResult:
-    """What is left of a live run: its journal (encoded records, unsorted) and what was measured around it."""
+    """What was measured around a live run."""
 
-    journal: list[bytes]
     machines: list[dict[str, Any]]
     """name, clock_offset_ns, hosts."""
     lag: LagRecorder
@@ -78,6 +77,7 @@ class LiveSession:
         seed: int,
         jobs: tuple[JobSpec, ...],
         output_dir: Path,
+        records: RecordSink,
         on_status: OnStatus,
         started_real_s: float,
     ) -> None:
@@ -96,6 +96,7 @@ class LiveSession:
         """Actor handles by host name."""
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
+        self._journal = JournalStream(records)
         self._environment_before: dict[str, str | None] = {}
         self._startup_real_s = 0.0
 
@@ -117,7 +118,6 @@ class LiveSession:
             self._show("closing")
             closed = self._close_hosts(plan)
         return LiveResult(
-            journal=self._reports.journal,
             machines=machines,
             lag=self._reports.lag,
             checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
@@ -133,6 +133,8 @@ class LiveSession:
         finally:
             self._show("cleaning up")
             with no_interrupts():
+                with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
+                    self._journal.write_all()
                 self._stop_ray()
                 self._leave_nothing(self._janitor)
 
@@ -322,15 +324,21 @@ class LiveSession:
         from ray.exceptions import GetTimeoutError, RayActorError
 
         asked = {n: h.status.remote() for n, h in self._hosts.items() if n not in self._lost}
+        died: dict[str, Exception] = {}
         for name, reference in asked.items():
             try:
                 status = self._ray.get(reference, timeout=_ANSWER_PATIENCE_REAL_S)
             except RayActorError as error:
-                self._host_died(name, plan, error)
+                died[name] = error
+                self._journal.forget(name)
                 continue
             except GetTimeoutError:
                 raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
             self._reports.take(name, status)
+            self._journal.take(name, status.journal, status.until_ns)
+        self._journal.write_settled()
+        for name, error in died.items():
+            self._host_died(name, plan, error)
 
     def _host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
         self._lost.add(name)
@@ -348,6 +356,7 @@ class LiveSession:
         closings = [self._hosts[name].close.remote() for name in living]
         closed = [self._get(closing, "closing a node host") for closing in closings]
         self._poll(plan)
+        self._journal.write_all()
         self._reports.check(self._lost)
         for name, end in zip(living, closed, strict=True):
             self._reports.replace_lag(name, end.lag)

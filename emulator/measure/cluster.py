@@ -28,7 +28,7 @@ from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
-from emulator.records.journal import Record, decode_record, merge
+from emulator.records.journal import Record
 from workloads.expand import expand
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
@@ -56,8 +56,8 @@ def measure_cluster(around: Surroundings) -> Samples:
 
     output_dir = around.directory / "output"
     output_dir.mkdir()
-    result = LiveSession(experiment, experiment.seed, jobs, output_dir, progress, began_real_s).run()
-    records = merge(decode_record(line) for line in result.journal)
+    records = _Records()
+    result = LiveSession(experiment, experiment.seed, jobs, output_dir, records, progress, began_real_s).run()
     bursts_ns = round(_bursts_begin_s(around.rounds) * 1e9)
     samples = Samples()
     _time_light_load([record for record in records if _FIRST_S * 1e9 <= record.t_ns < bursts_ns], samples)
@@ -65,6 +65,17 @@ def measure_cluster(around: Surroundings) -> Samples:
     for _ in result.machines:
         samples.add("hosts", 0)
     return samples
+
+
+class _Records(list[Record]):
+    """Keeps what a run records."""
+
+    def write(self, record: Record) -> None:
+        """Take the next one."""
+        self.append(record)
+
+    def flush(self) -> None:
+        """Nothing need outlive this process."""
 
 
 def _bursts_begin_s(rounds: int) -> float:

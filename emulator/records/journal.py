@@ -140,6 +140,13 @@ class JournalWriter:
             with self._errors_named():
                 self._file.write(compressed)
 
+    def flush(self) -> None:
+        """Bring what was written so far to the file: whatever becomes of this process, it can be read there."""
+        with self._errors_named():
+            self._write_lines()
+            self._file.write(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._file.flush()
+
     def close(self) -> None:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ import pyarrow.parquet
 
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment, dump_experiment
-from emulator.files.whole_files import unfinished_path, write_json, written_whole
+from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import attempts_table, decisions_tables, jobs_table, operations_table, tasks_table
+from emulator.records.summary import FAILED
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 _ROWS_A_PART = 50_000
@@ -62,6 +64,25 @@ class RunDirectory:
         """The journal, once whole."""
         return self.path / "journal.jsonl.zst"
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The run is going on; nobody else is to touch the directory.  Raises ConfigError where somebody is at it."""
+        with held_directory(self.path, "the run is still going on"):
+            yield
+
+    def found_journal(self) -> Path | None:
+        """The journal of a run that has ended in whatever way, whole or not; None where there is none."""
+        paths = (self.journal_path, unfinished_path(self.journal_path))
+        return next((path for path in paths if path.is_file()), None)
+
+    def finished_summary(self) -> dict[str, Any] | None:
+        """What ``summary.json`` holds, the last file that a run writes; None where the run did not come to its end."""
+        try:
+            found = json.loads((self.path / SUMMARY_NAME).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) and found.get("state") != FAILED else None
+
     def write_experiment(self, experiment: Experiment) -> str:
         """Write ``experiment.yaml``, resolved; its hash, for the journal's header.  Raises RunError."""
         text = dump_experiment(experiment)
@@ -78,6 +99,7 @@ class RunDirectory:
         """
         unfinished = unfinished_path(self.journal_path)
         with JournalWriter(unfinished, header) as writer:
+            writer.flush()  # whose journal it is can be read from now on
             yield writer
         try:
             unfinished.replace(self.journal_path)

@@ -12,17 +12,20 @@ from emulator.experiment.model import Experiment
 from emulator.records.history import AttemptRow, History, JobRow, overhead_statistics
 
 CONFIDENCE = 0.95
+FINISHED, FAILED = "finished", "failed"
+"""State of a run: whether it came to the end of all its jobs."""
 
 
 def build_summary(
     history: History,
     experiment: Experiment,
     *,
+    state: str = FINISHED,
     seed: int,
     profile: OverheadProfile,
     versions: Mapping[str, str],
     machines: Sequence[Mapping[str, Any]],
-    real_s: float,
+    real_s: float | None,
     lag: Mapping[str, Any],
     output: Mapping[str, Any] | None,
     swap_bytes: int,
@@ -32,11 +35,12 @@ def build_summary(
     Args:
         history: folded from the run's journal; all that can be counted from it is.
         experiment: what was run.
+        state: ``FINISHED`` or ``FAILED``.
         seed: of this repeat.
         profile: overheads that the run was padded to.
         versions: of natjam and what it rests on.
         machines: one object each, with at least ``name`` and ``clock_offset_ns``.
-        real_s: real duration of the run.
+        real_s: real duration of the run; None where nobody has measured it.
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
         output: what verification found; None where the engine writes no output.
         swap_bytes: most swap the suspended processes used.
@@ -45,6 +49,7 @@ def build_summary(
     makespan_ns = _makespan_ns(history.jobs)
     return {
         "name": experiment.name,
+        "state": state,
         "engine": experiment.engine,
         "time_scale": experiment.time_scale,
         "seed": seed,

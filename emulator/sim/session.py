@@ -44,8 +44,8 @@ def run_simulation(
     """Simulate ``experiment`` for ``natjam run``; see ``emulator.engine.Engine``."""
     started_real_s = time.monotonic()
     shown = _Shown(experiment, jobs, on_status, started_real_s)
-    with open_records() as write:
-        cluster = simulate(experiment, jobs, write, shown.now_and_then)
+    with open_records() as records:
+        cluster = simulate(experiment, jobs, records.write, shown.now_and_then)
     shown.show(cluster, "writing the tables")
     return EngineResult(
         machines=[],

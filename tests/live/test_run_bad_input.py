@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from emulator.cli.main import app
 from tests.live_runs import NatjamRun, RayCluster
 
 POLICIES = '''
@@ -45,7 +47,8 @@ def test_policies_of_the_users_that_fail(ray_cluster: RayCluster, tmp_path: Path
         }
         for axis, run in runs.items():
             run.check_failed("eviction", *failing[axis])
-            assert not (run.out / "summary.json").exists()
+            assert run.summary["state"] == "failed"
+            assert failing[axis][1] in run.summary["reason"]
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
@@ -102,3 +105,7 @@ def test_an_output_directory_on_a_full_disk(ray_cluster: RayCluster, tmp_path: P
         assert not (run.out / "summary.json").exists()
         for job in ("research", "production"):
             assert all(path.stat().st_size for path in (run.out / "output" / job).iterdir())
+        subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
+        result = CliRunner().invoke(app, ["report", str(run.out), "--out", str(tmp_path / "report.html")])
+        assert result.exit_code == 0, result.output
+        assert run.summary["state"] == "failed"

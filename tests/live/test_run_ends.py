@@ -7,7 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from emulator.cli.main import app
+from emulator.core.messages import Suspended
 from tests.live_runs import SMALL, NatjamRun, RayCluster
 
 INTERRUPTED = 130
@@ -32,7 +35,9 @@ def test_an_interrupted_and_a_killed_run_leave_nothing(ray_cluster: RayCluster, 
         for run, number, status in ((interrupted, signal.SIGINT, INTERRUPTED), (killed, signal.SIGKILL, KILLED)):
             run.until(run.stopped, "a suspended reduce")
             assert killed.process.poll() is None, "it is not touched by the other's end"
+            run.until(run.journalled(Suspended), "a suspension in the journal on the disk")
             _end(run, number, status)
+            _check_reported(run)
     assert others <= ray_cluster.processes()
 
 
@@ -43,6 +48,14 @@ def test_a_run_ended_at_any_time_leaves_nothing(tmp_path: Path, number: signal.S
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.until(lambda: sign in run.log or any(sign in process for process in run.left()), sign)
         _end(run, number, KILLED if number == signal.SIGKILL else INTERRUPTED)
+
+
+def _check_reported(run: NatjamRun) -> None:
+    """Of what is on the disk tables and a report can be made."""
+    result = CliRunner().invoke(app, ["report", str(run.out), "--out", str(run.out / "again.html")])
+    assert result.exit_code == 0, result.output
+    assert run.summary["state"] == "failed"
+    assert any(row["suspended_spans"] for row in run.table("attempts"))
 
 
 def _end(run: NatjamRun, number: signal.Signals, status: int) -> None:

@@ -48,8 +48,16 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
     with NatjamRun(tmp_path) as run:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
-        run.check_failed("nodes-1 has died and no node is left to go on with")
-        assert not (run.out / "summary.json").exists()
+        run.check_failed("nodes-1 has died and no node is left to go on with", f"is in {run.out}")
+        check_failed_summary(run, "nodes-1 has died and no node is left to go on with")
+
+
+def test_the_death_of_the_resource_manager_leaves_what_there_is(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path) as run:
+        run.walking("research")
+        os.kill(run.host("rm"), signal.SIGKILL)
+        run.check_failed("rm has died", f"is in {run.out}")
+        check_failed_summary(run, "rm has died")
 
 
 def test_a_shuffle_service_cannot_be_done_without(ray_cluster: RayCluster, tmp_path: Path) -> None:
@@ -57,4 +65,13 @@ def test_a_shuffle_service_cannot_be_done_without(ray_cluster: RayCluster, tmp_p
         run.walking("research")
         os.kill(run.shuffle_service("nodes-2"), signal.SIGKILL)
         run.check_failed("nodes-2", "the shuffle service ended with status -9")
-        assert not (run.out / "summary.json").exists()
+        check_failed_summary(run, "the shuffle service ended with status -9")
+
+
+def check_failed_summary(run: NatjamRun, reason: str) -> None:
+    """It says that and why the run has failed, and the tables have what research had begun."""
+    assert run.summary["state"] == "failed"
+    assert reason in run.summary["reason"]
+    assert job_of(run.summary, "research")["state"] == "running"
+    assert {row["job"] for row in run.table("attempts") if row["first_key_s"] is not None} >= {"research"}
+    assert (run.out / "report.html").exists()

@@ -46,7 +46,7 @@ JOB_FIELDS = {
     **dict.fromkeys(("attempts", "suspensions", "kills"), int),
 }
 FIELDS = {
-    **dict.fromkeys(("name", "engine"), str),
+    **dict.fromkeys(("name", "engine", "state"), str),
     **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
     **dict.fromkeys(("versions", "overheads", "work", "lag", "output"), dict),

@@ -1,0 +1,133 @@
+"""What a run leaves beside its journal: tables, pictures, and ``summary.json`` last; of a failed run, what there is."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from emulator.costs.overheads import load_overheads
+from emulator.engine import Aftermath, EngineResult
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.history import History, HistoryBuilder
+from emulator.records.journal import JournalError, read_journal
+from emulator.records.lag import LagRecorder
+from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
+from emulator.records.summary import FAILED, FINISHED, build_summary
+from workloads.expand import expand
+
+_VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
+LAG_BOUND_HEARTBEATS = 0.5
+"""A run whose timers are later than this share of a heartbeat (p99) does not say much: it is marked."""
+
+
+def write_results(
+    directory: RunDirectory,
+    experiment: Experiment,
+    rows: History,
+    result: EngineResult,
+    output: dict[str, Any] | None,
+    aftermath: Aftermath,
+    state: str = FINISHED,
+) -> dict[str, Any]:
+    """Write tables, pictures and summary of one run; what ``summary.json`` holds.
+
+    ``experiment`` is resolved to this run's seed; ``output`` says what its verification has found.
+
+    Raises:
+        RunError: a file cannot be written.
+    """
+    left_out = aftermath.why_no_pictures(len(rows.attempts))
+    tables = directory.write_tables(rows, keep=left_out is None)
+    summary = build_summary(
+        rows,
+        experiment,
+        state=state,
+        seed=experiment.seed,
+        profile=load_overheads(experiment.overheads, Path.cwd()),
+        versions=_versions(),
+        machines=result.machines,
+        real_s=result.real_s,
+        lag=_lag_summary(result.lag or LagRecorder(), experiment),
+        output=output,
+        swap_bytes=result.swap_bytes,
+    )
+    summary |= result.facts
+    if left_out is None:
+        aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
+    else:
+        summary["left_out"] = left_out
+    directory.write_summary(summary)
+    return summary
+
+
+def write_failed(
+    directory: RunDirectory,
+    experiment: Experiment,
+    history: HistoryBuilder,
+    reason: str,
+    real_s: float | None,
+    aftermath: Aftermath,
+) -> bool:
+    """Write what there is of a run that did not come to its end, for ``reason``; False where nothing had happened.
+
+    Raises:
+        RunError: a file cannot be written.
+    """
+    rows = history.finish()
+    if not rows.attempts:
+        return False
+    unmeasured = EngineResult([], real_s, None, None, 0, {"reason": reason, "lag": None})
+    write_results(directory, experiment, rows, unmeasured, None, aftermath, FAILED)
+    return True
+
+
+def salvage(path: Path, aftermath: Aftermath) -> None:
+    """Make tables, pictures and summary of a run whose driver could not: it was killed, or its disk was full.
+
+    Raises:
+        ConfigError: the run is still going on, or left nothing to make them of.
+        RunError: a file cannot be written.
+    """
+    directory = RunDirectory(path)
+    with directory.held():
+        journal = directory.found_journal()
+        if journal is None:
+            raise ConfigError(f"{path}: has no journal; name the directory of a run")
+        try:
+            header, records = read_journal(journal)
+        except JournalError as error:
+            raise ConfigError(error.message) from None
+        experiment = load_experiment(path / EXPERIMENT_NAME)
+        history = HistoryBuilder(expand(experiment, header.seed))
+        last_ns = 0
+        try:
+            for record in records:
+                history.add(record)
+                last_ns = record.t_ns
+        except JournalError:
+            pass  # the journal of a killed run ends where it ends
+        reason = f"the run did not come to its end; its journal goes up to {last_ns / 1e9:.1f} s"
+        if not write_failed(directory, experiment, history, reason, None, aftermath):
+            raise ConfigError(f"{path}: nothing had happened when the run ended: there is nothing to report")
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _VERSIONS_OF}
+
+
+def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
+    p99_emulated_s = lag.p99_real_ns / 1e9 * experiment.time_scale
+    bound_s = LAG_BOUND_HEARTBEATS * experiment.heartbeat_s
+    return {
+        "p50_real_ms": lag.p50_real_ns / 1e6,
+        "p99_real_ms": lag.p99_real_ns / 1e6,
+        "max_real_ms": lag.max_real_ns / 1e6,
+        "p99_emulated_s": p99_emulated_s,
+        "bound_emulated_s": bound_s,
+        "within_bound": p99_emulated_s <= bound_s,
+    }
