@@ -103,8 +103,7 @@ def test_an_output_directory_on_a_full_disk(ray_cluster: RayCluster, tmp_path: P
     with NatjamRun(tmp_path, cluster=ray_cluster, out=small_disk / "out") as run:
         run.check_failed(str(run.out), "No space left on device")
         assert not (run.out / "summary.json").exists()
-        for job in ("research", "production"):
-            assert all(path.stat().st_size for path in (run.out / "output" / job).iterdir())
+        assert all(path.stat().st_size for path in (run.out / "output").glob("*/part-*"))
         subprocess.run(["mount", "-o", "remount,size=10m", str(small_disk)], check=True)
         result = CliRunner().invoke(app, ["report", str(run.out), "--out", str(tmp_path / "report.html")])
         assert result.exit_code == 0, result.output

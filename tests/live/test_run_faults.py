@@ -12,6 +12,7 @@ from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of
 
 LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [40]").replace("submit_s: 12", "submit_s: 15")
+ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 
 
 def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(t
 
 
 def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path) as run:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
         run.check_failed("nodes-1 has died and no node is left to go on with", f"is in {run.out}")
@@ -53,7 +54,7 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
 
 
 def test_the_death_of_the_resource_manager_leaves_what_there_is(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path) as run:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
         os.kill(run.host("rm"), signal.SIGKILL)
         run.check_failed("rm has died", f"is in {run.out}")
@@ -61,7 +62,7 @@ def test_the_death_of_the_resource_manager_leaves_what_there_is(tmp_path: Path) 
 
 
 def test_a_shuffle_service_cannot_be_done_without(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
         run.walking("research")
         os.kill(run.shuffle_service("nodes-2"), signal.SIGKILL)
         run.check_failed("nodes-2", "the shuffle service ended with status -9")
