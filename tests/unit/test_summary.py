@@ -65,6 +65,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert {name: made[name] for name in made if name not in ("jobs", "overheads", "work")} == {
         "name": "tiny",
+        "state": "finished",
         "engine": "live",
         "time_scale": 20.0,
         "seed": 4,
