@@ -1,0 +1,42 @@
+"""What a scheduler of shares knows of a job: what is left of it, and the bounds of its share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NEVER_NS = 1 << 62
+"""Later than any instant of a run: when a job ends that has no slots, the deadline of one that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The rest of one job: work that any number of slots between two bounds shares evenly (flex, section 2.5)."""
+
+    name: str
+    work_ns: int
+    """Slot-nanoseconds left, at least 0."""
+    minimum: int
+    """Slots it is guaranteed, at least 0."""
+    maximum: int
+    """Most slots it can use: ``maximum >= minimum`` once the minima are ``normalised``."""
+
+
+def normalised(jobs: Sequence[Demand], slots: int) -> list[Demand]:
+    """The jobs with minima that can be kept: none above its maximum, and together no more than there are slots.
+
+    Where they ask for more, all are lowered in proportion; what rounding leaves goes to those it took most from, of
+    equals to the first (flex, sections 1 and 3.1).
+    """
+    minima = [max(0, min(job.minimum, job.maximum)) for job in jobs]
+    total = sum(minima)
+    if total > slots:
+        shares = [divmod(minimum * max(slots, 0), total) for minimum in minima]
+        minima = [whole for whole, _ in shares]
+        most_taken = sorted(range(len(jobs)), key=lambda index: -shares[index][1])
+        for index in most_taken[: max(slots, 0) - sum(minima)]:
+            minima[index] += 1
+    return [
+        job if job.minimum == minimum else Demand(job.name, job.work_ns, minimum, job.maximum)
+        for job, minimum in zip(jobs, minima, strict=True)
+    ]

@@ -1,0 +1,182 @@
+"""The best order of all: branch and bound over the orders that the packing scheme can be given.
+
+Theory of operation.  When a job ends depends on those before it in the order alone: those after it hold their minima
+until all before have their maxima.  So an order is built from the front, and what the rest is left with is one function
+of time, the slack over the minima of the rest.  Orders of the same jobs that leave the same slack differ in nothing but
+their cost so far: the cheapest stays (times are equal when they are within a microsecond).  A bound takes care of the
+others: each job of the rest ends no earlier than if it were next, and the n-th of them to end no earlier than the n
+smallest could be done by all the slots that the rest has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from emulator.policies.flex.demand import NEVER_NS, Demand
+from emulator.policies.flex.packing import completions
+from emulator.policies.flex.penalties import Objective
+
+_EQUAL_BITS = 10
+"""Instants that differ in no more than these low bits of their nanoseconds count as one."""
+
+Slack = tuple[tuple[int, int], ...]
+"""Slots over the minima of the rest, from each instant on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The front of an order."""
+
+    cost: int
+    order: tuple[int, ...]
+    slack: Slack
+
+
+@dataclass(frozen=True, slots=True)
+class _Branches:
+    """A state, and each job of the rest as the next one."""
+
+    bound: int
+    """No order that begins like this costs less."""
+    state: _State
+    ends: tuple[tuple[int, int], ...]
+    """Job, and when it ends as the next one."""
+
+
+def best_order(
+    jobs: Sequence[Demand], objective: Objective, slots: int, order: Sequence[int], width: int | None = None
+) -> tuple[int, ...]:
+    """The order whose packing costs least; ``order`` where none costs less.
+
+    Args:
+        jobs: their minima ``normalised``.
+        objective: what a packing costs.
+        slots: how many there are.
+        order: a good one, which bounds the search.
+        width: how many fronts of each length are kept, those with the least bounds; None: all that may lead to the
+            optimum, which takes some 0.1 s for ten jobs.
+    """
+    limit = objective.cost(completions(jobs, order, slots))
+    states = [_State(0, (), _slack_of_minima(jobs, slots))]
+    if not objective.total:
+        states = [_State(-(1 << 200), (), states[0].slack)]
+    for _ in jobs:
+        branches = [of_state for state in states if (of_state := _branches(jobs, objective, state)).bound < limit]
+        if width is not None:
+            branches = sorted(branches, key=lambda of_state: of_state.bound)[:width]
+        states = _distinct(_next_states(jobs, objective, branches, limit))
+    best = min(states, key=lambda state: state.cost, default=None)
+    return tuple(order) if best is None else best.order
+
+
+def _branches(jobs: Sequence[Demand], objective: Objective, state: _State) -> _Branches:
+    rest = [index for index in range(len(jobs)) if index not in state.order]
+    ends = [_end_as_next(state.slack, jobs[index]) for index in rest]
+    no_earlier = [max(pair) for pair in zip(sorted(ends), _ends_together(state.slack, jobs, rest), strict=True)]
+    penalties = [objective.penalties[index] for index in rest]
+    alone = [of_job.at(end) for of_job, end in zip(penalties, ends, strict=True)]
+    if not objective.total:
+        last = min(of_job.at(no_earlier[-1]) for of_job in penalties)
+        return _Branches(max(state.cost, last, *alone), state, tuple(zip(rest, ends, strict=True)))
+    # Whoever is n-th pays at least what the n-th end adds to some job.
+    added = 0
+    for end in no_earlier:
+        added += min(of_job.at(max(end, own)) - cost for of_job, own, cost in zip(penalties, ends, alone, strict=True))
+    bound = sum(alone) + added
+    if objective.linear:  # the heaviest at the earliest ends
+        heaviest = sorted((of_job.weight for of_job in penalties), reverse=True)
+        constant = sum(of_job.weight * of_job.due_ns for of_job in penalties)
+        bound = max(bound, sum(map(int.__mul__, heaviest, no_earlier)) - constant)
+    return _Branches(state.cost + bound, state, tuple(zip(rest, ends, strict=True)))
+
+
+def _next_states(
+    jobs: Sequence[Demand], objective: Objective, branches: Iterable[_Branches], limit: int
+) -> Iterable[_State]:
+    for of_state in branches:
+        state = of_state.state
+        for index, end in of_state.ends:
+            own = objective.penalties[index].at(end)
+            cost = state.cost + own if objective.total else max(state.cost, own)
+            # A sum can fall again where ends may be rewarded: there the bound alone decides.
+            if cost < limit or (objective.total and objective.rewards):
+                yield _State(cost, (*state.order, index), _slack_after(state.slack, jobs[index], end))
+
+
+def _distinct(states: Iterable[_State]) -> list[_State]:
+    cheapest: dict[tuple[frozenset[int], Slack], _State] = {}
+    for state in states:
+        key = frozenset(state.order), tuple((start >> _EQUAL_BITS, slots) for start, slots in state.slack)
+        known = cheapest.get(key)
+        if known is None or state.cost < known.cost:
+            cheapest[key] = state
+    return list(cheapest.values())
+
+
+def _slack_of_minima(jobs: Sequence[Demand], slots: int) -> Slack:
+    """While every job holds its minimum and no more."""
+    ends = [_own_end(job) for job in jobs]
+    starts = sorted({0, *(end for end in ends if end != NEVER_NS)})
+    held = [sum(job.minimum for job, end in zip(jobs, ends, strict=True) if end > start) for start in starts]
+    return _joined((start, slots - minima) for start, minima in zip(starts, held, strict=True))
+
+
+def _own_end(job: Demand) -> int:
+    """When a job ends that never holds more than its minimum."""
+    return -(-job.work_ns // job.minimum) if job.minimum else NEVER_NS
+
+
+def _end_as_next(slack: Slack, job: Demand) -> int:
+    """When ``job`` ends if it is the next of the order."""
+    left, minimum, most = job.work_ns, job.minimum, job.maximum - job.minimum
+    if left <= 0:
+        return 0
+    start, slots = slack[0]
+    for until, following in slack[1:]:
+        done = (minimum + min(slots, most)) * (until - start)
+        if done >= left:
+            break
+        left -= done
+        start, slots = until, following
+    share = minimum + min(slots, most)
+    return start - (-left // share) if share else NEVER_NS
+
+
+def _slack_after(slack: Slack, job: Demand, end: int) -> Slack:
+    """What those after ``job`` are left with: from its ``end`` on its minimum too, if that was held longer."""
+    most, own_end = job.maximum - job.minimum, _own_end(job)
+    at_end = next(slots for start, slots in reversed(slack) if start <= end)
+    cut = [(start, slots) for start, slots in slack if start < end]
+    cut.append((end, at_end))
+    cut += [(start, slots) for start, slots in slack if start > end]
+    return _joined(
+        (start, max(0, slots - most) if start < end else slots + (job.minimum if start < own_end else 0))
+        for start, slots in cut
+    )
+
+
+def _joined(steps: Iterable[tuple[int, int]]) -> Slack:
+    joined: list[tuple[int, int]] = []
+    for step in steps:
+        if not joined or joined[-1][1] != step[1]:
+            joined.append(step)
+    return tuple(joined)
+
+
+def _ends_together(slack: Slack, jobs: Sequence[Demand], rest: Sequence[int]) -> list[int]:
+    """The earliest that 1, 2, ... of the rest could have ended if any slot could work on any of them."""
+    minima = sum(jobs[index].minimum for index in rest)
+    ends = []
+    position, done, needed = 0, 0, 0
+    for work in sorted(jobs[index].work_ns for index in rest):
+        needed += work
+        while position + 1 < len(slack):
+            (start, slots), (until, _) = slack[position], slack[position + 1]
+            if done + (slots + minima) * (until - start) >= needed:
+                break
+            done += (slots + minima) * (until - start)
+            position += 1
+        start, slots = slack[position]
+        ends.append(start + (needed - done) // (slots + minima) if slots + minima else NEVER_NS)
+    return ends

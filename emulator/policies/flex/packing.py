@@ -1,0 +1,97 @@
+"""The Malleable Packing Scheme: from an order of jobs to a schedule (flex, section 3.1, Fig. 3).
+
+Every job holds its minimum; what is left over goes to the jobs in their order, each up to its maximum.  When a job ends
+its slots are dealt out again.  So a share never shrinks before its job ends, and one pass over the order with one heap
+of completions does it: ``O(J log J)`` for J jobs, where the paper's pseudocode takes ``O(J^2)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from emulator.policies.flex.demand import NEVER_NS, Demand
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What every job holds from one completion to the next."""
+
+    start_ns: int
+    """From now."""
+    end_ns: int
+    shares: tuple[int, ...]
+    """Slots, by index of the job."""
+
+
+def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> list[int]:
+    """When each job ends, in nanoseconds from now, by index; ``NEVER_NS`` for one that never gets a slot.
+
+    Args:
+        jobs: their minima ``normalised``.
+        order: indices of all jobs, the first to be served first.
+        slots: how many there are.
+    """
+    return _pack(jobs, order, slots, None)
+
+
+def intervals(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> tuple[Interval, ...]:
+    """The whole schedule, as ``completions`` has it: what the paper draws in Fig. 4."""
+    dealt: list[tuple[int, tuple[int, ...]]] = []
+    _pack(jobs, order, slots, dealt)
+    return tuple(Interval(start, end, shares) for (start, shares), (end, _) in pairwise(dealt) if start < end)
+
+
+def first_shares(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> list[int]:
+    """Slots until the first job ends, by index."""
+    shares = [job.minimum if job.work_ns else 0 for job in jobs]
+    slack = slots - sum(shares)
+    for index in order:
+        if jobs[index].work_ns:
+            more = min(slack, jobs[index].maximum - shares[index])
+            shares[index] += more
+            slack -= more
+    return shares
+
+
+def _pack(
+    jobs: Sequence[Demand], order: Sequence[int], slots: int, dealt: list[tuple[int, tuple[int, ...]]] | None
+) -> list[int]:
+    """``dealt``: takes the shares after each completion and when they were dealt."""
+    ends = [NEVER_NS] * len(jobs)
+    shares = [job.minimum for job in jobs]
+    maxima = [job.maximum for job in jobs]
+    left = [job.work_ns for job in jobs]
+    since = [0] * len(jobs)
+    slack = slots - sum(shares)
+    heap = [(-(-left[index] // (share or 1)), index) for index, share in enumerate(shares) if share or not left[index]]
+    heapify(heap)
+    position, count, now = 0, len(jobs), 0
+    while True:
+        while slack > 0 and position < count:
+            index = order[position]
+            share = shares[index]
+            room = maxima[index] - share
+            if room <= slack or ends[index] != NEVER_NS:
+                position += 1
+            else:
+                room = slack
+            if room > 0 and ends[index] == NEVER_NS:
+                left[index] -= share * (now - since[index])
+                since[index] = now
+                shares[index] = share = share + room
+                slack -= room
+                heappush(heap, (now - (-left[index] // share), index))
+        if dealt is not None:
+            dealt.append((now, tuple(shares)))
+        while heap:
+            now, index = heappop(heap)
+            if ends[index] == NEVER_NS:  # else an entry from before its share grew: it has ended since, and earlier
+                break
+        else:
+            return ends
+        ends[index] = now
+        slack += shares[index]
+        shares[index] = 0

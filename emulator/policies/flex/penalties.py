@@ -1,0 +1,122 @@
+"""What it costs that a job ends at some time, and what a schedule costs (flex, section 2.1, Fig. 1).
+
+Whole numbers throughout: a penalty of ``ONE`` is a weight of 1 on one nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emulator.policies.flex.demand import NEVER_NS
+
+ONE = 10**12
+_SECOND_NS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """A non-decreasing function of the end of one job; the five forms of Fig. 1."""
+
+    due_ns: int = 0
+    """From when on it counts, from now; below 0 in the past."""
+    weight: int = ONE
+    """Of each nanosecond, at least 0."""
+    early: bool = False
+    """Whether ending before ``due_ns`` is rewarded, as in lateness; a response time is one whose due is past."""
+    steps: tuple[tuple[int, int], ...] = ()
+    """In place of the line: what it costs in all to end after each instant; both rise."""
+
+    def at(self, end_ns: int) -> int:
+        """Of a job that ends then, from now."""
+        if self.steps:
+            height = 0
+            for after_ns, of_step in self.steps:
+                if end_ns <= after_ns:
+                    break
+                height = of_step
+            return height
+        late = end_ns - self.due_ns
+        return self.weight * late if late > 0 or self.early else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What a schedule is to minimise."""
+
+    name: str = "response"
+    """One of ``METRICS``."""
+    weighted: bool = False
+    """Whether the jobs' weights count."""
+    total: bool = True
+    """The sum over all jobs (minisum); else the largest (minimax)."""
+
+
+METRICS: dict[str, str] = {
+    "response": "Time from a job's submission to its end.",
+    "makespan": "The end of the last job.",
+    "stretch": "Response time over the time that the job would take alone.",
+    "tardy": "Number of jobs that end after their deadline.",
+    "tardiness": "Time beyond the deadline.",
+    "lateness": "Time beyond the deadline, below 0 for jobs that are early.",
+    "sla": "Steps: what it costs to end after each of a job's deadlines.",
+}
+"""Source of all: flex, section 2.1."""
+SUMMED, LARGEST = frozenset({"tardy", "sla"}), frozenset({"makespan"})
+"""Metrics of which only the sum, or only the largest, says anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerms:
+    """What of a job a metric looks at; times are absolute."""
+
+    submit_ns: int = 0
+    alone_ns: int = 1
+    """How long the whole job would take with the cluster to itself, at least 1."""
+    weight_ppm: int = 1_000_000
+    deadline_ns: int | None = None
+    """A job without one is never late."""
+    sla: tuple[tuple[int, int], ...] = ()
+    """Instants, and what it costs in all, in millionths, to end after each; both rise."""
+
+
+def penalty(metric: Metric, job: JobTerms, now_ns: int) -> Penalty:
+    """What it costs that ``job`` ends at a time from ``now_ns`` on.  Raises ValueError for a metric there is not."""
+    weight = job.weight_ppm * (ONE // 1_000_000) if metric.weighted else ONE
+    due = (NEVER_NS if job.deadline_ns is None else job.deadline_ns) - now_ns
+    if metric.name == "response":
+        return Penalty(job.submit_ns - now_ns, weight, early=True)
+    if metric.name == "makespan":
+        return Penalty(-now_ns, weight, early=True)
+    if metric.name == "stretch":
+        return Penalty(job.submit_ns - now_ns, weight * _SECOND_NS // job.alone_ns, early=True)
+    if metric.name == "tardy":
+        return Penalty(steps=((due, weight * _SECOND_NS),))
+    if metric.name in ("tardiness", "lateness"):
+        return Penalty(due, weight, early=metric.name == "lateness")
+    if metric.name == "sla":
+        scale = weight * _SECOND_NS // 1_000_000
+        return Penalty(weight=0, steps=tuple((after - now_ns, height * scale) for after, height in job.sla))
+    raise ValueError(f"there is no metric {metric.name!r}; known are {', '.join(METRICS)}")
+
+
+class Objective:
+    """The penalties of all jobs together: their sum, or the largest."""
+
+    def __init__(self, penalties: Sequence[Penalty], total: bool) -> None:
+        self.penalties = tuple(penalties)
+        self.total = total
+        self.stepped = any(of_job.steps for of_job in self.penalties)
+        self.rewards = any(of_job.early for of_job in self.penalties)
+        """Whether a penalty may be below 0."""
+        self.linear = total and not self.stepped and all(of_job.early for of_job in self.penalties)
+        """Whether it is a weighted sum of the ends and a constant."""
+        self._weights = [of_job.weight for of_job in self.penalties]
+        self._constant = sum(of_job.weight * of_job.due_ns for of_job in self.penalties)
+
+    def cost(self, ends_ns: Sequence[int]) -> int:
+        """Of a schedule, by the end of each job from now; 0 where there are no jobs."""
+        if self.linear:
+            return sum(map(int.__mul__, self._weights, ends_ns)) - self._constant
+        costs = [of_job.at(end) for of_job, end in zip(self.penalties, ends_ns, strict=True)]
+        return sum(costs) if self.total else max(costs, default=0)
