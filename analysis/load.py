@@ -20,7 +20,10 @@ import pyarrow.parquet
 
 from analysis.frames import DataFrame, pandas
 from analysis.run_paths import RunPath, find_runs, read_summary
-from emulator.errors import ConfigError
+from analysis.run_schema import check_table
+from emulator.errors import ConfigError, printable
+from emulator.experiment.model import Experiment
+from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
 from emulator.records.run_directory import EXPERIMENT_NAME
 
@@ -103,16 +106,21 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
     """One Parquet file of a run directory.  Raises ConfigError."""
     file = path / f"{name}.parquet"
     try:
-        return pyarrow.parquet.read_table(file)
+        table = pyarrow.parquet.read_table(file)
+        table.validate(full=True)
     except FileNotFoundError:
         raise ConfigError(f"{file}: is missing; the run has failed or was made by another release") from None
     except (OSError, pyarrow.ArrowException) as error:
-        raise ConfigError(f"{file}: cannot be read: {error}") from None
+        raise ConfigError(f"{file}: cannot be read: {printable(str(error))}") from None
+    check_table(file, name, table)
+    return table
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """``experiment.yaml`` of a run directory, as it stands.  Raises ConfigError."""
-    return read_document(path / EXPERIMENT_NAME).data
+    """``experiment.yaml`` of a run directory, as it stands.  Raises ConfigError: it is no whole experiment."""
+    document = read_document(path / EXPERIMENT_NAME)
+    validated(document, Experiment)
+    return document.data
 
 
 def _frame(runs: Sequence[RunPath], name: str) -> DataFrame:

@@ -3,13 +3,13 @@ holds some of these."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.run_schema import check_summary, decode_json_object
 from emulator.campaign.directory import RUNS_NAME
 from emulator.errors import ConfigError
 from emulator.records.run_directory import SUMMARY_NAME
@@ -53,21 +53,22 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """What ``summary.json`` of a run directory holds.  Raises ConfigError."""
+    """What ``summary.json`` of a run directory holds.  Raises ConfigError, also where it is no summary of a run."""
+    file, data = _read(path)
+    check_summary(file, data)
+    return decode_json_object(file, data)
+
+
+def _read(path: Path) -> tuple[Path, bytes]:
     file = path / SUMMARY_NAME
     try:
-        summary = json.loads(file.read_bytes())
+        return file, file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigError(f"{file}: is not JSON: {error}") from None
-    if not isinstance(summary, dict):
-        raise ConfigError(f"{file}: must hold an object")
-    return summary
 
 
 def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
-    if (path / SUMMARY_NAME).is_file() and "jobs" in read_summary(path):
+    if (path / SUMMARY_NAME).is_file() and "repeats" not in decode_json_object(*_read(path)):
         return [RunPath(name, 1, path)]
     if together := _numbered(path):
         return [RunPath(name, number, child) for number, child in together]

@@ -142,6 +142,12 @@ def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
     return pyarrow.table({name: values(rows) for name, values in columns})
 
 
+def empty_tables() -> dict[str, pyarrow.Table]:
+    """Every table without a row: its name, and what columns it has."""
+    tables = (jobs_table([]), tasks_table([]), attempts_table([]), operations_table([]), decisions_table([], []))
+    return dict(zip(("jobs", "tasks", "attempts", "operations", "decisions"), tables, strict=True))
+
+
 def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:
     """One row a job."""
     return _table(_JOB_COLUMNS, rows)

@@ -126,7 +126,7 @@ def test_what_is_no_run_is_named(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has no summary.json: the run has not ended"):
         load(tmp_path)
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"summary.json: is not JSON"):
+    with pytest.raises(ConfigError, match=r"summary.json: not JSON: Input data was truncated"):
         load(tmp_path)
     (tmp_path / "summary.json").write_bytes((runs / "suspend/summary.json").read_bytes())
     with pytest.raises(ConfigError, match=r"jobs.parquet: is missing"):

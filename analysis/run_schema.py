@@ -1,0 +1,223 @@
+"""What the files of a run directory must look like, checked once where runs are loaded: an altered or foreign file is
+one message that names the file and the column or key, and nothing after this has to doubt what it reads.
+
+Columns and keys may be added within a release; those that are known keep their names, types and ranges.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow
+import pyarrow.compute as compute
+from typing_extensions import NotRequired, TypedDict
+
+from emulator.core.messages import JobState, Kind, Outcome
+from emulator.errors import ConfigError, printable
+from emulator.files.json_values import decoded
+from emulator.records.history.overheads import OPERATIONS
+from emulator.records.parquet_tables import empty_tables
+
+_LARGEST_SECONDS = 1e10
+_LARGEST_COUNT = 2**31 - 1
+_OPTIONAL: dict[str, set[str]] = {
+    "jobs": {"start_s", "finish_s", "completion_s", "deadline_s", "margin_s"},
+    "tasks": {"outcome", "start_s", "finish_s"},
+    "attempts": {
+        *("outcome", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s", "ended_s", "slot_freed_s"),
+        *("keys_done", "resumed_from"),
+    },
+    "operations": {"mechanism_real_ms", "key_real_ms"},
+    "decisions": {
+        *("requester", "task", "attempt", "container", "node", "score_name", "score", "containers", "reclaimable"),
+        *("priority", "deadline_s", "laxity_s", "progress", "keys_done", "keys_total", "remaining_s", "started_s"),
+    },
+}
+"""Columns that may have no value."""
+_WORDS: dict[tuple[str, str], frozenset[str]] = {
+    ("jobs", "state"): frozenset(JobState),
+    ("operations", "operation"): frozenset(OPERATIONS),
+    **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts")},
+    **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
+}
+_DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
+_NEGATIVE = {("jobs", "margin_s"), ("decisions", "priority"), ("decisions", "laxity_s"), ("decisions", "score")}
+
+
+@cache
+def _schemas() -> dict[str, pyarrow.Schema]:
+    return {name: table.schema for name, table in empty_tables().items()}
+
+
+def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
+    """Raise ConfigError unless ``table`` is what a run leaves as ``<name>.parquet``."""
+    for field in _schemas()[name]:
+        if table.column_names.count(field.name) != 1:
+            often = "is missing" if field.name not in table.column_names else "is there twice"
+            raise ConfigError(f"{file}: column '{field.name}' {often}; {_FOREIGN}")
+        column = table.column(field.name)
+        if column.type != field.type:
+            raise ConfigError(f"{file}: column '{field.name}' is {column.type}, not {field.type}; {_FOREIGN}")
+        if problem := _column_problem(name, field.name, column):
+            raise ConfigError(f"{file}: column '{field.name}' {problem}; {_FOREIGN}")
+
+
+_FOREIGN = "it was altered since the run, or made by another release"
+
+
+def _column_problem(table: str, name: str, column: pyarrow.ChunkedArray) -> str | None:
+    if column.null_count and name not in _OPTIONAL[table]:
+        return "lacks values"
+    if pyarrow.types.is_list(column.type):
+        return _spans_problem(column)
+    known = column.drop_null()
+    if (table, name) in _DISTINCT and len(known.unique()) < len(known):
+        return "has a value twice"
+    words = _WORDS.get((table, name))
+    if words is not None and (others := set(known.unique().to_pylist()) - words):
+        return f"holds {printable(min(others))!r:.60}, which is none of {', '.join(sorted(words))}"
+    if pyarrow.types.is_string(column.type) or not len(known):
+        return None
+    return _range_problem(known, name.endswith("_s"), (table, name) in _NEGATIVE)
+
+
+def _range_problem(known: Any, is_time: bool, may_be_negative: bool) -> str | None:
+    bounds = compute.min_max(known).as_py()
+    low, high = bounds["min"], bounds["max"]
+    most = _LARGEST_COUNT if pyarrow.types.is_integer(known.type) else _LARGEST_SECONDS
+    if pyarrow.types.is_floating(known.type) and not compute.all(compute.is_finite(known)).as_py():
+        return "holds what is no number"
+    if max(-low, high) > most or (low < 0 and not may_be_negative):
+        return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'it'} can be"
+    return None
+
+
+def _spans_problem(column: pyarrow.ChunkedArray) -> str | None:
+    flat = column.combine_chunks().flatten()
+    if flat.null_count or flat.field("stopped_s").null_count:
+        return "lacks values"
+    for field in flat.type:
+        known = flat.field(field.name).drop_null()
+        if len(known) and (problem := _range_problem(known, True, False)):
+            return problem
+    return None
+
+
+# ---- summary.json ----
+
+
+class _Job(TypedDict):
+    name: str
+    queue: str
+    submit_s: float
+    start_s: float | None
+    finish_s: float | None
+    completion_s: float | None
+    deadline_s: float | None
+    margin_s: float | None
+    state: JobState
+    attempts: int
+    suspensions: int
+    kills: int
+    lost_work_s: float
+    reason: str
+
+
+class _Spread(TypedDict):
+    p50: float | None
+    p99: float | None
+
+
+class _RealParts(TypedDict):
+    heartbeat: _Spread
+    key: _Spread
+    mechanism: _Spread
+    total: _Spread
+
+
+class _Overhead(TypedDict):
+    n: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    overruns: int
+    real_ms: _RealParts
+
+
+class _Work(TypedDict):
+    useful_s: float
+    lost_s: float
+    wasted_fraction: float
+    utilization: float | None
+
+
+class _Lag(TypedDict):
+    p50_real_ms: float
+    p99_real_ms: float
+    max_real_ms: float
+    p99_emulated_s: float
+    bound_emulated_s: NotRequired[float]
+    within_bound: NotRequired[bool]
+
+
+class _Output(TypedDict):
+    verified: bool
+    keys_expected: int
+    keys_written: int
+    keys_lost: int
+    keys_duplicated: int
+
+
+class _Machine(TypedDict):
+    name: str
+    clock_offset_ns: int
+    hosts: NotRequired[list[str]]
+
+
+class _Summary(TypedDict):
+    name: str
+    engine: str
+    time_scale: float
+    seed: int
+    versions: dict[str, str]
+    machines: list[_Machine]
+    makespan_s: float | None
+    real_s: float | None
+    jobs: list[_Job]
+    overheads: dict[str, _Overhead]
+    work: _Work
+    swap_bytes: int
+    checkpoint_bytes: int
+    lag: _Lag
+    output: _Output | None
+    disturbed: NotRequired[bool]
+    state: NotRequired[str]
+    reason: NotRequired[str]
+
+
+@cache
+def _summary_decoder() -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(_Summary)
+
+
+def decode_json_object(file: Path, data: bytes) -> dict[str, Any]:
+    """The object that ``data`` holds.  Raises ConfigError, which names ``file``."""
+    try:
+        return decoded(data, _object_decoder.decode, ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {printable(error.message)}") from None
+
+
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+def check_summary(file: Path, data: bytes) -> None:
+    """Raise ConfigError unless ``data`` is what a run leaves as ``summary.json``."""
+    try:
+        decoded(data, _summary_decoder().decode, ConfigError)
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {printable(error.message)}; {_FOREIGN}") from None
