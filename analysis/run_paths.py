@@ -59,6 +59,14 @@ def read_summary(path: Path) -> dict[str, Any]:
     return decode_json_object(file, data)
 
 
+def read_repeats(path: Path) -> dict[str, Any] | None:
+    """``summary.json`` of a directory of repeats; None where ``path`` is none.  Raises ConfigError."""
+    if not (path / SUMMARY_NAME).is_file():
+        return None
+    found = decode_json_object(*_read(path))
+    return found if "repeats" in found else None
+
+
 def _read(path: Path) -> tuple[Path, bytes]:
     file = path / SUMMARY_NAME
     try:
@@ -68,7 +76,7 @@ def _read(path: Path) -> tuple[Path, bytes]:
 
 
 def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
-    if (path / SUMMARY_NAME).is_file() and "repeats" not in decode_json_object(*_read(path)):
+    if (path / SUMMARY_NAME).is_file() and read_repeats(path) is None:
         return [RunPath(name, 1, path)]
     if together := _numbered(path):
         return [RunPath(name, number, child) for number, child in together]

@@ -18,8 +18,9 @@ from typing_extensions import NotRequired, TypedDict
 from emulator.core.messages import JobState, Kind, Outcome
 from emulator.errors import ConfigError, printable
 from emulator.files.json_values import decoded
+from emulator.records.history import History
 from emulator.records.history.overheads import OPERATIONS
-from emulator.records.parquet_tables import empty_tables
+from emulator.records.parquet_tables import tables_of
 
 _LARGEST_SECONDS = 1e10
 _LARGEST_COUNT = 2**31 - 1
@@ -49,7 +50,7 @@ _NEGATIVE = {("jobs", "margin_s"), ("decisions", "priority"), ("decisions", "lax
 
 @cache
 def _schemas() -> dict[str, pyarrow.Schema]:
-    return {name: table.schema for name, table in empty_tables().items()}
+    return {name: table.schema for name, table in tables_of(History([], [], [], [], 0)).items()}
 
 
 def check_table(file: Path, name: str, table: pyarrow.Table) -> None:

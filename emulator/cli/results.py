@@ -1,4 +1,4 @@
-"""Commands about what runs have left: compare, explain, report."""
+"""Commands about what runs have left: compare, explain, report, verify."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    for command in (compare, explain, report):
+    for command in (compare, explain, report, verify):
         app.command()(command)
 
 
@@ -119,3 +119,30 @@ def report(
         unfinished.write_text(page)
     size = len(page.encode()) / 2**20
     console.print(f"report in {out} ({size:.1f} MiB)", soft_wrap=True, highlight=False, markup=False)
+
+
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help=f"One of: {_RUNS_HELP}.", show_default=False)],
+) -> None:
+    """Check a run after the fact: journal, tables, output and summary against each other and the seed.
+
+    The journal must be whole and replay the same; the tables and the summary are made of it again, and every committed
+    file is computed again. Each finding is one line; exit status 1 where there is any.
+
+    \b
+    Examples:
+      natjam verify runs/fig4
+      natjam verify mycampaign
+    """
+    from analysis.verify_run import verify_runs
+    from emulator.errors import RunError
+
+    console = results_console()
+    findings: list[str] = []
+    with console.status("verifying"):
+        for checked in verify_runs(directory):
+            findings += checked.findings
+            found = f"{len(checked.findings)} findings" if checked.findings else f"verified: {', '.join(checked.said)}"
+            console.print(f"{checked.path}: {found}", soft_wrap=True, highlight=False, markup=False)
+    if findings:
+        raise RunError("\n".join(findings))

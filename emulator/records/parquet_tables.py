@@ -11,7 +11,7 @@ from pyarrow import compute
 
 from emulator.core.effects import ExplainJobEviction
 from emulator.core.messages import RealCost
-from emulator.records.history import AttemptRow, Candidate, Decision, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
 """Name, and what makes its values from rows."""
@@ -142,10 +142,15 @@ def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
     return pyarrow.table({name: values(rows) for name, values in columns})
 
 
-def empty_tables() -> dict[str, pyarrow.Table]:
-    """Every table without a row: its name, and what columns it has."""
-    tables = (jobs_table([]), tasks_table([]), attempts_table([]), operations_table([]), decisions_table([], []))
-    return dict(zip(("jobs", "tasks", "attempts", "operations", "decisions"), tables, strict=True))
+def tables_of(history: History) -> dict[str, pyarrow.Table]:
+    """All tables of a run by name, each as a whole."""
+    return {
+        "jobs": jobs_table(history.jobs),
+        "tasks": tasks_table(history.tasks),
+        "attempts": attempts_table(history.attempts),
+        "operations": operations_table(history.operations),
+        "decisions": decisions_table(history.decisions, history.attempts),
+    }
 
 
 def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:

@@ -1,0 +1,181 @@
+"""What ``natjam verify`` checks after the fact: the files of a run against each other, and its output against the seed.
+
+The journal is held against its end mark and replayed by fresh machines; the tables are folded again from it and the
+summary built again from them; the committed output is computed again.  Each difference is one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow
+
+from analysis.load import read_configuration, read_table
+from analysis.run_paths import find_runs, read_repeats, read_summary
+from analysis.verify import verify_output
+from emulator.costs.overheads import load_overheads
+from emulator.errors import ConfigError, NatjamError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.history import History, HistoryBuilder
+from emulator.records.journal import read_journal
+from emulator.records.parquet_tables import tables_of
+from emulator.records.replay_run import replay_journal
+from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory
+from emulator.records.summary import build_summary, summarise_repeats
+from workloads.expand import expand
+
+
+@dataclass(slots=True)
+class Checked:
+    """One run, and what was found."""
+
+    path: Path
+    findings: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """What was found to be right, in words."""
+
+
+def verify_runs(path: Path) -> Iterator[Checked]:
+    """Check every run that ``path`` names, one after the other, and what their repeats came to.
+
+    Raises:
+        ConfigError: it names no finished run.
+    """
+    for run in find_runs([path]):
+        checked = Checked(run.path)
+        _check(checked)
+        yield checked
+    if (together := read_repeats(path)) is not None:
+        checked = Checked(path)
+        _check_repeats(checked, together)
+        yield checked
+
+
+def _check(checked: Checked) -> None:
+    """Where one step cannot be done, those that rest on it are not."""
+    path = checked.path
+    try:
+        summary, _ = read_summary(path), read_configuration(path)
+        experiment = load_experiment(path / EXPERIMENT_NAME)
+        replayed = replay_journal(RunDirectory(path).journal_path)
+    except NatjamError as error:
+        checked.findings += error.message.splitlines()
+        return
+    if replayed.difference is not None:
+        checked.findings += [f"{replayed.journal}: {line.strip()}" for line in str(replayed.difference).splitlines()]
+        return
+    checked.said.append(f"{replayed.records} records replayed")
+    history = _folded(path, experiment)
+    _check_tables(checked, history)
+    output = _check_output(checked, experiment, summary)
+    _check_summary(checked, _built_again(history, experiment, summary, output), summary)
+
+
+def _folded(path: Path, experiment: Experiment) -> History:
+    history = HistoryBuilder(expand(experiment, experiment.seed))
+    for record in read_journal(RunDirectory(path).journal_path)[1]:
+        history.add(record)
+    return history.finish()
+
+
+def _check_tables(checked: Checked, history: History) -> None:
+    right = 0
+    for name, expected in tables_of(history).items():
+        file = checked.path / f"{name}.parquet"
+        try:
+            found = read_table(checked.path, name)
+        except ConfigError as error:
+            checked.findings.append(error.message)
+            continue
+        if found.equals(expected):
+            right += 1
+        else:
+            checked.findings.append(f"{file}: {_difference(expected, found)}")
+    checked.said.append(f"{right} tables as the journal has it")
+
+
+def _difference(expected: pyarrow.Table, found: pyarrow.Table) -> str:
+    if len(expected) != len(found):
+        return f"has {len(found)} rows, and the journal {len(expected)}"
+    if more := [name for name in found.column_names if name not in expected.column_names]:
+        return f"has a column '{more[0]}' that no run writes"
+    for name in expected.column_names:
+        pairs = zip(expected.column(name).to_pylist(), found.column(name).to_pylist(), strict=True)
+        for row, (one, other) in enumerate(pairs, start=1):
+            if one != other:
+                return f"row {row}: {name} is {other!r:.80}, by the journal {one!r:.80}"
+    return "has its columns in another order"
+
+
+def _check_output(checked: Checked, experiment: Experiment, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    if summary["output"] is None:
+        checked.said.append("no output: simulated")
+        return None
+    storage = experiment.storage.url
+    root = Path(storage, checked.path.resolve().name) if storage else RunDirectory(checked.path).output_path
+    output = verify_output(expand(experiment, experiment.seed), experiment.seed, root).to_summary()
+    for kind, said in (
+        ("differing", "is not what the seed gives"),
+        ("missing", "is missing"),
+        ("extra", "is too many"),
+    ):
+        checked.findings += [f"{root / name}: {said}" for name in output[kind]]
+        if output[f"files_{kind}"] > len(output[kind]):
+            more = output[f"files_{kind}"] - len(output[kind])
+            checked.findings.append(f"{root}: {more} further files of which each {said}")
+    if output["verified"]:
+        checked.said.append(f"{output['files_expected']} files of output, the same to the byte")
+    return output
+
+
+def _built_again(
+    history: History, experiment: Experiment, summary: Mapping[str, Any], output: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The summary that journal, experiment and output give; what only the run itself could measure is taken over."""
+    return build_summary(
+        history,
+        experiment,
+        seed=experiment.seed,
+        profile=load_overheads(experiment.overheads, Path.cwd()),
+        versions=summary["versions"],
+        machines=summary["machines"],
+        real_s=summary["real_s"],
+        lag=summary["lag"],
+        output=output,
+        swap_bytes=summary["swap_bytes"],
+    )
+
+
+def _check_summary(checked: Checked, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    file = checked.path / SUMMARY_NAME
+    before = len(checked.findings)
+    _compare(checked, file, "", msgspec.json.decode(msgspec.json.encode(expected)), found)
+    if len(checked.findings) == before:
+        checked.said.append("the summary as they say")
+
+
+def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any) -> None:
+    """One finding for each value that differs; what the summary has beside is left alone."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key, value in expected.items():
+            _compare(checked, file, f"{where}.{key}" if where else key, value, found.get(key))
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        for place, (one, other) in enumerate(zip(expected, found, strict=True)):
+            _compare(checked, file, f"{where}.{place}", one, other)
+    elif expected != found:
+        checked.findings.append(f"{file}: {where} is {found!r:.80}, by the tables {expected!r:.80}")
+
+
+def _check_repeats(checked: Checked, found: Mapping[str, Any]) -> None:
+    paths = sorted(checked.path.glob("repeat-*"), key=lambda path: int(path.name.partition("-")[2]))
+    try:
+        expected = summarise_repeats([read_summary(path) for path in paths])
+    except NatjamError as error:
+        checked.findings += error.message.splitlines()
+        return
+    _check_summary(checked, expected, found)
