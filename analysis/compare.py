@@ -19,10 +19,11 @@ from rich.text import Text
 
 from analysis.frames import DataFrame
 from analysis.load import load_runs
-from analysis.run_paths import RunPath, find_runs
+from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.statistics import Difference, compare_pairs, pair_jobs
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
+from emulator.records.disturbance import disturbances
 
 QUANTITIES = {
     "completion_s": "completion time, s",
@@ -50,6 +51,10 @@ class Comparison:
     """By queue, and for all of them together."""
     unpaired: tuple[int, int]
     """Jobs of either side that the other lacks, or that did not succeed on both."""
+    disturbed: tuple[int, int]
+    """Runs of either side that the machine did not keep up with."""
+    runs: tuple[int, int]
+    """All of them."""
 
     def to_json(self) -> dict[str, Any]:
         """What ``compare.json`` holds; differences are ``a`` less ``b``, emulated seconds."""
@@ -59,6 +64,7 @@ class Comparison:
             "quantity": self.quantity,
             "queues": {queue: _difference_json(found) for queue, found in self.differences.items()},
             "unpaired": {"a": self.unpaired[0], "b": self.unpaired[1]},
+            "disturbed": {"a": self.disturbed[0], "b": self.disturbed[1]},
             "jobs": self.pairs.to_dict("records"),
         }
 
@@ -71,7 +77,8 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     """
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
-    sides = [_side(find_runs([path])) for path in (a, b)]
+    runs = [find_runs([path]) for path in (a, b)]
+    sides = [_side(found) for found in runs]
     _number_runs(sides)
     pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
     if not len(pairs):
@@ -83,7 +90,13 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     if names[0] == names[1]:
         names = [str(a), str(b)]
     unpaired = (sides[0].attrs["jobs"] - len(pairs), sides[1].attrs["jobs"] - len(pairs))
-    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired)
+    disturbed = (_disturbed(runs[0]), _disturbed(runs[1]))
+    counts = (len(runs[0]), len(runs[1]))
+    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts)
+
+
+def _disturbed(runs: Sequence[RunPath]) -> int:
+    return sum(bool(disturbances(read_summary(run.path))) for run in runs)
 
 
 def _side(runs: Sequence[RunPath]) -> DataFrame:
@@ -147,10 +160,16 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def comparison_notes(comparison: Comparison) -> list[str]:
     """What must be said beside the table."""
-    if not any(comparison.unpaired):
-        return []
+    said = []
     a, b = comparison.unpaired
-    return [f"left out, not in both or not succeeded in both: {a} jobs of {comparison.a}, {b} of {comparison.b}"]
+    if a or b:
+        jobs = f"{a} jobs of {comparison.a}, {b} of {comparison.b}"
+        said.append(f"left out, not in both or not succeeded in both: {jobs}")
+    for side, disturbed, runs in zip((comparison.a, comparison.b), comparison.disturbed, comparison.runs, strict=True):
+        if disturbed:
+            which = "the run" if runs == 1 else f"{disturbed} of the {runs} runs"
+            said.append(f"disturbed: the machine did not keep up with {which} of {side}, whose times say less")
+    return said
 
 
 def write_comparison(comparison: Comparison, directory: Path) -> None:

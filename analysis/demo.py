@@ -97,5 +97,6 @@ def _row(variant: Variant, summary: dict[str, Any]) -> list[str]:
     research = jobs["research-XL"]
     cells.append(str(research["suspensions"] + research["kills"]))
     cells.append(f"{research['lost_work_s']:.0f}")
-    cells.append("verified" if summary["output"]["verified"] else "[red]differs[/]")
+    output = "verified" if summary["output"]["verified"] else "[red]differs[/]"
+    cells.append(f"{output}, [yellow]disturbed[/]" if summary["disturbed"] else output)
     return cells

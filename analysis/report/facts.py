@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy
 
+from emulator.records.disturbance import disturbances
+
 _Summary = Mapping[str, Any]
 
 
@@ -89,6 +91,7 @@ def headline(summary: _Summary) -> list[Tile]:
     failed = sum(job["state"] != "succeeded" for job in jobs)
     suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
     tiles = [Tile("state", text("failed", "bad"), summary["reason"])] if summary.get("state") == "failed" else []
+    tiles += [Tile("disturbed", text("disturbed", "bad"), reason) for reason in disturbances(summary)[:1]]
     tiles += [
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
         Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
@@ -231,5 +234,6 @@ def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
         row.append(figure(sum(completions) / len(completions) if completions else None))
         row += [percent(summary["work"][name]) for name in ("utilization", "wasted_fraction")]
         row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
+        row.append(text("disturbed", "bad") if disturbances(summary) else text(""))
         rows.append(tuple(row))
-    return Grid((*heads, "suspensions", "kills"), tuple(rows))
+    return Grid((*heads, "suspensions", "kills", ""), tuple(rows))

@@ -17,6 +17,7 @@ from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
 from emulator.costs.overheads import NATIVE
 from emulator.experiment.load import load_experiment
+from emulator.records.disturbance import disturbances
 
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
@@ -42,13 +43,13 @@ class Reproduced:
     """Of live runs, what simulations with the same seeds give: the same lengths, without the machine.  Else empty."""
 
     @property
-    def disturbed(self) -> dict[tuple[str, int], float]:
-        """How late the timers of disturbed live runs were (p99, emulated seconds), by variant and seed."""
+    def disturbed(self) -> dict[tuple[str, int], str]:
+        """Why live runs count as disturbed, by variant and seed."""
         return {
-            (variant, seed): lag["p99_emulated_s"]
+            (variant, seed): "; ".join(found)
             for variant, by_seed in self.summaries.items()
             for seed, summary in by_seed.items()
-            if not (lag := summary["lag"])["within_bound"] or lag["p99_real_ms"] > DISTURBED_LAG_REAL_MS
+            if (found := _disturbances(summary))
         }
 
     @property
@@ -68,6 +69,12 @@ class Reproduced:
             return []
         claims = all_claims()
         return [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
+
+
+def _disturbances(summary: Mapping[str, Any]) -> list[str]:
+    lag = summary["lag"]
+    late = lag["within_bound"] and lag["p99_real_ms"] > DISTURBED_LAG_REAL_MS
+    return [*disturbances(summary), *([f"timers were late by {lag['p99_real_ms']:.0f} real ms (p99)"] if late else [])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,9 +130,9 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
                 " busy, or is too slow for this --time-scale"
             )
     for figure in reproduction.figures:
-        for (variant, seed), lag_s in figure.disturbed.items():
+        for (variant, seed), why in figure.disturbed.items():
             path = reproduction.run_path(figure.runs[variant][seed])
-            yield f"disturbed: timers were late by {lag_s:.2f} emulated s (p99); to make the run again remove {path}"
+            yield f"disturbed: {why}; to make the run again remove {path}"
     for verdict in verdicts:
         if not verdict.ok:
             yield f"missed: {verdict.claim.id}: {verdict.why}"

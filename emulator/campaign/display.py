@@ -63,6 +63,7 @@ def closing_lines(result: CampaignResult) -> Iterator[Text]:
     found = f"; {result.found_done} of them were there already" if result.found_done else ""
     yield Text(f"{len(result.runs)} runs{found}")
     yield from failure_lines(result)
+    yield from _disturbed_lines(result)
     yield Text(f"results in {result.directory.path}, all in one table: {result.directory.path / TABLE_NAME}")
 
 
@@ -72,6 +73,13 @@ def failure_lines(result: CampaignResult) -> Iterator[Text]:
         yield Text(f"failed: {name}: {result.failures[name]}", "red")
     if len(result.failures) > _FAILURES_SHOWN:
         yield Text(f"... and {len(result.failures) - _FAILURES_SHOWN} more failed; see the column 'failure'", "red")
+
+
+def _disturbed_lines(result: CampaignResult) -> Iterator[Text]:
+    found = [run.name for run in result.runs if (result.summary(run) or {}).get("disturbed")]
+    if found:
+        shown = ", ".join(found[:_FAILURES_SHOWN]) + (", ..." if len(found) > _FAILURES_SHOWN else "")
+        yield Text(f"disturbed: the machine did not keep up with {len(found)} of them: {shown}", "bold yellow")
 
 
 def _duration(real_s: float) -> str:

@@ -28,6 +28,7 @@ _RUN_COLUMNS: list[tuple[str, pyarrow.DataType, Callable[[PlannedRun, _Summary],
     ("lost_s", _SECONDS, lambda _, summary: summary.get("work", {}).get("lost_s")),
     ("wasted_fraction", _SHARE, lambda _, summary: summary.get("work", {}).get("wasted_fraction")),
     ("utilization", _SHARE, lambda _, summary: summary.get("work", {}).get("utilization")),
+    ("disturbed", pyarrow.bool_(), lambda _, summary: summary.get("disturbed")),
     ("lag_p99_emulated_s", _SECONDS, lambda _, summary: summary.get("lag", {}).get("p99_emulated_s")),
 ]
 _JOB_COLUMNS: list[tuple[str, str, pyarrow.DataType]] = [

@@ -96,6 +96,9 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit status 1 when the machine did not keep up with the run.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Serve a page on this machine that draws a live run as it goes.")
     ] = False,
@@ -112,6 +115,7 @@ def run(
     from emulator.display.closing_tables import closing_tables, failures
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
+    from emulator.records.disturbance import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -140,6 +144,11 @@ def run(
         console.print(table)
     console.print(Text(f"results in {out_dir}"), soft_wrap=True)
     found = failures(summary)
+    if disturbed := disturbed_text(summary):
+        if strict:
+            found.append(disturbed)
+        else:
+            console.print(Text(disturbed, "bold yellow"), soft_wrap=True)
     if found:
         raise RunError("; ".join(found))
 

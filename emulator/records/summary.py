@@ -9,6 +9,7 @@ from typing import Any
 from emulator.core.messages import JobState
 from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.model import Experiment
+from emulator.records.disturbance import disturbances
 from emulator.records.history import AttemptRow, History, JobRow, overhead_statistics
 
 CONFIDENCE = 0.95
@@ -47,6 +48,7 @@ def build_summary(
     """
     containers = experiment.cluster.nodes * experiment.cluster.containers_per_node
     makespan_ns = _makespan_ns(history.jobs)
+    overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {
         "name": experiment.name,
         "state": state,
@@ -58,10 +60,11 @@ def build_summary(
         "makespan_s": _seconds(makespan_ns),
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
-        "overheads": overhead_statistics(history.operations, profile, experiment.time_scale),
+        "overheads": overheads,
         "work": _work(history.attempts, containers, makespan_ns),
         "swap_bytes": swap_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
+        "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
         "lag": dict(lag),
         "output": None if output is None else dict(output),
     }
@@ -124,9 +127,12 @@ def summarise_repeats(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             found = values.setdefault(name, [])
             if value is not None:
                 found.append(float(value))
+    disturbed = [summary["seed"] for summary in summaries if summary["disturbed"]]
     return {
         "repeats": len(summaries),
         "seeds": [summary["seed"] for summary in summaries],
+        "disturbed": bool(disturbed),
+        "disturbed_seeds": disturbed,
         "metrics": {name: _spread(found) for name, found in values.items() if found},
     }
 

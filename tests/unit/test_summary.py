@@ -6,16 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from msgspec.structs import replace
+from typer.testing import CliRunner
 
+from analysis.report.facts import headline
+from emulator.cli.main import app
 from emulator.core.messages import JobState, RealCost
+from emulator.costs.calibration import dump_calibration
 from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
+from tests.calibrations import make_calibration
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
+from tests.simulated_runs import FIG4
 
 SECOND_NS = 10**9
 LAG = {"p50_real_ms": 0.1, "p99_real_ms": 2.0, "max_real_ms": 3.0, "p99_emulated_s": 0.04}
@@ -75,6 +83,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "real_s": 3.5,
         "swap_bytes": 7,
         "checkpoint_bytes": 321,
+        "disturbed": False,
         "lag": LAG,
         "output": OUTPUT,
     }
@@ -123,6 +132,7 @@ def test_repeats(experiment: Experiment) -> None:
     made = summarise_repeats([summary(experiment, h, seed=7 + i) for i, h in enumerate(histories)])
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert (made["repeats"], made["seeds"]) == (3, [7, 8, 9])
+    assert (made["disturbed"], made["disturbed_seeds"]) == (False, [])
     half = 4.302652729749464 * 2 / 3**0.5
     for name in ("jobs.a.completion_s", "makespan_s"):
         assert made["metrics"][name] == {
@@ -144,3 +154,69 @@ def test_repeats(experiment: Experiment) -> None:
     assert made["metrics"]["jobs_failed"]["mean"] == 0
     assert "overheads.kill_s.mean" not in made["metrics"]
     assert "jobs.a.margin_s" not in made["metrics"]
+
+
+# ---- disturbed runs ----
+
+
+def launched(count: int, slow: int) -> History:
+    """Launches, some of which took longer than 2 s by more than the tolerance of 5 real ms."""
+    lengths_ns = [2_101_000_000] * slow + [2_099_000_000] * (count - slow)
+    return History([job("a", 0, 9)], [], [], [Operation("schedule", "c", 0, length, None) for length in lengths_ns], 0)
+
+
+@pytest.mark.parametrize(
+    ("slow", "lag", "said"),
+    [
+        (0, {}, None),
+        (2, {}, None),
+        (3, {}, "disturbed: 3 of 20 launches took longer than the published overhead; the machine was busy"),
+        (0, {"within_bound": True, "p99_emulated_s": 0.49}, None),
+        (
+            0,
+            {"within_bound": False, "bound_emulated_s": 0.5, "p99_emulated_s": 1.8249},
+            "late by 1.82 emulated s (p99), b",
+        ),
+        (3, {"within_bound": False, "bound_emulated_s": 0.5, "p99_emulated_s": 1.8249}, "s; 3 of 20 launches"),
+    ],
+)
+def test_a_run_that_the_machine_did_not_keep_up_with_is_disturbed(
+    experiment: Experiment, slow: int, lag: dict[str, Any], said: str | None
+) -> None:
+    profile = OverheadProfile("mine", 2 * SECOND_NS, 0, 0)
+    made = summary(experiment, launched(20, slow), profile=profile, lag={**LAG, **lag})
+    assert made["disturbed"] is (said is not None)
+    assert (said or "") in (disturbed_text(made) or "")
+    together = summarise_repeats([{**made, "seed": 1}, {**made, "seed": 2, "disturbed": False}])
+    assert together["disturbed"] is made["disturbed"]
+    assert ("1 of 2 repeats (seeds 1)" in (disturbed_text(together) or "")) is made["disturbed"]
+
+
+def test_a_disturbed_run_says_so_wherever_it_is_shown(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.yaml"
+    slow.write_text(dump_calibration(make_calibration(launch=300_000_000)))
+
+    def natjam(*arguments: object) -> tuple[int, str]:
+        done = CliRunner().invoke(app, list(map(str, arguments)))
+        return done.exit_code, done.output
+
+    run = ("run", FIG4, "--engine", "sim", "--time-scale", "20", "--set", f"calibration={slow}", "--out")
+    status, output = natjam(*run, tmp_path / "one")
+    last = output.splitlines()[-1]
+    assert (status, last.startswith("disturbed: "), "launches took longer" in last) == (0, True, True), output
+    assert json.loads((tmp_path / "one/summary.json").read_text())["disturbed"] is True
+    status, output = natjam(*run, tmp_path / "two", "--strict")
+    assert (status, "natjam: disturbed: " in output) == (1, True)
+    status, output = natjam(*run, tmp_path / "three", "--repeats", "2")
+    assert (status, "disturbed: 2 of 2 repeats (seeds 1, 2)" in output.splitlines()[-1]) == (0, True), output
+    assert headline(json.loads((tmp_path / "one/summary.json").read_text()))[0].cell.text == "disturbed"
+    status, output = natjam("compare", tmp_path / "one", tmp_path / "three", "--out", tmp_path / "compared")
+    assert "did not keep up with the run of one," in output
+    assert "did not keep up with 2 of the 2 runs of three," in output
+    assert json.loads((tmp_path / "compared/compare.json").read_text())["disturbed"] == {"a": 1, "b": 2}
+    (tmp_path / "campaign.yaml").write_text(
+        f"name: c\nexperiment: {FIG4}\nseeds: 2\nset: {{engine: sim, time_scale: 20, calibration: {slow}}}\n"
+    )
+    status, output = natjam("campaign", tmp_path / "campaign.yaml", "--out", tmp_path / "c")
+    assert (status, "disturbed: the machine did not keep up with 2 of them: c/seed-1, c/seed-2" in output) == (0, True)
+    assert pyarrow.parquet.read_table(tmp_path / "c/campaign.parquet").column("disturbed").to_pylist() == [True] * 4

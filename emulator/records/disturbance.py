@@ -1,0 +1,35 @@
+"""Whether the machine kept up with a run: one that it did not may look like any other and says less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MOST_OVERRUNNING = 0.1
+"""A run of which a larger share of the launches took longer than its profile's total did not run with that profile."""
+
+
+def disturbances(summary: Mapping[str, Any]) -> list[str]:
+    """Why the times of a run are not those of an undisturbed one, from its ``summary.json``; empty: they are."""
+    found = []
+    lag, launches = summary["lag"], summary["overheads"].get("schedule_s", {})
+    if not lag.get("within_bound", True):
+        bound = f", beyond {lag['bound_emulated_s']:g} s" if "bound_emulated_s" in lag else ""
+        found.append(f"timers were late by {lag['p99_emulated_s']:.2f} emulated s (p99){bound}")
+    if launches.get("overruns", 0) > MOST_OVERRUNNING * launches.get("n", 0):
+        found.append(f"{launches['overruns']} of {launches['n']} launches took longer than the published overhead")
+    return found
+
+
+def disturbed_text(summary: Mapping[str, Any]) -> str | None:
+    """The same in a line, of one run or of repeats, and what to do about it; None where nothing was disturbed."""
+    if "repeats" in summary:
+        seeds = summary.get("disturbed_seeds", [])
+        if not seeds:
+            return None
+        why = f"{len(seeds)} of {summary['repeats']} repeats (seeds {', '.join(map(str, seeds))})"
+    elif found := disturbances(summary):
+        why = "; ".join(found)
+    else:
+        return None
+    return f"disturbed: {why}; the machine was busy, or too slow for the time scale: run it alone, or with a lower one"
