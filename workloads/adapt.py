@@ -12,7 +12,8 @@ order.
 4. *Load.*  With ``load`` the number of tasks is scaled, separately for production and research: ``workloads.load``.
    Fewer or more recorded tasks of a job are quantiles of those it has.
 5. *Real bytes.* What is really shuffled and written is the bytes x the share of tasks kept x ``data_scale``,
-   truncated, and at least 1,024 where there are any.  It changes nothing above.
+   truncated, and at least 1,024 where there are any.  It changes nothing above.  Of jobs whose lengths were measured
+   nothing is, unless ``data_scale`` is given: what it took is in the lengths (``workloads.expand``).
 6. *Deadline.* With ``deadline_factor`` epsilon, submission + time alone on the cluster x (1 + epsilon), epsilon drawn
    by seed and job name (natjam, section 7); the time alone is an estimate: ``workloads.load.alone_ns``.
 """
@@ -43,6 +44,8 @@ class Target:
     queues: tuple[str, ...] = (PRODUCTION, RESEARCH)
     schedule_ns: int = 0
     """What a launch takes, for the estimate of a job's time alone."""
+    task_schedule_ns: int | None = None
+    """The same of tasks, where it is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,8 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
         others = [one.demand for one in drafts if one.job.queue not in by_queue]
         production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if not others else ([], _all(drafts))
         factors = find_factors(production, research, entry.load, target.containers, _span_ns(jobs, entry))
-    made = tuple(_made(draft, entry, target, factors, seed) for draft in drafts)
+    tasks_target = replace(target, task_schedule_ns=0) if header.starts_measured else target
+    made = tuple(_made(draft, entry, tasks_target, factors, seed) for draft in drafts)
     return Adapted(_told(header, entry, target, seed, factors), made, factors)
 
 
@@ -213,11 +217,12 @@ def _made(draft: _Draft, entry: TraceEntry, target: Target, factors: Factors | N
     kept = (maps + reduces) / max(1, draft.maps.count + draft.reduces.count)
     shuffle_bytes = job.shuffle_bytes if draft.model is None else draft.model.shuffle_bytes
     output_bytes = job.output_bytes if draft.model is None else draft.model.output_bytes
+    data_scale = 1.0 if entry.data_scale is None else entry.data_scale
     made = replace(
         job,
         tasks=tasks,
-        shuffle_bytes=_real(shuffle_bytes, kept * entry.data_scale) if reduces else 0,
-        output_bytes=_real(output_bytes, kept * entry.data_scale),
+        shuffle_bytes=_real(shuffle_bytes, kept * data_scale) if reduces else 0,
+        output_bytes=_real(output_bytes, kept * data_scale),
     )
     return made if entry.deadline_factor is None else _with_deadline(made, entry.deadline_factor, target, seed)
 
@@ -236,7 +241,13 @@ def _with_deadline(job: WorkloadJob, factor: float | UniformFactor, target: Targ
     if isinstance(factor, UniformFactor):
         low, high = factor.uniform
         factor = low + (high - low) * Random(f"{seed}:{job.job}:deadline").random()
-    alone = alone_ns(job.lengths_ns("map"), job.lengths_ns("reduce"), target.containers, target.schedule_ns)
+    alone = alone_ns(
+        job.lengths_ns("map"),
+        job.lengths_ns("reduce"),
+        target.containers,
+        target.schedule_ns,
+        target.task_schedule_ns,
+    )
     return replace(job, deadline_ns=job.submit_ns + max(1, round(alone * (1 + factor))))
 
 

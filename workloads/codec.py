@@ -34,6 +34,7 @@ def header_to_fields(header: Header) -> dict[str, Any]:
         "origin": header.origin,
         "columns": columns,
         "history": list(header.history),
+        **({"starts_measured": True} if header.starts_measured else {}),
     }
 
 
@@ -53,6 +54,7 @@ def header_from_fields(value: Any) -> Header:
         origin=_one_of(ORIGINS)(value.get("origin"), "origin"),
         columns={name: _provenance(told, f"columns.{name}") for name, told in columns.items()},
         history=tuple(str(text(step, "history")) for step in history),
+        starts_measured=value.get("starts_measured") is True,
     )
 
 

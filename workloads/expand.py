@@ -48,7 +48,8 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         memory_bytes = _container_memory_bytes(experiment)
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
-    return tuple(_spec(job, entry, _container_memory_bytes(experiment)) for job in adapted.jobs)
+    memory_bytes = _container_memory_bytes(experiment)
+    return tuple(_spec(job, entry, memory_bytes, adapted.header.starts_measured) for job in adapted.jobs)
 
 
 def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
@@ -70,8 +71,14 @@ def _container_memory_bytes(experiment: Experiment) -> int:
     return int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
 
 
-def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int) -> JobSpec:
-    """The job of a trace; a recorded memory above a container's is that of a container."""
+def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, starts_measured: bool) -> JobSpec:
+    """The job of a trace; a recorded memory above a container's is that of a container.
+
+    What is measured is not modelled again: lengths that a trace has recorded hold the time to fetch and to write, and
+    where they begin with the container, the start of the process.
+    """
+    measured = any(task.source == "measured" for task in job.tasks or ())
+    moves_bytes = entry.data_scale is not None or not measured
     reduce_ns, key_s = job.lengths_ns("reduce"), entry.rates.key_s
     if max(reduce_ns, default=0) > MAX_KEYS * key_s * 1e9:
         longest_s = max(reduce_ns) / 1e9
@@ -87,8 +94,9 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int) -> J
         memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
         deadline_ns=job.deadline_ns,
         priority=job.priority or 0,
-        shuffle_bytes=job.shuffle_bytes,
-        output_bytes=job.output_bytes,
+        shuffle_bytes=job.shuffle_bytes if moves_bytes else None,
+        output_bytes=job.output_bytes if moves_bytes else None,
+        starts_measured=starts_measured and measured,
     )
 
 

@@ -164,13 +164,20 @@ def _smallest(holds: Callable[[float], bool], load: float) -> float:
     return high
 
 
-def alone_ns(maps_ns: Sequence[int], reduces_ns: Sequence[int], containers: int, schedule_ns: int) -> int:
+def alone_ns(
+    maps_ns: Sequence[int],
+    reduces_ns: Sequence[int],
+    containers: int,
+    schedule_ns: int,
+    task_schedule_ns: int | None = None,
+) -> int:
     """Estimate of a job's time alone on an empty cluster (natjam, section 7: its clean compute time).
 
     The ApplicationMaster is launched, then the maps run on the other containers, each next one on the first that is
-    free, then the reduces; every launch takes ``schedule_ns``.
+    free, then the reduces; every launch takes ``schedule_ns``, one of a task ``task_schedule_ns`` where that is given.
     """
-    return schedule_ns + sum(_makespan_ns(lengths, containers - 1, schedule_ns) for lengths in (maps_ns, reduces_ns))
+    of_task_ns = schedule_ns if task_schedule_ns is None else task_schedule_ns
+    return schedule_ns + sum(_makespan_ns(lengths, containers - 1, of_task_ns) for lengths in (maps_ns, reduces_ns))
 
 
 def _makespan_ns(lengths_ns: Sequence[int], containers: int, schedule_ns: int) -> int:

@@ -115,6 +115,8 @@ class Header:
     """Columns that hold anything; those of tasks as ``tasks.<name>``."""
     history: tuple[str, ...] = ()
     """What was done to it, the oldest first, each with its parameters."""
+    starts_measured: bool = False
+    """Measured lengths of tasks begin when their container did: the start of the process is in them."""
 
     def with_step(self, step: str, **columns: Provenance) -> Header:
         """The header after one more step, which gave or changed the columns named (``tasks_length_ns`` for

@@ -139,8 +139,9 @@ class TraceEntry(Strict):
     """Submissions kept: the first so many seconds, or [from, to); null: all."""
     load: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
     """Work offered to the cluster, as a multiple of what it can do; null: tasks are as many as the trace has."""
-    data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
-    """Share of the bytes really shuffled and written; task counts and lengths do not depend on it."""
+    data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    """Share of the bytes really shuffled and written; task counts and lengths do not depend on it.  Null: all of them,
+    but none of jobs whose lengths were measured, which have the time for it in them."""
     production_fraction: Fraction | None = None
     """Chance of each job to go to queue ``production``; the others go to ``research``."""
     production_priority: int | None = None

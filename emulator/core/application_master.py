@@ -100,6 +100,7 @@ class ApplicationMaster:
         self._mechanism = settings.scheduler.mechanism
         self._protocol = settings.protocol
         self._keys_total = list(spec.reduce_keys)
+        self._starts_measured = spec.starts_measured
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
         self._seed = settings.seed
@@ -260,6 +261,7 @@ class ApplicationMaster:
             attempt=attempt.name,
             ready_ns=allocation.ready_ns,
             checkpoint=attempt.checkpoint,
+            start_measured=self._starts_measured,
         )
         outputs = self._outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, self._commands.send(allocation.container, allocation.node, command, now_ns)]

@@ -33,6 +33,8 @@ class JobSpec:
     """Bytes that all maps together write for the reduces; None: a small default per key."""
     output_bytes: int | None = None
     """Bytes of the committed output of the whole job; None: a small default per key."""
+    starts_measured: bool = False
+    """The lengths were measured from the containers' start on: no overhead of launching is padded to."""
 
     def __post_init__(self) -> None:
         if len(self.reduce_ns) != len(self.reduce_keys):

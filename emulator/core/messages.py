@@ -291,6 +291,8 @@ class StartContainer(_Message):
     attempt: str
     ready_ns: int
     checkpoint: TaskCheckpoint | None = None
+    start_measured: bool = False
+    """The task's length has the start of its process in it."""
 
 
 class SuspendContainer(_Message):

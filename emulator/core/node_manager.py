@@ -217,7 +217,8 @@ class NodeManager:
         if self.slots_used > self.node.containers:
             return self._refuse_start(container, now_ns)
         resuming = message.checkpoint is not None
-        pad_ns = self._overheads.resume_ns if resuming else self._overheads.schedule_ns
+        schedule_ns = 0 if message.start_measured else self._overheads.schedule_ns
+        pad_ns = self._overheads.resume_ns if resuming else schedule_ns
         return [
             Launch(
                 container=message.container,

@@ -53,6 +53,7 @@ _END_OF_TIME = 2**62
 
 HEADER = Header(
     format="google",
+    starts_measured=True,
     origin="first-submission",
     columns={
         "job": measured("job ID"),

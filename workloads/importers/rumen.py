@@ -35,6 +35,7 @@ _LISTS: tuple[tuple[str, Kind], ...] = (("mapTasks", "map"), ("reduceTasks", "re
 
 HEADER = Header(
     format="rumen",
+    starts_measured=True,
     origin="first-submission",
     columns={
         "job": measured("jobID"),

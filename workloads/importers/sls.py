@@ -38,6 +38,7 @@ _CLUSTER_KEYS = ("num.nodes", "num.racks")
 
 HEADER = Header(
     format="sls",
+    starts_measured=True,
     origin="zero",
     columns={
         "job": measured("job.id"),

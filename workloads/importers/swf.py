@@ -37,6 +37,7 @@ _KNOWN_STATUS = (-1, *_OUTCOMES, *_PARTIAL)
 
 HEADER = Header(
     format="swf",
+    starts_measured=True,
     origin="zero",
     columns={
         "job": measured("field 1"),
