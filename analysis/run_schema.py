@@ -86,14 +86,18 @@ def _column_problem(table: str, name: str, column: pyarrow.ChunkedArray) -> str 
 
 
 def _range_problem(known: Any, is_time: bool, may_be_negative: bool) -> str | None:
-    bounds = compute.min_max(known).as_py()
+    bounds = compute.call_function("min_max", [known]).as_py()
     low, high = bounds["min"], bounds["max"]
     most = _LARGEST_COUNT if pyarrow.types.is_integer(known.type) else _LARGEST_SECONDS
-    if pyarrow.types.is_floating(known.type) and not compute.all(compute.is_finite(known)).as_py():
+    if pyarrow.types.is_floating(known.type) and not _all_finite(known):
         return "holds what is no number"
     if max(-low, high) > most or (low < 0 and not may_be_negative):
         return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'it'} can be"
     return None
+
+
+def _all_finite(values: Any) -> bool:
+    return compute.call_function("all", [compute.call_function("is_finite", [values])]).as_py()
 
 
 def _spans_problem(column: pyarrow.ChunkedArray) -> str | None:

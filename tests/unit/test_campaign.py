@@ -118,10 +118,8 @@ def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Pat
     result = natjam("campaign", campaign, "--out", out)
     assert result.exit_code == 1
     assert "natjam: 3 of 6 runs failed" in result.stderr
-    assert (
-        "failed: task_eviction=failing_broken/seed-1: task_eviction policy failing:broken raised LookupError"
-        in result.output
-    )
+    place, said = f"{tmp_path / 'failing.py'}:2", "task_eviction policy failing:broken raised LookupError"
+    assert f"failed: task_eviction=failing_broken/seed-1: {place}: {said}" in result.output
     failed = [row for row in table(out).to_pylist() if row["failure"]]
     assert [(row["seed"], row["job"]) for row in failed] == [(1, None), (2, None), (3, None)]
     assert "no idea" in failed[0]["failure"]
