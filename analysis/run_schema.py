@@ -197,7 +197,7 @@ class _Summary(TypedDict):
     work: _Work
     swap_bytes: int
     checkpoint_bytes: int
-    lag: _Lag
+    lag: _Lag | None
     output: _Output | None
     disturbed: NotRequired[bool]
     state: NotRequired[str]

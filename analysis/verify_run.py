@@ -26,7 +26,7 @@ from emulator.records.journal import read_journal
 from emulator.records.parquet_tables import tables_of
 from emulator.records.replay_run import replay_journal
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory
-from emulator.records.summary import build_summary, summarise_repeats
+from emulator.records.summary import FINISHED, build_summary, summarise_repeats
 from workloads.expand import expand
 
 
@@ -62,7 +62,8 @@ def _check(checked: Checked) -> None:
     try:
         summary, _ = read_summary(path), read_configuration(path)
         experiment = load_experiment(path / EXPERIMENT_NAME)
-        replayed = replay_journal(RunDirectory(path).journal_path)
+        journal = RunDirectory(path).found_journal() or RunDirectory(path).journal_path
+        replayed = replay_journal(journal)
     except NatjamError as error:
         checked.findings += error.message.splitlines()
         return
@@ -70,15 +71,17 @@ def _check(checked: Checked) -> None:
         checked.findings += [f"{replayed.journal}: {line.strip()}" for line in str(replayed.difference).splitlines()]
         return
     checked.said.append(f"{replayed.records} records replayed")
-    history = _folded(path, experiment)
+    history = _folded(journal, experiment)
     _check_tables(checked, history)
     output = _check_output(checked, experiment, summary)
-    _check_summary(checked, _built_again(history, experiment, summary, output), summary)
+    again = _built_again(history, experiment, summary, output)
+    del again["lag"]  # as it stands there: nothing else knows it
+    _check_summary(checked, again, summary)
 
 
-def _folded(path: Path, experiment: Experiment) -> History:
+def _folded(journal: Path, experiment: Experiment) -> History:
     history = HistoryBuilder(expand(experiment, experiment.seed))
-    for record in read_journal(RunDirectory(path).journal_path)[1]:
+    for record in read_journal(journal)[1]:
         history.add(record)
     return history.finish()
 
@@ -140,12 +143,13 @@ def _built_again(
     return build_summary(
         history,
         experiment,
+        state=summary.get("state", FINISHED),
         seed=experiment.seed,
         profile=load_overheads(experiment.overheads, Path.cwd()),
         versions=summary["versions"],
         machines=summary["machines"],
         real_s=summary["real_s"],
-        lag=summary["lag"],
+        lag=summary["lag"] or {},
         output=output,
         swap_bytes=summary["swap_bytes"],
     )

@@ -12,7 +12,7 @@ MOST_OVERRUNNING = 0.1
 def disturbances(summary: Mapping[str, Any]) -> list[str]:
     """Why the times of a run are not those of an undisturbed one, from its ``summary.json``; empty: they are."""
     found = []
-    lag, launches = summary["lag"], summary["overheads"].get("schedule_s", {})
+    lag, launches = summary["lag"] or {}, summary["overheads"].get("schedule_s", {})
     if not lag.get("within_bound", True):
         bound = f", beyond {lag['bound_emulated_s']:g} s" if "bound_emulated_s" in lag else ""
         found.append(f"timers were late by {lag['p99_emulated_s']:.2f} emulated s (p99){bound}")
