@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow
-
-from analysis.perfetto import write_perfetto
-from analysis.report.build import run_tables
-from analysis.report.page import ReportRun, render_report
-from analysis.report.payload import make_payload
 from emulator.files.whole_files import written_whole
 from emulator.records.run_directory import EXPERIMENT_NAME
 
+if TYPE_CHECKING:
+    import pyarrow
+
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
-LARGEST_ATTEMPTS = 100_000
-"""Runs with more attempts get no pictures: this many take about 7 s and 60 MB."""
+LARGEST_ATTEMPTS = 5_000
+"""Runs with more attempts get pictures when they are asked for: they take as long as the simulation."""
 
 
 def why_left_out(attempts: int) -> str | None:
@@ -47,6 +44,11 @@ def write_pictures(
     Raises:
         RunError: a file cannot be written.
     """
+    from analysis.perfetto import write_perfetto  # a large simulation need not pay for their imports
+    from analysis.report.build import run_tables
+    from analysis.report.page import ReportRun, render_report
+    from analysis.report.payload import make_payload
+
     run = run_tables(tables, cluster)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from emulator.assemble import make_machine, make_settings
 from emulator.costs.overheads import load_overheads
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
@@ -15,6 +16,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import JournalError, read_journal
 from emulator.records.lag import LagRecorder
+from emulator.records.replay import with_effects
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import FAILED, FINISHED, build_summary
 from workloads.expand import expand
@@ -102,7 +104,11 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
         except JournalError as error:
             raise ConfigError(error.message) from None
         experiment = load_experiment(path / EXPERIMENT_NAME)
-        history = HistoryBuilder(expand(experiment, header.seed))
+        jobs = {job.name: job for job in expand(experiment, header.seed)}
+        if header.journal == "messages":
+            settings = make_settings(experiment, header.seed)
+            records = with_effects(records, partial(make_machine, settings=settings, jobs=jobs))
+        history = HistoryBuilder(jobs.values())
         last_ns = 0
         try:
             for record in records:

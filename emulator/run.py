@@ -54,15 +54,20 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
 class _Records:
     """Where the records of a run go: into its journal, and into what its tables are made of."""
 
-    def __init__(self, journal: JournalWriter, history: HistoryBuilder) -> None:
+    def __init__(self, journal: JournalWriter | None, history: HistoryBuilder) -> None:
         self._journal = journal
         self._history = history
-        self.flush = journal.flush
 
     def write(self, record: Record) -> None:
         """Take the next one.  Raises JournalError."""
-        self._journal.write(record)
+        if self._journal is not None:
+            self._journal.write(record)
         self._history.add(record)
+
+    def flush(self) -> None:
+        """See ``JournalWriter.flush``."""
+        if self._journal is not None:
+            self._journal.flush()
 
 
 def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
@@ -95,11 +100,15 @@ def _run_and_write(
     jobs = expand(experiment, seed)
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     sha256 = directory.write_experiment(once)
-    header = JournalHeader(experiment.engine, seed, experiment.time_scale, sha256, {"natjam": __version__})
+    kept, versions = experiment.journal, {"natjam": __version__}
     history = HistoryBuilder(jobs)
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:
+        if kept == "off":
+            yield _Records(None, history)
+            return
+        header = JournalHeader(experiment.engine, seed, experiment.time_scale, sha256, versions, kept)
         with directory.journal(header) as journal:
             yield _Records(journal, history)
 

@@ -112,7 +112,7 @@ def run(
       natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --watch     # open the address it prints
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
     """
-    from emulator.display.closing_tables import closing_tables, failures
+    from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
     from emulator.records.disturbance import disturbed_text
@@ -150,7 +150,8 @@ def run(
         else:
             console.print(Text(disturbed, "bold yellow"), soft_wrap=True)
     if found:
-        raise RunError("; ".join(found))
+        more = f"; and {len(found) - MOST_JOBS:,} more" if len(found) > MOST_JOBS else ""
+        raise RunError("; ".join(found[:MOST_JOBS]) + more)
 
 
 def _say_what_is_left(out_dir: Path) -> None:

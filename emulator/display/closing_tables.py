@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
+
+MOST_JOBS = 30
+"""Of a run with more, the queues are shown, and these few jobs."""
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -15,6 +19,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     if "metrics" in summary:
         return [_metrics_table(summary)]
     tables: list[RenderableType] = [_jobs_table(summary["jobs"])]
+    if len(summary["jobs"]) > MOST_JOBS:
+        tables.insert(0, _queues_table(summary["jobs"]))
     if summary["overheads"]:
         tables.append(_overheads_table(summary["overheads"]))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
@@ -55,8 +61,40 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _jobs_table(jobs: list[Mapping[str, Any]]) -> Table:
-    table = Table(title="jobs (emulated seconds)", title_justify="left")
+def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title="queues (emulated seconds)", title_justify="left")
+    table.add_column("queue")
+    for name in ("jobs", "failed", "mean completion", "longest", "suspensions", "kills", "lost work"):
+        table.add_column(name, justify="right")
+    by_queue: dict[str, list[Mapping[str, Any]]] = {}
+    for job in jobs:
+        by_queue.setdefault(job["queue"], []).append(job)
+    for queue, mine in sorted(by_queue.items()):
+        completions_s = [job["completion_s"] for job in mine if job["completion_s"] is not None]
+        table.add_row(
+            Text(queue),
+            f"{len(mine):,}",
+            f"{sum(job['state'] != 'succeeded' for job in mine):,}",
+            _number(fmean(completions_s) if completions_s else None),
+            _number(max(completions_s, default=None)),
+            *(f"{sum(job[name] for job in mine):,}" for name in ("suspensions", "kills")),
+            _number(sum(job["lost_work_s"] for job in mine)),
+        )
+    return table
+
+
+def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """A title, and the jobs below it."""
+    if len(jobs) <= MOST_JOBS:
+        return "jobs (emulated seconds)", jobs
+    ranked = sorted(jobs, key=lambda job: (job["state"] == "succeeded", -(job["completion_s"] or 0)))
+    title = f"{MOST_JOBS} of {len(jobs):,} jobs: what did not succeed, then what took longest (emulated seconds)"
+    return title, ranked[:MOST_JOBS]
+
+
+def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
+    title, jobs = _to_show(all_jobs)
+    table = Table(title=title, title_justify="left")
     table.add_column("job")
     table.add_column("queue")
     table.add_column("state")
@@ -94,11 +132,16 @@ def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _metrics_table(summary: Mapping[str, Any]) -> Table:
-    table = Table(title=f"{summary['repeats']} repeats", title_justify="left")
+    metrics = summary["metrics"]
+    title = f"{summary['repeats']} repeats"
+    if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MOST_JOBS:
+        metrics = {name: metric for name, metric in metrics.items() if not name.startswith("jobs.")}
+        title += "; those of jobs are in summary.json"
+    table = Table(title=title, title_justify="left")
     table.add_column("metric")
     for name in ("n", "mean", "sd", "95% from", "to"):
         table.add_column(name, justify="right")
-    for name, metric in summary["metrics"].items():
+    for name, metric in metrics.items():
         figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
         table.add_row(Text(name), str(metric["n"]), *figures)
     return table

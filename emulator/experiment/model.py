@@ -197,6 +197,9 @@ class Only(Strict):
 class Simulation(Strict):
     """What only the sim engine looks at."""
 
+    journal: Literal["full", "messages", "off"] = "messages"
+    """``messages``: without the effects that machines returned, which replay makes again; half the work of ``full``.
+    ``off``: there is none, and nothing to replay."""
     every_heartbeat: bool = False
     """Run heartbeats that say and change nothing too: for a check, they make no difference but to the time it takes."""
 
@@ -231,6 +234,11 @@ class Experiment(Strict):
     sim: Simulation = Simulation()
     scheduler: Scheduler
     workload: Workload
+
+    @property
+    def journal(self) -> Literal["full", "messages", "off"]:
+        """What the journal of a run keeps; of a live one, all."""
+        return self.sim.journal if self.engine == "sim" else "full"
 
     @property
     def heartbeat_ns(self) -> int:

@@ -1,10 +1,13 @@
-"""The journal of a run: one record for every message a machine has handled, with the effects it returned.
+"""The journal of a run: one record for every message a machine has handled, and the effects it returned.
 
 Theory of operation
 -------------------
 A journal file is zstd-compressed JSON lines: a header, then records in the order they were written, then an end mark.
 Read it with ``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of
 them its type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
+
+A journal of *messages* leaves the effects out, which is half the work: machines are pure, so replay makes them again
+(``emulator.records.replay_run.whole_records``).  Its end mark has the SHA-256 of them all, as they would stand there.
 
 The end mark has the number of records of each actor and the SHA-256 of all lines before it, newlines included.  A
 journal without it is truncated; one that it does not fit has lost records, or they were altered or put in another
@@ -18,11 +21,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Literal
 
 import msgspec
 import zstandard
@@ -45,11 +49,18 @@ FORMAT_VERSION = 3
 COMPRESSION_LEVEL = 1
 """On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16
-_BATCH_BYTES = 1 << 20
+_BATCH_RECORDS = 4096
+"""Encoded and compressed at a time."""
+Kept = Literal["full", "messages"]
+"""What a journal keeps of a record: all, or not its effects."""
 
 
 class JournalError(NatjamError):
     """A journal that cannot be read; the message names file and line where they are known."""
+
+
+class EffectsDiffer(JournalError):
+    """Machines answer the messages of a journal with other effects than those of its run."""
 
 
 class Record(Frozen):
@@ -62,7 +73,7 @@ class Record(Frozen):
     actor: str
     """Address of the machine: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``."""
     message: Message
-    effects: tuple[Effect, ...]
+    effects: tuple[Effect, ...] = ()
 
 
 class JournalHeader(Frozen):
@@ -74,6 +85,8 @@ class JournalHeader(Frozen):
     config_sha256: str
     """Hash of the resolved experiment (``RunDirectory.write_experiment``)."""
     versions: dict[str, str]
+    journal: Kept = "full"
+    """Whether its records have their effects."""
 
 
 class JournalEnd(Frozen):
@@ -82,6 +95,23 @@ class JournalEnd(Frozen):
     natjam_journal_end: dict[str, int]
     """Records of each actor."""
     sha256: str
+    effects_sha256: str | None = None
+    """Of the effects of all records, where those are left out."""
+
+
+class EffectsDigest:
+    """The SHA-256 of effects, record by record."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def add(self, of_records: Sequence[tuple[Effect, ...]]) -> None:
+        """Take those of the next records."""
+        self._digest.update(_encoder.encode_lines(of_records))
+
+    def hexdigest(self) -> str:
+        """Of all so far."""
+        return self._digest.hexdigest()
 
 
 def encode_record(record: Record) -> bytes:
@@ -97,6 +127,7 @@ def decode_record(line: bytes) -> Record:
 _encoder = msgspec.json.Encoder()
 _record_decoder = msgspec.json.Decoder(Record)
 _end_decoder = msgspec.json.Decoder(JournalEnd)
+_ACTOR = attrgetter("actor")
 _END_BEGINS = b'{"natjam_journal_end":'
 
 
@@ -112,38 +143,44 @@ class JournalWriter:
     def __init__(self, path: Path, header: JournalHeader) -> None:
         """Create ``path`` (an existing file is overwritten) and write the header."""
         self._path = path
-        self._lines = bytearray()
-        """What has not been compressed yet."""
+        self._records: list[Record] = []
+        """What has not been encoded yet."""
         self._digest = hashlib.sha256()
+        self._effects = EffectsDigest() if header.journal == "messages" else None
         self._counts: Counter[str] = Counter()
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL, write_checksum=True).compressobj()
         with self._errors_named():
             self._file = path.open("wb")
-        self._add({"natjam_journal": FORMAT_VERSION, **msgspec.structs.asdict(header)})
+        self._write_lines([{"natjam_journal": FORMAT_VERSION, **msgspec.to_builtins(header)}])
 
     def write(self, record: Record) -> None:
         """Append a record."""
-        self._add(record)
-        self._counts[record.actor] += 1
-        if len(self._lines) >= _BATCH_BYTES:
-            self._write_lines()
+        self._records.append(record)
+        if len(self._records) >= _BATCH_RECORDS:
+            self._write_records()
 
-    def _add(self, value: Any) -> None:
-        _encoder.encode_into(value, self._lines, -1)
-        self._lines += b"\n"
+    def _write_records(self) -> None:
+        records = self._records
+        self._counts.update(map(_ACTOR, records))
+        if self._effects is None:
+            self._write_lines(records)
+        else:
+            self._effects.add([record.effects for record in records])
+            self._write_lines([Record(record.t_ns, record.seq, record.actor, record.message) for record in records])
+        records.clear()
 
-    def _write_lines(self) -> None:
-        self._digest.update(self._lines)
-        compressed = self._compressor.compress(self._lines)
-        self._lines.clear()
+    def _write_lines(self, values: Sequence[object]) -> None:
+        lines = _encoder.encode_lines(values)
+        self._digest.update(lines)
+        compressed = self._compressor.compress(lines)
         if compressed:
             with self._errors_named():
                 self._file.write(compressed)
 
     def flush(self) -> None:
         """Bring what was written so far to the file: whatever becomes of this process, it can be read there."""
+        self._write_records()
         with self._errors_named():
-            self._write_lines()
             self._file.write(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
             self._file.flush()
 
@@ -151,9 +188,9 @@ class JournalWriter:
         """End the file; further calls do nothing.  Without this it is taken as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
-                self._write_lines()
-                self._add(JournalEnd(dict(self._counts), self._digest.hexdigest()))
-                self._write_lines()
+                self._write_records()
+                effects_sha256 = self._effects.hexdigest() if self._effects else None
+                self._write_lines([JournalEnd(dict(self._counts), self._digest.hexdigest(), effects_sha256)])
                 self._file.write(self._compressor.flush())
 
     @contextmanager
@@ -172,8 +209,13 @@ class JournalWriter:
         self.close()
 
 
-def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
+def read_journal(path: Path, made: EffectsDigest | None = None) -> tuple[JournalHeader, Iterator[Record]]:
     """The header of a journal and its records, read as they are asked for.
+
+    Args:
+        path: of the journal.
+        made: for one of messages, takes the effects that the caller makes of each record before it asks for the next;
+            at the end they must be those of the run, or EffectsDiffer is raised.
 
     Raises:
         JournalError: no such file, or a line that is not what it should be, named; a truncated file yields
@@ -187,7 +229,7 @@ def read_journal(path: Path) -> tuple[JournalHeader, Iterator[Record]]:
         header = decoded(first, _versioned_header, JournalError)
     except JournalError as error:
         raise JournalError(f"{path}: line 1: {error}") from None
-    return header, _read_records(path, first, lines)
+    return header, _read_records(path, first, lines, made if header.journal == "messages" else None)
 
 
 def _versioned_header(line: bytes) -> JournalHeader:
@@ -200,12 +242,13 @@ def _versioned_header(line: bytes) -> JournalHeader:
     return msgspec.convert(value, JournalHeader)
 
 
-def _read_records(path: Path, header: bytes, lines: Iterator[bytes]) -> Iterator[Record]:
+def _read_records(path: Path, header: bytes, lines: Iterator[bytes], made: EffectsDigest | None) -> Iterator[Record]:
     digest, counts, number = hashlib.sha256(header + b"\n"), Counter[str](), 1
     for number, line in enumerate(lines, start=2):
         try:
             if line.startswith(_END_BEGINS):
-                _check_end(decoded(line, _end_decoder.decode, JournalError), counts, digest.hexdigest())
+                end = decoded(line, _end_decoder.decode, JournalError)
+                _check_end(end, counts, digest.hexdigest())
                 break
             record = decode_record(line)
         except JournalError as error:
@@ -218,6 +261,11 @@ def _read_records(path: Path, header: bytes, lines: Iterator[bytes]) -> Iterator
         raise JournalError(f"{path}: line {number + 1}: the end mark is missing: the journal is truncated")
     if next(lines, None) is not None:
         raise JournalError(f"{path}: line {number + 1}: there is more after the end of the journal")
+    if made is not None and made.hexdigest() != end.effects_sha256:
+        raise EffectsDiffer(
+            f"{path}: its messages have other effects now than in the run; which ones, a journal with sim.journal: full"
+            " would tell"
+        )
 
 
 def _check_end(end: JournalEnd, counts: Counter[str], sha256: str) -> None:

@@ -6,14 +6,14 @@ wrote the journal.  A difference means another configuration, another version of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from emulator.core.effects import Effect
 from emulator.core.machine import Machine
 from emulator.core.messages import Message
-from emulator.records.journal import Record
+from emulator.records.journal import EffectsDigest, JournalError, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,32 @@ class Difference:
         return f"{place}: {self.problem}\n  message  {self.message}"
 
 
-def replay(records: Iterable[Record], make_machine: Callable[[str], Machine]) -> Difference | None:
+def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machine]) -> Iterator[Record]:
+    """Records of a journal of messages, with the effects that fresh machines return.
+
+    Raises JournalError where they raise anything.
+    """
+    machines: dict[str, Machine] = {}
+    for record in records:
+        try:
+            if record.actor not in machines:
+                machines[record.actor] = make_machine(record.actor)
+            effects = tuple(machines[record.actor].handle(record.message, record.t_ns))
+        except Exception as error:
+            raise JournalError(f"{record.actor}, seq {record.seq}: raised {type(error).__name__}: {error}") from error
+        yield Record(record.t_ns, record.seq, record.actor, record.message, effects)
+
+
+def replay(
+    records: Iterable[Record], make_machine: Callable[[str], Machine], made: EffectsDigest | None = None
+) -> Difference | None:
     """The first difference between a journal and what fresh machines make of its messages, or None.
 
     Args:
         records: in an order that keeps each actor's own.
         make_machine: makes the machine of an address, as the run did; whatever it raises counts as a difference
             (an actor the configuration does not have).
+        made: takes the effects of records that have none of their own, in place of a comparison; see ``read_journal``.
     """
     machines: dict[str, Machine] = {}
     next_seq: dict[str, int] = {}
@@ -59,7 +78,9 @@ def replay(records: Iterable[Record], make_machine: Callable[[str], Machine]) ->
             got = tuple(machines[record.actor].handle(record.message, record.t_ns))
         except Exception as error:
             return _difference(number, record, None, f"raised {type(error).__name__}: {error}")
-        if got != record.effects:
+        if made is not None:
+            made.add([got])
+        elif got != record.effects:
             return _difference(number, record, got, _first_unequal(record.effects, got))
     return None
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from emulator.assemble import make_machine, make_settings
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
-from emulator.records.journal import JournalError, Record, read_journal
+from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
 from emulator.records.replay import Difference, replay
 from workloads.expand import expand
 
@@ -43,7 +45,7 @@ def journals_of(path: Path) -> list[Path]:
         return [path / JOURNAL_NAME]
     found = sorted(path.glob(f"repeat-*/{JOURNAL_NAME}"))
     if not found:
-        raise ConfigError(f"{path}: has no {JOURNAL_NAME} in it; name the directory of a finished run")
+        raise ConfigError(f"{path}: has no {JOURNAL_NAME} in it; name the directory of a finished run with a journal")
     return found
 
 
@@ -52,10 +54,12 @@ def replay_journal(journal: Path) -> Replayed:
 
     Raises:
         ConfigError: journal or experiment cannot be read, or the journal was not made from that experiment.
+        RunError: it is one of messages, and their effects are others now.
     """
     beside = journal.parent / EXPERIMENT_NAME
     try:
-        header, records = read_journal(journal)
+        made = EffectsDigest()
+        header, records = read_journal(journal, made)
         experiment = load_experiment(beside)
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # it is hashed as it was written
             raise ConfigError(
@@ -66,8 +70,12 @@ def replay_journal(journal: Path) -> Replayed:
         settings = make_settings(experiment, header.seed)
         count = _Count()
         counted = count.each(records)
-        difference = replay(counted, lambda address: make_machine(address, settings, jobs))
-        deque(counted, maxlen=0)  # a journal that is not whole is said to be so before what differs in it
+        make = partial(make_machine, settings=settings, jobs=jobs)
+        difference = replay(counted, make, made if header.journal == "messages" else None)
+        with contextlib.suppress(EffectsDiffer):
+            deque(counted, maxlen=0)  # a journal that is not whole is said to be so before what differs in it
+    except EffectsDiffer as error:
+        raise RunError(error.message) from None
     except JournalError as error:
         raise ConfigError(error.message) from None
     return Replayed(journal, count.records, len(count.actors), difference)

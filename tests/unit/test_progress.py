@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from emulator.display.closing_tables import closing_tables, failures
+from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
 from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
 
@@ -136,6 +136,19 @@ def test_closing_tables_and_no_failures() -> None:
     ):
         assert words in text
     assert failures(summary()) == []
+
+
+def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None:
+    many = copy.deepcopy(summary())
+    one = many["jobs"][0]
+    many["jobs"] = [{**one, "name": f"job-{n:04}", "completion_s": 1.0 + n} for n in range(2000)]
+    many["jobs"][5] |= {"state": "failed", "completion_s": None}
+    text = "".join(text_of(table) for table in closing_tables(many))
+    assert text.count("job-") == MOST_JOBS
+    assert f"{MOST_JOBS} of 2,000 jobs" in text
+    assert text.index("job-0005") < text.index("job-1999") < text.index("job-1998")
+    queue = next(line for line in text.splitlines() if f" {one['queue']} " in line)
+    assert [cell.strip() for cell in queue.split("│")[2:6]] == ["2,000", "1", "1001.0", "2000.0"]
 
 
 def test_failures_name_the_job_and_the_output() -> None:

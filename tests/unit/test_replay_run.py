@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import zstandard
 from msgspec.structs import replace
+from pyarrow import parquet
 from typer.testing import CliRunner
 
-from analysis.whole_run import run_experiment
+from analysis.whole_run import run_experiment, salvage
 from emulator.cli.main import app
 from emulator.core.effects import Suspend
 from emulator.core.messages import Suspended
@@ -25,8 +26,16 @@ runner = CliRunner()
 @pytest.fixture(scope="module")
 def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("run")
-    experiment = load_experiment(FIG4, ["engine=sim", "scheduler.mechanism=suspend"])
+    experiment = load_experiment(FIG4, ["engine=sim", "sim.journal=full", "scheduler.mechanism=suspend"])
     run_experiment(experiment, directory, lambda status: None)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def run_of_messages(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, its journal without effects."""
+    directory = tmp_path_factory.mktemp("messages")
+    run_experiment(load_experiment(FIG4, ["engine=sim", "scheduler.mechanism=suspend"]), directory, lambda status: None)
     return directory
 
 
@@ -105,3 +114,45 @@ def test_bad_input_is_one_message_and_status_2(run_directory: Path, tmp_path: Pa
     assert "line 101: the end mark is missing: the journal is truncated" in refused(alone)
     (alone / JOURNAL_NAME).write_bytes(zstandard.compress(b"".join([*lines[:100], *lines[101:]])))
     assert "and had" in refused(alone), "not that the next record differs"
+
+
+def test_a_journal_of_messages_is_one_without_effects_and_replays(run_directory: Path, run_of_messages: Path) -> None:
+    found, full = records_of(run_of_messages), records_of(run_directory)
+    assert [(record.actor, record.message) for record in found] == [(record.actor, record.message) for record in full]
+    assert {record.effects for record in found} == {()}
+    result = runner.invoke(app, ["replay", str(run_of_messages)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"{len(found)} records of 10 machines replayed, every effect the same" in result.stdout
+    sizes = [(directory / JOURNAL_NAME).stat().st_size for directory in (run_of_messages, run_directory)]
+    assert sizes[0] < 0.7 * sizes[1]
+
+
+def test_other_effects_than_those_of_a_journal_of_messages_are_found(
+    run_directory: Path, run_of_messages: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_of_messages, tmp_path / "other")
+    header, _ = read_journal(run_of_messages / JOURNAL_NAME)
+    with JournalWriter(tmp_path / "other" / JOURNAL_NAME, header) as journal:
+        for record in records_of(run_directory):
+            journal.write(replace(record, effects=()) if any(type(e) is Suspend for e in record.effects) else record)
+    result = runner.invoke(app, ["replay", str(tmp_path / "other")])
+    assert result.exit_code == 1
+    assert "other effects now than in the run; which ones, a journal with sim.journal: full would tell" in result.stderr
+
+
+def test_tables_are_made_again_of_a_journal_of_messages(run_of_messages: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.mkdir()
+    for name in ("experiment.yaml", JOURNAL_NAME):
+        shutil.copy(run_of_messages / name, again)
+    salvage(again)
+    for name in ("jobs", "tasks", "attempts", "operations", "decisions"):
+        one, other = (parquet.read_table(path / f"{name}.parquet") for path in (run_of_messages, again))
+        assert one.equals(other), name
+
+
+def test_without_a_journal_there_is_nothing_to_replay(tmp_path: Path) -> None:
+    run_experiment(load_experiment(FIG4, ["engine=sim", "sim.journal=off"]), tmp_path, lambda status: None)
+    assert not (tmp_path / JOURNAL_NAME).exists()
+    result = runner.invoke(app, ["replay", str(tmp_path)])
+    assert (result.exit_code, "name the directory of a finished run with a journal" in result.stderr) == (2, True)
