@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from emulator import policies
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
-from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Mechanism
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import (
@@ -28,51 +24,11 @@ from emulator.core.settings import (
     SpeculationSettings,
 )
 from emulator.costs.overheads import OverheadProfile, load_overheads
-from emulator.errors import ConfigError, RunError
-from emulator.experiment.checks import load_function
 from emulator.experiment.model import Experiment, Speculation, seconds_to_ns
+from emulator.experiment.policies import find_policy
+from emulator.policies.policy import Axis, PolicyT
 
 GIB_BYTES = 1 << 30
-
-PolicyT = TypeVar("PolicyT", bound=Callable[..., Any])
-
-
-def load_policy(axis: str, known: Mapping[str, PolicyT], name: str) -> PolicyT:
-    """The policy called ``name`` on ``axis``: one of ours, or a user's own ``module:function``.
-
-    Raises:
-        ConfigError: there is none of that name, or its module cannot be imported.
-    """
-    if name in known:
-        return known[name]
-    if ":" not in name:
-        raise ConfigError(f"{axis}: there is no policy {name!r}; known are {', '.join(sorted(known))}")
-    return cast(PolicyT, _guarded(axis, name, load_function(name, Path.cwd())))
-
-
-def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's own policy, whose failures name it."""
-
-    @wraps(function)
-    def policy(*arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except (Exception, SystemExit) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise RunError(f"{_place(name, function, error)}{axis} policy {name} raised {what}") from error
-
-    return policy
-
-
-def _place(name: str, function: Callable[..., Any], error: BaseException) -> str:
-    """``file:line: `` of what raised in a user's module; of the function itself where nothing in it was reached."""
-    module = sys.modules.get(name.partition(":")[0])
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    mine = [frame for frame in frames if frame.filename == getattr(module, "__file__", None)] or frames
-    if mine:
-        return f"{mine[-1].filename}:{mine[-1].lineno}: "
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
 
 
 def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile | None = None) -> Settings:
@@ -131,7 +87,6 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         expired_ns=seconds_to_ns(protocol.expired_s),
         slow_start_ppm=int(Decimal(str(protocol.slow_start)) * 1_000_000),
         task_attempts_max=protocol.task_attempts_max,
-        placement_delay_ns=seconds_to_ns(experiment.scheduler.placement.delay_s),
         speculation=_speculation(protocol.speculation),
     )
 
@@ -147,23 +102,20 @@ def _speculation(speculation: Speculation | None) -> SpeculationSettings | None:
 
 
 def _scheduler(experiment: Experiment) -> SchedulerSettings:
-    scheduler = experiment.scheduler
-    job_selection = scheduler.job_selection
-    if job_selection == "auto":
-        job_selection = policies.selection_for(scheduler.job_eviction)
-    preemption_order = policies.DICTATED_SELECTION.get(scheduler.job_eviction, job_selection)
-    readers = (job_selection, preemption_order, scheduler.job_eviction)
+    def chosen(axis: Axis[PolicyT]) -> PolicyT:
+        return find_policy(axis, experiment.scheduler.choice(axis.name), Path.cwd())
+
+    job_eviction = chosen(policies.JOB_EVICTION)
+    is_dictated = experiment.scheduler.choice("job_selection").name == policies.AUTO
     return SchedulerSettings(
-        allocation=load_policy("allocation", policies.ALLOCATION, scheduler.allocation.name),
-        job_selection=load_policy("job_selection", policies.JOB_SELECTION, job_selection),
-        preemption_order=load_policy("job_selection", policies.JOB_SELECTION, preemption_order),
-        job_eviction=load_policy("job_eviction", policies.JOB_EVICTION, scheduler.job_eviction),
-        task_eviction=load_policy("task_eviction", policies.TASK_EVICTION, scheduler.task_eviction),
-        mechanism=Mechanism(scheduler.mechanism),
+        allocation=chosen(policies.ALLOCATION),
+        job_selection=policies.selection_for(job_eviction) if is_dictated else chosen(policies.JOB_SELECTION),
+        job_eviction=job_eviction,
+        task_eviction=chosen(policies.TASK_EVICTION),
+        mechanism=chosen(policies.MECHANISM),
+        placement=chosen(policies.PLACEMENT),
+        resume_order=chosen(policies.RESUME_ORDER),
         queues=_queues(experiment),
-        selection_key=policies.FIXED_ORDERS.get(job_selection),
-        preemption_order_is_fixed=preemption_order in policies.FIXED_ORDERS,
-        reports_progress=any(map(policies.reads_progress, readers)),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from emulator.core.messages import Kind, Outcome
+from emulator.core.messages import Outcome
 from emulator.records.history import AttemptRow, SuspendedSpan
+from emulator.vocabulary import Kind
 
 EXPERIMENT_YAML = """
 name: tiny

@@ -20,6 +20,7 @@ from emulator.core.messages import (
 )
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
+from emulator.vocabulary import JobFacts
 
 
 class Bench:
@@ -54,7 +55,7 @@ class Bench:
     def submit(
         self, job: str, queue: str = "research", maps: int = 0, reduces: int = 2, priority: int = 0
     ) -> list[Effect]:
-        return self(SubmitJob(job, queue, maps, reduces, priority=priority))
+        return self(SubmitJob(JobFacts(job, queue, maps, reduces, priority=priority)))
 
     def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
         """Submit ``job``, start its master, and have its ask served by node-1."""
@@ -68,7 +69,7 @@ class Bench:
 
     @property
     def free(self) -> int:
-        return len(self.machine.nodes["node-1"].free)
+        return len(self.machine.state.nodes["node-1"].free)
 
 
 def sent(effects: list[Effect], kind: type) -> list:

@@ -20,8 +20,6 @@ from emulator.core.messages import (
     Exited,
     JobFinished,
     JobState,
-    Kind,
-    Mechanism,
     Message,
     Start,
     node_address,
@@ -39,9 +37,11 @@ from emulator.core.settings import (
 )
 from emulator.core.task import TaskState
 from emulator.core.task_attempt import AttemptState
+from emulator.policies.placement import PreferLocal
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
+from emulator.vocabulary import JobFacts, Kind
 
 SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
@@ -74,9 +74,9 @@ def make_settings(
     """Settings with the defaults of an experiment file; queues: production, then research, a quarter and the rest."""
     total = nodes * containers
     heartbeat_ns = round(heartbeat_s * SECOND_NS)
-    if job_selection == "auto":
-        job_selection = policies.selection_for(job_eviction)
-    preemption_order = policies.DICTATED_SELECTION.get(job_eviction, job_selection)
+    eviction = policies.JOB_EVICTION.by_name[job_eviction]
+    is_dictated = job_selection == policies.AUTO
+    placement = policies.PLACEMENT.by_name["prefer-local"].with_options(PreferLocal(delay_s=placement_delay_s))
     if queues is None and allocation == "single-queue":
         queues = (QueueSettings("research", 0, total, total),)
     if queues is None:
@@ -95,21 +95,20 @@ def make_settings(
             expired_ns=round(expired_s * SECOND_NS),
             slow_start_ppm=slow_start_ppm,
             task_attempts_max=task_attempts_max,
-            placement_delay_ns=round(placement_delay_s * SECOND_NS),
             speculation=None if speculation is None else _speculation(**speculation),
         ),
         overheads=overheads or OverheadSettings(),
         scheduler=SchedulerSettings(
-            allocation=policies.ALLOCATION[allocation],
-            job_selection=policies.JOB_SELECTION[job_selection],
-            preemption_order=policies.JOB_SELECTION[preemption_order],
-            job_eviction=policies.JOB_EVICTION[job_eviction],
-            task_eviction=policies.TASK_EVICTION[task_eviction],
-            mechanism=Mechanism(mechanism),
+            allocation=policies.ALLOCATION.by_name[allocation],
+            job_selection=policies.selection_for(eviction)
+            if is_dictated
+            else policies.JOB_SELECTION.by_name[job_selection],
+            job_eviction=eviction,
+            task_eviction=policies.TASK_EVICTION.by_name[task_eviction],
+            mechanism=policies.MECHANISM.by_name[mechanism],
+            placement=placement,
+            resume_order=policies.RESUME_ORDER.by_name["suspended-first"],
             queues=queues,
-            selection_key=policies.FIXED_ORDERS.get(job_selection),
-            preemption_order_is_fixed=preemption_order in policies.FIXED_ORDERS,
-            reports_progress=any(map(policies.reads_progress, (job_selection, job_eviction))),
         ),
         nodes=tuple(
             NodeSettings(
@@ -142,16 +141,13 @@ def make_job(
     priority: int = 0,
 ) -> JobSpec:
     """A job whose reduces have keys of about ``key_s``."""
+    deadline_ns = None if deadline_s is None else round(deadline_s * SECOND_NS)
     return JobSpec(
-        name=name,
-        queue=queue,
+        JobFacts(name, queue, len(maps_s), len(reduces_s), deadline_ns, priority, GIB_BYTES),
         submit_ns=round(submit_s * SECOND_NS),
         map_ns=tuple(round(length * SECOND_NS) for length in maps_s),
         reduce_ns=tuple(round(length * SECOND_NS) for length in reduces_s),
         reduce_keys=tuple(max(1, round(length / key_s)) for length in reduces_s),
-        memory_bytes=GIB_BYTES,
-        deadline_ns=None if deadline_s is None else round(deadline_s * SECOND_NS),
-        priority=priority,
     )
 
 
@@ -318,10 +314,10 @@ class CheckedCluster(SimulatedCluster):
     def is_idle(self) -> bool:
         """Whether nothing runs, nothing is kept and every container of a living node is free."""
         manager = self.machine_of_rm()
-        if self.processes.tasks or manager.containers or manager.applications:
+        if self.processes.tasks or manager.state.containers or manager.state.applications:
             return False
         free = all(
-            len(node.free) == node.capacity for node in manager.nodes.values() if node.name not in self.lost_nodes
+            len(node.free) == node.capacity for node in manager.state.nodes.values() if node.name not in self.lost_nodes
         )
         managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
         return free and not any(machine.containers for machine in managers)

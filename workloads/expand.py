@@ -8,6 +8,7 @@ from emulator.core.job import JobSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.vocabulary import JobFacts
 from workloads.adapt import Adapted, Target, adapt
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
@@ -84,16 +85,22 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, star
         longest_s = max(reduce_ns) / 1e9
         reason = f"job {job.job}: a reduce of {longest_s:g} s would walk over {MAX_KEYS} keys; raise rates.key_s"
         raise TraceError(Path(entry.path), None, None, reason)
-    return JobSpec(
+    map_ns = job.lengths_ns("map")
+    facts = JobFacts(
         name=job.job,
         queue=job.queue or "",
-        submit_ns=job.submit_ns,
-        map_ns=job.lengths_ns("map"),
-        reduce_ns=reduce_ns,
-        reduce_keys=tuple(key_count(length, key_s) for length in reduce_ns),
-        memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
+        maps=len(map_ns),
+        reduces=len(reduce_ns),
         deadline_ns=job.deadline_ns,
         priority=job.priority or 0,
+        memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
+    )
+    return JobSpec(
+        facts,
+        submit_ns=job.submit_ns,
+        map_ns=map_ns,
+        reduce_ns=reduce_ns,
+        reduce_keys=tuple(key_count(length, key_s) for length in reduce_ns),
         shuffle_bytes=job.shuffle_bytes if moves_bytes else None,
         output_bytes=job.output_bytes if moves_bytes else None,
         starts_measured=starts_measured and measured,
@@ -103,15 +110,20 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, star
 def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
     own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
     reduce_ns = lengths_ns(entry.reduce_s, entry.reduces, f"{seed}:{entry.name}:reduce-lengths")
-    return JobSpec(
+    facts = JobFacts(
         name=entry.name,
         queue=entry.queue,
+        maps=entry.maps,
+        reduces=entry.reduces,
+        deadline_ns=None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s),
+        priority=entry.priority,
+        memory_bytes=own_memory_bytes or container_memory_bytes,
+    )
+    return JobSpec(
+        facts,
         submit_ns=seconds_to_ns(entry.submit_s),
         map_ns=lengths_ns(entry.map_s, entry.maps, f"{seed}:{entry.name}:map-lengths"),
         reduce_ns=reduce_ns,
         reduce_keys=tuple(key_count(length, entry.key_s) for length in reduce_ns),
-        memory_bytes=own_memory_bytes or container_memory_bytes,
-        deadline_ns=None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s),
-        priority=entry.priority,
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
     )

@@ -23,6 +23,7 @@ from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Experiment, dump_experiment
+from emulator.policies import AXES
 from emulator.records.history import HistoryBuilder
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
@@ -34,7 +35,6 @@ SIMULATED_RUNS = 10
 REPEATS, REPEATS_DRAWING = 1, 5
 """Live runs of an experiment; of one whose policies draw at random, each with a seed of its own: what is drawn is what
 their mean is to be free of."""
-_DRAWING = {("job eviction", "pr"), ("task eviction", "random")}
 NOISY_LAG_FACTOR = 1.5
 """A live run whose timers are this much later than when the machine was measured was not alone on it."""
 _AROUND_REAL_S = 8.0
@@ -77,11 +77,16 @@ def make_case(name: str, label: str, experiment: Experiment, repeats: int | None
     """
     calibration = experiment.calibration or AUTO
     chosen_path(experiment.overheads, calibration)
-    draws = bool(_DRAWING & set(choices_of(experiment)))
+    draws = any(_draws(axis.replace(" ", "_"), name) for axis, name in choices_of(experiment))
     if repeats is None:
         repeats = REPEATS_DRAWING if draws else REPEATS
     once = experiment.model_copy(update={"engine": "live", "calibration": calibration, "repeats": 1})
     return Case(name, label, once, repeats, draws)
+
+
+def _draws(axis: str, name: str) -> bool:
+    policy = AXES[axis].by_name.get(name)
+    return policy is None or policy.draws
 
 
 def take_directory(directory: Path) -> None:

@@ -9,12 +9,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from emulator.experiment.model import Experiment
-from emulator.policies import selection_for
+from emulator.policies import AUTO, AXES, JOB_EVICTION, selection_for
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """How far job completion times may be off: on average; at worst, as a share or in heartbeats, whichever is more."""
 COMPLETION = "completion_s"
-AUTO_SELECTION = "auto"
 _WAIT = "wait"
 
 
@@ -206,25 +205,19 @@ def compare(
 
 def choices_of(experiment: Experiment) -> tuple[tuple[str, str], ...]:
     """(axis, name) of what an experiment's scheduler is made of, as far as it matters."""
-    scheduler = experiment.scheduler
-    return choices(
-        allocation=scheduler.allocation.name,
-        job_selection=scheduler.job_selection,
-        job_eviction=scheduler.job_eviction,
-        task_eviction=scheduler.task_eviction,
-        mechanism=scheduler.mechanism,
-    )
+    return choices({axis: experiment.scheduler.choice(axis).name for axis in AXES})
 
 
-def choices(
-    *, allocation: str, job_selection: str, job_eviction: str, task_eviction: str, mechanism: str
-) -> tuple[tuple[str, str], ...]:
+def choices(names: Mapping[str, str], **more: str) -> tuple[tuple[str, str], ...]:
     """The same of the names on each axis; nothing is evicted by those that wait."""
-    selection = selection_for(job_eviction) if job_selection == AUTO_SELECTION else job_selection
-    found = {"allocation": allocation, "job selection": selection, "mechanism": mechanism}
-    if mechanism != _WAIT:
-        found |= {"job eviction": job_eviction, "task eviction": task_eviction}
-    return tuple(sorted(found.items()))
+    found = {**names, **more}
+    eviction = JOB_EVICTION.by_name.get(found["job_eviction"])
+    if found["job_selection"] == AUTO and eviction is not None:
+        found["job_selection"] = selection_for(eviction).name
+    compared = ["allocation", "job_selection", "mechanism"]
+    if found["mechanism"] != _WAIT:
+        compared += ["job_eviction", "task_eviction"]
+    return tuple(sorted((axis.replace("_", " "), found[axis]) for axis in compared))
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:

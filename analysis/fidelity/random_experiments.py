@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from analysis.fidelity.figures import AUTO_SELECTION, choices
+from analysis.fidelity.figures import choices
 from emulator import policies
-from emulator.experiment.checks import WAITING_ALLOCATIONS
 from emulator.experiment.model import Experiment
 
 TIME_SCALE = 10.0
@@ -60,16 +59,16 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
 
 
 def _schedulers() -> Iterator[Scheduler]:
-    """Every one that can be made of the registered policies."""
-    kinds = (policies.ALLOCATION, policies.JOB_EVICTION, policies.TASK_EVICTION, policies.MECHANISMS)
-    for names in itertools.product(*kinds):
+    """Every one that can be made of the policies there are."""
+    axes = (policies.ALLOCATION, policies.JOB_EVICTION, policies.TASK_EVICTION, policies.MECHANISM)
+    for names in itertools.product(*(axis.names for axis in axes)):
         scheduler = dict(zip(_AXES, names, strict=True))
-        if scheduler["mechanism"] == _WAIT or scheduler["allocation"] not in WAITING_ALLOCATIONS:
+        if scheduler["mechanism"] == _WAIT or policies.ALLOCATION.by_name[scheduler["allocation"]].preempts:
             yield scheduler
 
 
 def _choices(scheduler: Scheduler) -> tuple[tuple[str, str], ...]:
-    return choices(**scheduler, job_selection=AUTO_SELECTION)
+    return choices(scheduler, job_selection=policies.AUTO)
 
 
 def _cluster_and_jobs(scheduler: Scheduler, random: Random) -> dict[str, Any]:

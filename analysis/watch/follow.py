@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
 from emulator.core.job import JobSpec
 from emulator.records.history import HistoryBuilder
@@ -22,7 +24,7 @@ class FollowedRun:
         """Grows with every message."""
         self._title: str = begin["title"]
         self._shape = ClusterShape(begin["nodes"], begin["containers_per_node"])
-        self._history = HistoryBuilder([_job(values) for values in begin["jobs"]])
+        self._history = HistoryBuilder(msgspec.convert(begin["jobs"], list[JobSpec]))
         self._status: Mapping[str, Any] = {}
         self._lag: list[tuple[float, float]] = []
 
@@ -51,8 +53,3 @@ class FollowedRun:
         return make_payload(
             tables, tables.timeline(), title=self._title, status=self._status, version=self.version, ended=ended, **lag
         )
-
-
-def _job(values: Mapping[str, Any]) -> JobSpec:
-    known: dict[str, Any] = {name: tuple(value) if type(value) is list else value for name, value in values.items()}
-    return JobSpec(**known)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import tempfile
 from datetime import datetime
@@ -258,31 +257,11 @@ for commands in (engines, fidelity, results, campaign, workload, imports):
 
 def list_policies() -> list[tuple[str, str, str, str]]:
     """Axis, name, what it does and source of every policy, from the registry's own words."""
-    from emulator import policies as registry
+    from emulator.policies import AXES
 
-    axes = {
-        "allocation": registry.ALLOCATION,
-        "job_selection": registry.JOB_SELECTION,
-        "job_eviction": registry.JOB_EVICTION,
-        "task_eviction": registry.TASK_EVICTION,
-        "mechanism": registry.MECHANISMS,
-        "placement": registry.PLACEMENT,
-    }
     return [
-        (axis, name, *_described(entry if isinstance(entry, str) else entry.__doc__ or ""))
-        for axis, entries in axes.items()
-        for name, entry in entries.items()
+        (axis.name, policy.name, policy.summary, policy.source) for axis in AXES.values() for policy in axis.policies
     ]
-
-
-def _described(text: str) -> tuple[str, str]:
-    """What it does, and its source: what follows ``Source:``, or ``paper, section N`` at the end of the text."""
-    words = " ".join(text.split()).rstrip(".")
-    for pattern in (r"Source: (.+)$", r"\(([a-z-]+, section [^()]+)\)$", r"([a-z-]+, section .+)$"):
-        found = re.search(pattern, words)
-        if found:
-            return words[: found.start()].strip().rstrip(".") + ".", found.group(1)
-    return words + ".", ""
 
 
 def _create_out_dir(experiment: Experiment, out: Path | None) -> Path:

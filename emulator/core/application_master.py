@@ -40,9 +40,7 @@ from emulator.core.messages import (
     ContainerState,
     JobState,
     KillContainer,
-    Kind,
     MapOutputsReceived,
-    Mechanism,
     Message,
     Outcome,
     ProgressSamples,
@@ -59,7 +57,7 @@ from emulator.core.settings import Settings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
-from emulator.policies.views import TaskEvictionView
+from emulator.vocabulary import Kind, Mechanism
 
 
 class JobEvent(Enum):
@@ -97,7 +95,7 @@ class ApplicationMaster:
         self.reason = ""
         self.finish_ns: int | None = None
         self.releaser = Releaser(spec.name, settings)
-        self._mechanism = settings.scheduler.mechanism
+        self._mechanisms = settings.scheduler.mechanism.among
         self._protocol = settings.protocol
         self._keys_total = list(spec.reduce_keys)
         self._starts_measured = spec.starts_measured
@@ -497,7 +495,7 @@ class ApplicationMaster:
         effects: list[Effect] = [choice.why]
         for victim in choice.victims:
             container, node = victim.place
-            if self._mechanism is Mechanism.KILL:
+            if victim.mechanism is Mechanism.KILL:
                 kill = KillContainer(container, self.job, "preempted")
                 effects.append(self._commands.send(container, node, kill, now_ns))
             else:
@@ -511,7 +509,7 @@ class ApplicationMaster:
             return []
         container, node = attempt.place
         attempt.move(AttemptEvent.SUSPEND)
-        command = SuspendContainer(container, self._mechanism, now_ns)
+        command = SuspendContainer(container, attempt.mechanism, now_ns)
         return [self._commands.send(container, node, command, now_ns)]
 
     def _live_reduces(self) -> list[TaskAttempt]:
@@ -553,9 +551,8 @@ class ApplicationMaster:
         container, node = last.place
         last.victim = True
         kill = KillContainer(container, self.job, "room for a map whose output is missing")
-        views = tuple(view_of(attempt, self._keys_total[attempt.task], now_ns) for attempt in running)
-        view = TaskEvictionView(now_ns, self.job, views, self.releaser.costs)
-        why = explain_tasks(LAST_LAUNCHED, view, [task.container for task in views], victims=1)
+        views = tuple(view_of(self.job, attempt, self._keys_total[attempt.task], now_ns) for attempt in running)
+        why = explain_tasks(LAST_LAUNCHED, self.job, views, [task.container for task in views], victims=1)
         return [why, self._commands.send(container, node, kill, now_ns)]
 
     # ---- the end ----
@@ -590,7 +587,7 @@ class ApplicationMaster:
         at_most = 1 if self._speculation is None else 2
         for task in (*self.maps, *self.reduces):
             open_attempts = [a for a in task.attempts if a.state not in ENDED]
-            if self._mechanism is Mechanism.CHECKPOINT:
+            if Mechanism.CHECKPOINT in self._mechanisms:
                 open_attempts = [a for a in open_attempts if a.state is not AttemptState.SUSPENDED]
             assert len(open_attempts) <= at_most, f"{self.job}: {task.kind.value} {task.index} runs twice"
         assert self._maps_done == sum(task.state is TaskState.SUCCEEDED for task in self.maps)

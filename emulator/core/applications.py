@@ -6,16 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from emulator.core.messages import (
-    Allocation,
-    Answer,
-    ApplicationHeartbeat,
-    ContainerReport,
-    Kind,
-    MeasuredCosts,
-    ResumeAsk,
-)
+from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk
 from emulator.policies.views import JobView
+from emulator.vocabulary import JobFacts, Kind, MeasuredCosts
 
 
 @dataclass(slots=True)
@@ -64,6 +57,8 @@ class Node:
     capacity: int
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
+    stopped: int = 0
+    """Processes that are stopped there."""
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs that have had a container here, whose end the NodeManager has still to be told."""
     told_jobs: tuple[str, ...] = ()
@@ -147,14 +142,9 @@ class Requests:
 class Application:
     """A job at the ResourceManager."""
 
-    name: str
-    queue: str
+    facts: JobFacts
     order: int
     submit_ns: int
-    maps: int
-    reduces: int
-    deadline_ns: int | None
-    priority: int
     admitted: bool = False
     """Whether it may have, or has asked for, a container for its ApplicationMaster."""
     master: str = ""
@@ -185,6 +175,16 @@ class Application:
     lost_nodes: list[str] = field(default_factory=list)
     view: JobView | None = field(default=None, compare=False)
     """As policies saw it last, unless that has changed since."""
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.facts.name
+
+    @property
+    def queue(self) -> str:
+        """The queue it was submitted to."""
+        return self.facts.queue
 
     @property
     def undelivered(self) -> list[Allocation]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, Kind, ResumeAsk
+from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, ResumeAsk
 from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.vocabulary import Kind
 
 
 class Asks:

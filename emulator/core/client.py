@@ -67,4 +67,4 @@ class Client:
 
 
 def _submission(job: JobSpec) -> SubmitJob:
-    return SubmitJob(job.name, job.queue, len(job.map_ns), len(job.reduce_ns), job.deadline_ns, job.priority)
+    return SubmitJob(job.facts)

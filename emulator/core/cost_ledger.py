@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.core.messages import ContainerReport, ContainerState, MeasuredCosts, Outcome
+from emulator.core.messages import ContainerReport, ContainerState, Outcome
+from emulator.vocabulary import MeasuredCosts
 
 
 class _Mean:
@@ -20,21 +21,36 @@ class _Mean:
         return self._sum_ns // self._count if self._count else None
 
 
-class CostLedger:
-    """Running means of the cluster's schedule, suspend and resume costs, for policies to weigh."""
+class _Means:
+    __slots__ = ("resume", "schedule", "suspend")
 
     def __init__(self) -> None:
-        self._schedule, self._suspend, self._resume = _Mean(), _Mean(), _Mean()
+        self.schedule, self.suspend, self.resume = _Mean(), _Mean(), _Mean()
+
+    def value(self) -> MeasuredCosts:
+        return MeasuredCosts(self.schedule.value(), self.suspend.value(), self.resume.value())
+
+
+class CostLedger:
+    """Running means of schedule, suspend and resume costs, of the cluster and of each node, for policies to weigh."""
+
+    def __init__(self) -> None:
+        self._cluster = _Means()
+        self._nodes: dict[str, _Means] = {}
 
     def take(self, report: ContainerReport, resumed: bool, now_ns: int) -> None:
-        """A container has come free at ``now_ns``; ``resumed``: it was given to a suspended reduce."""
+        """A container has come free at ``now_ns``; ``resumed``: it was given to a suspended task."""
         begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
-        if report.first_key_ns is not None and report.first_key_ns >= begin_ns:  # else of the launch before a resume
-            (self._resume if resumed else self._schedule).add(report.first_key_ns - begin_ns)
         gave_way = report.state is ContainerState.SUSPENDED or report.outcome is Outcome.CHECKPOINTED
-        if gave_way and report.suspend_asked_ns is not None:
-            self._suspend.add(now_ns - report.suspend_asked_ns)
+        for means in (self._cluster, self._nodes.setdefault(report.node, _Means())):
+            # An earlier first key is that of the launch before a resume.
+            if report.first_key_ns is not None and report.first_key_ns >= begin_ns:
+                (means.resume if resumed else means.schedule).add(report.first_key_ns - begin_ns)
+            if gave_way and report.suspend_asked_ns is not None:
+                means.suspend.add(now_ns - report.suspend_asked_ns)
 
-    def measured(self) -> MeasuredCosts:
-        """The means so far."""
-        return MeasuredCosts(self._schedule.value(), self._suspend.value(), self._resume.value())
+    def measured(self, node: str | None = None) -> MeasuredCosts:
+        """The means so far: of one node, or of the cluster."""
+        if node is None:
+            return self._cluster.value()
+        return self._nodes[node].value() if node in self._nodes else MeasuredCosts()

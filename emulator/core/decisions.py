@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from operator import attrgetter
 from random import Random
 from typing import Any
 
+from emulator.policies.policy import (
+    AllocationPolicy,
+    JobEviction,
+    JobSelection,
+    MechanismPolicy,
+    Placement,
+    Policy,
+    ResumeOrder,
+    TaskEviction,
+)
 from emulator.policies.views import (
     AllocationDecision,
-    AllocationPolicy,
-    JobEvictionPolicy,
-    JobEvictionView,
-    JobSelectionPolicy,
+    ClusterView,
     JobView,
-    QueueView,
-    TaskEvictionPolicy,
-    TaskEvictionView,
+    MechanismDecision,
+    NodeView,
+    PlacementDecision,
+    SuspendedView,
+    TaskView,
 )
+from emulator.vocabulary import Mechanism
 
 _SHOWN_CHARACTERS = 200
 _name = attrgetter("name")
@@ -27,12 +37,12 @@ class PolicyError(Exception):
     """A policy has returned something else than its Protocol says; the message names it."""
 
 
-def allocate(policy: AllocationPolicy, queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
+def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     """Which queue is served next, and who may take back from whom.  Raises PolicyError."""
-    decision = policy(queues, total)
+    decision = policy.function(view)
     if not isinstance(decision, AllocationDecision):
         raise _error("allocation", policy, decision, "an AllocationDecision")
-    names = {queue.name for queue in queues}
+    names = {queue.name for queue in view.queues}
     _distinct("allocation", policy, decision.order, names, "as order names of queues")
     pairs = _items(decision.reclaim)
     if pairs is None or not all(_is_reclaim(pair, names) for pair in pairs):
@@ -46,32 +56,68 @@ def allocate(policy: AllocationPolicy, queues: tuple[QueueView, ...], total: int
 def _is_reclaim(pair: Any, queues: Collection[str]) -> bool:
     items = _items(pair)
     return (
-        items is not None and len(items) == 2 and _are_distinct(items[:1], queues) and _are_distinct(items[1], queues)
+        items is not None
+        and len(items) == 2
+        and type(items[0]) is str
+        and items[0] in queues
+        and _are_distinct(items[1], queues)
     )
 
 
-def order_jobs(policy: JobSelectionPolicy, jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
+def order_jobs(policy: Policy[JobSelection], view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
     """The jobs of a queue, the first to be served first; those left out are not served.  Raises PolicyError."""
-    return _distinct("job selection", policy, policy(jobs, now_ns), {job.name for job in jobs}, "names of jobs")
+    returned = policy.function(view, jobs)
+    return _distinct("job selection", policy, returned, {job.name for job in jobs}, "names of jobs")
 
 
-def choose_job(policy: JobEvictionPolicy, view: JobEvictionView, random: Random) -> str:
+def choose_job(policy: Policy[JobEviction], view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
     """The victim job.  Raises PolicyError."""
-    victim = policy(view, random)
-    if type(victim) is not str or victim not in map(_name, view.jobs):
+    victim = policy.function(view, jobs, random)
+    if type(victim) is not str or victim not in map(_name, jobs):
         raise _error("job eviction", policy, victim, "the name of one of the jobs")
     return victim
 
 
-def order_tasks(policy: TaskEvictionPolicy, view: TaskEvictionView, random: Random) -> tuple[str, ...]:
-    """The containers of the victim job, the first to go first; those left out are spared.  Raises PolicyError."""
-    containers = {task.container for task in view.tasks}
-    return _distinct("task eviction", policy, policy(view, random), containers, "containers of the tasks")
-
-
-def _distinct(
-    axis: str, policy: Callable[..., Any], returned: Any, known: Collection[str], what: str
+def order_tasks(
+    policy: Policy[TaskEviction], view: ClusterView, tasks: tuple[TaskView, ...], random: Random
 ) -> tuple[str, ...]:
+    """The containers of the victim job, the first to go first; those left out are spared.  Raises PolicyError."""
+    containers = {task.container for task in tasks}
+    returned = policy.function(view, tasks, random)
+    return _distinct("task eviction", policy, returned, containers, "containers of the tasks")
+
+
+def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView) -> MechanismDecision:
+    """What happens to the victim.  Raises PolicyError."""
+    decision = policy.function(view, task)
+    if not isinstance(decision, MechanismDecision) or type(decision.mechanism) is not Mechanism:
+        raise _error("mechanism", policy, decision, "a MechanismDecision")
+    if decision.mechanism not in policy.among:
+        among = ", ".join(sorted(mechanism.value for mechanism in policy.among))
+        raise _error("mechanism", policy, decision.mechanism.value, f"one of what it may choose: {among}")
+    return decision
+
+
+def place(policy: Policy[Placement], view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+    """Whether a suspended task goes on there.  Raises PolicyError."""
+    decision = policy.function(view, suspended, node)
+    if not isinstance(decision, PlacementDecision):
+        raise _error("placement", policy, decision, "a PlacementDecision")
+    return decision
+
+
+def order_suspended(
+    policy: Policy[ResumeOrder], view: ClusterView, suspended: tuple[SuspendedView, ...]
+) -> tuple[SuspendedView, ...]:
+    """The suspended tasks of a job, the first to go on first: all of them.  Raises PolicyError."""
+    returned = policy.function(view, suspended)
+    items = _items(returned)
+    if items is None or len(items) != len(suspended) or any(task not in items for task in suspended):
+        raise _error("resume order", policy, returned, "the suspended tasks, each once")
+    return items
+
+
+def _distinct(axis: str, policy: Policy[Any], returned: Any, known: Collection[str], what: str) -> tuple[str, ...]:
     if not _are_distinct(returned, known):
         raise _error(axis, policy, returned, f"{what} of its view, none twice")
     return tuple(returned)
@@ -90,9 +136,8 @@ def _items(value: Any) -> tuple[Any, ...] | None:
     return tuple(value) if isinstance(value, tuple | list) else None
 
 
-def _error(axis: str, policy: Callable[..., Any], returned: Any, wanted: str) -> PolicyError:
-    module, name = getattr(policy, "__module__", "?"), getattr(policy, "__qualname__", repr(policy))
+def _error(axis: str, policy: Policy[Any], returned: Any, wanted: str) -> PolicyError:
     shown = repr(returned)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = f"{shown[:_SHOWN_CHARACTERS]}..."
-    return PolicyError(f"{axis} policy {module}:{name} returned {shown}; it must return {wanted}")
+    return PolicyError(f"{axis} policy {policy.name} returned {shown}; it must return {wanted}")

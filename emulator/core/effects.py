@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from emulator.core.frozen import Frozen
-from emulator.core.messages import Kind, Message, TaskCheckpoint
-from emulator.policies.views import JobView, TaskView
+from emulator.core.messages import Message, TaskCheckpoint
+from emulator.policies.views import JobView, MechanismDecision, TaskView
+from emulator.vocabulary import Frozen, Kind
 
 
 class _Effect(Frozen, tag=True):
@@ -131,6 +131,8 @@ class ExplainTaskEviction(_Effect):
     """In the order of the rule."""
     left_out: int
     """Candidates there were besides."""
+    mechanisms: tuple[MechanismDecision, ...] = ()
+    """What happens to each victim, and why."""
 
 
 EXPLANATIONS = (ExplainJobEviction, ExplainTaskEviction)

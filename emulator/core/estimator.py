@@ -8,7 +8,7 @@ by under 1% at one reading a second.  A first reading counts in full.
 
 from __future__ import annotations
 
-from emulator.core.frozen import Frozen
+from emulator.vocabulary import Frozen
 
 TIME_CONSTANT_NS = 60_000_000_000
 _SCALE = 10**18  # rates are kept in keys per 10^18 ns: a key of one second has a rate of 10^9

@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
-from emulator.policies.scores import JOB_SCORES
-from emulator.policies.views import JobEvictionView, JobView, TaskEvictionView, TaskView
+from emulator.policies.policy import JobEviction, Policy
+from emulator.policies.views import JobView, MechanismDecision, TaskView
 
 CANDIDATES_SHOWN = 16
 LAST_LAUNCHED = "last-launched"
@@ -22,40 +22,51 @@ LAST_LAUNCHED = "last-launched"
 
 
 class JobChoice(NamedTuple):
-    """One container to be had from ``victim``, a job of ``queue``."""
+    """One container to be had from ``victim``, a job of ``queue`` and one of ``jobs``."""
 
     requester: str
     queue: str
     victim: str
-    view: JobEvictionView
+    now_ns: int
+    jobs: tuple[JobView, ...]
 
 
-def explain_jobs(rule: str, choices: Iterable[JobChoice]) -> list[Effect]:
+def explain_jobs(policy: Policy[JobEviction], choices: Iterable[JobChoice]) -> list[Effect]:
     """One explanation for all choices that follow each other for one requester and from one queue."""
     return [
-        _explain_jobs(rule, requester, list(group)) for (requester, _), group in groupby(choices, key=itemgetter(0, 1))
+        _explain_jobs(policy, requester, list(group))
+        for (requester, _), group in groupby(choices, key=itemgetter(0, 1))
     ]
 
 
-def _explain_jobs(rule: str, requester: str, choices: list[JobChoice]) -> ExplainJobEviction:
-    first = choices[0].view
-    shown = {job.name: job for job in _next_in_line(rule, first)}
+def _explain_jobs(policy: Policy[JobEviction], requester: str, choices: list[JobChoice]) -> ExplainJobEviction:
+    first = choices[0]
+    shown = {job.name: job for job in _next_in_line(policy, first)}
     for choice in choices:
         if choice.victim not in shown:
-            shown[choice.victim] = next(job for job in choice.view.jobs if job.name == choice.victim)
+            shown[choice.victim] = next(job for job in choice.jobs if job.name == choice.victim)
     victims = tuple(choice.victim for choice in choices)
-    return ExplainJobEviction(requester, rule, victims, tuple(shown.values()), max(0, len(first.jobs) - len(shown)))
+    left_out = max(0, len(first.jobs) - len(shown))
+    return ExplainJobEviction(requester, policy.name, victims, tuple(shown.values()), left_out)
 
 
-def _next_in_line(rule: str, view: JobEvictionView) -> Sequence[JobView]:
-    score = JOB_SCORES.get(rule)
-    if len(view.jobs) <= CANDIDATES_SHOWN or score is None:
-        return view.jobs[:CANDIDATES_SHOWN]
-    return nsmallest(CANDIDATES_SHOWN, view.jobs, key=lambda job: score.key(job, view.now_ns))
+def _next_in_line(policy: Policy[JobEviction], choice: JobChoice) -> Sequence[JobView]:
+    score = policy.score
+    if len(choice.jobs) <= CANDIDATES_SHOWN or score is None:
+        return choice.jobs[:CANDIDATES_SHOWN]
+    return nsmallest(CANDIDATES_SHOWN, choice.jobs, key=lambda job: score.key(job, choice.now_ns))
 
 
-def explain_tasks(rule: str, view: TaskEvictionView, order: Sequence[str], victims: int) -> ExplainTaskEviction:
-    """``order`` is what the rule has made of the containers of ``view``; the first ``victims`` of it were taken."""
-    by_container: dict[str, TaskView] = {task.container: task for task in view.tasks}
+def explain_tasks(
+    rule: str,
+    job: str,
+    tasks: Sequence[TaskView],
+    order: Sequence[str],
+    victims: int,
+    mechanisms: tuple[MechanismDecision, ...] = (),
+) -> ExplainTaskEviction:
+    """``order`` is what the rule has made of the containers of ``tasks``; the first ``victims`` of it were taken, by
+    those ``mechanisms``."""
+    by_container: dict[str, TaskView] = {task.container: task for task in tasks}
     shown = tuple(by_container[container] for container in islice(order, victims + CANDIDATES_SHOWN))
-    return ExplainTaskEviction(view.job, rule, victims, shown, len(view.tasks) - len(shown))
+    return ExplainTaskEviction(job, rule, victims, shown, len(tasks) - len(shown), mechanisms)

@@ -27,8 +27,11 @@ class Machine(Protocol):
     """One role (ResourceManager, NodeManager, ApplicationMaster, Client) as a pure state machine."""
 
     address: str
-    revision: int
-    """Grows with every change of state; a heartbeat that says nothing and its response make none."""
+
+    @property
+    def revision(self) -> int:
+        """Grows with every change of state; a heartbeat that says nothing and its response make none."""
+        ...
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message at emulated time ``now_ns``; return what the driver must do about it."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeAlias
 
-from emulator.core.frozen import Frozen
+from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -30,23 +30,6 @@ def node_address(node: str) -> str:
 def job_address(job: str) -> str:
     """Address of the ApplicationMaster of ``job``."""
     return f"am:{job}"
-
-
-class Kind(str, Enum):
-    """What a container holds."""
-
-    APPLICATION_MASTER = "am"
-    MAP = "map"
-    REDUCE = "reduce"
-
-
-class Mechanism(str, Enum):
-    """What happens to a victim (DESIGN section 2)."""
-
-    WAIT = "wait"
-    KILL = "kill"
-    SUSPEND = "suspend"
-    CHECKPOINT = "checkpoint"
 
 
 class ContainerState(str, Enum):
@@ -163,14 +146,6 @@ class Allocation(Frozen):
     """The suspended reduce it is for; None for a new map or reduce."""
 
 
-class MeasuredCosts(Frozen):
-    """This cluster's own mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
-
-    schedule_ns: int | None = None
-    suspend_ns: int | None = None
-    resume_ns: int | None = None
-
-
 class Answer(Frozen):
     """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
 
@@ -191,12 +166,12 @@ class Answer(Frozen):
 class SubmitJob(_Message):
     """Client to ResourceManager."""
 
-    job: str
-    queue: str
-    maps: int
-    reduces: int
-    deadline_ns: int | None = None
-    priority: int = 0
+    facts: JobFacts
+
+    @property
+    def job(self) -> str:
+        """Its name."""
+        return self.facts.name
 
 
 class JobFinished(_Message):

@@ -47,12 +47,10 @@ from emulator.core.messages import (
     KillContainer,
     Killed,
     KillFailed,
-    Kind,
     Launched,
     LaunchFailed,
     MapOutputs,
     MapOutputsReceived,
-    Mechanism,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
@@ -71,6 +69,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.settings import NodeSettings, Settings
+from emulator.vocabulary import Kind, Mechanism
 
 
 class Event(Enum):

@@ -20,11 +20,10 @@ from msgspec.structs import replace
 from emulator.core.decisions import choose_job
 from emulator.core.effects import Effect
 from emulator.core.explanation import JobChoice, explain_jobs
-from emulator.core.frozen import Frozen
 from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
-from emulator.policies import JOB_EVICTION, rule_name
-from emulator.policies.views import JobEvictionView, JobView
+from emulator.policies.views import ClusterView, JobView
+from emulator.vocabulary import Frozen
 
 
 class Reclaim(Frozen):
@@ -51,7 +50,6 @@ class Preemptor:
         self._decisions = 0
         self.due_ns: int | None = None
         """From when on ``expire`` may change something, or some time before; None: it will not, as things stand."""
-        self._rule = rule_name(JOB_EVICTION, self._policy)
         self._choices: list[JobChoice] = []
         """Made since they were last explained."""
 
@@ -73,15 +71,15 @@ class Preemptor:
         """Entries of the reclaim lists that name ``victim``."""
         return self._wanted.get(victim, 0)
 
-    def choose(self, requester: str, view: JobEvictionView) -> str:
-        """Enter one more reclaim for ``requester``; return the victim the policy has named."""
+    def choose(self, requester: str, view: ClusterView, jobs: tuple[JobView, ...]) -> str:
+        """Enter one more reclaim for ``requester``; return the victim that the policy has named among ``jobs``."""
         self._decisions += 1
-        victim = choose_job(self._policy, view, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
+        victim = choose_job(self._policy, view, jobs, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
         self._wanted[victim] = self.wanted_of(victim) + 1
         expires_ns = view.now_ns + self._kill_timeout_ns
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
-        self._choices.append(JobChoice(requester, view.jobs[0].queue, victim, view))
+        self._choices.append(JobChoice(requester, jobs[0].facts.queue, victim, view.now_ns, jobs))
         return victim
 
     def explain(self) -> list[Effect]:
@@ -89,7 +87,7 @@ class Preemptor:
         if not self._choices:
             return []
         choices, self._choices = self._choices, []
-        return explain_jobs(self._rule, choices)
+        return explain_jobs(self._policy, choices)
 
     def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
         """``requester`` was given a container that ``former_owner`` held before, and still wants ``pending``.

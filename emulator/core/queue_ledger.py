@@ -3,14 +3,14 @@
 Theory of operation
 -------------------
 ``note`` follows every change of a job.  It corrects the sums of its queue and, where the job selection is a fixed order
-(``SchedulerSettings.selection_key``), the lists of its queue's waiting jobs, which are kept sorted.  Under any other
+(its record's ``sort_key``), the lists of its queue's waiting jobs, which are kept sorted.  Under any other
 job selection the policy is asked for the order each time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from emulator.core.applications import Application
 from emulator.core.decisions import order_jobs
 from emulator.core.job_progress import remaining_ns
 from emulator.core.settings import SchedulerSettings
-from emulator.policies.views import JobView, QueueView
+from emulator.policies.views import ClusterView, JobView, QueueView
 
 
 class Waiting(NamedTuple):
@@ -80,7 +80,7 @@ class QueueLedger:
         """Containers that all jobs together ask for."""
         self._settings = scheduler.queues
         self._selection = scheduler.job_selection
-        self._key: Callable[[JobView], Any] | None = scheduler.selection_key
+        self._key = scheduler.job_selection.sort_key
         self._queues: dict[str, _Queue] = {queue.name: _Queue() for queue in scheduler.queues}
         self._noted: dict[str, _Noted] = {}
 
@@ -127,33 +127,33 @@ class QueueLedger:
         """The jobs of a queue as policies see them, in the order of submission."""
         return (job_view(application, now_ns) for application in self._queues[queue].applications.values())
 
-    def waiting(self, queue: str, now_ns: int) -> tuple[Waiting, int]:
+    def waiting(self, queue: str, view: ClusterView) -> tuple[Waiting, int]:
         """The jobs of ``queue`` that want containers, and how many the job selection leaves out.  Raises PolicyError.
 
         What is returned may change with the next ``note``.
         """
         if self._key is not None:
             return self._queues[queue].waiting, 0
-        views = tuple(view for view in self.job_views(queue, now_ns) if view.pending)
-        order = order_jobs(self._selection, views, now_ns)
+        views = tuple(job for job in self.job_views(queue, view.now_ns) if job.pending)
+        order = order_jobs(self._selection, view, views)
         jobs = [self._queues[queue].applications[name] for name in order]
         resuming = [job for job in jobs if job.requests.resumes]
         new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
         return Waiting(jobs, resuming, new), len(views) - len(order)
 
-    def validate(self, applications: Iterable[Application], now_ns: int = 0) -> None:
+    def validate(self, applications: Iterable[Application], view: ClusterView) -> None:
         """Raise AssertionError where a change has not been noted."""
         found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
         for application in applications:
             used, pending = found[application.queue]
             found[application.queue] = used + application.slots, pending + application.requests.pending
             known, application.view = application.view, None
-            assert known is None or known == job_view(application, now_ns), application.name
+            assert known is None or known == job_view(application, view.now_ns), application.name
         assert found == {name: (queue.used, queue.pending) for name, queue in self._queues.items()}
         assert self.pending == sum(queue.pending for queue in self._queues.values())
         for name, queue in self._queues.items() if self._key is not None else ():
-            views = tuple(view for view in self.job_views(name, now_ns) if view.pending)
-            jobs = [queue.applications[job] for job in order_jobs(self._selection, views, now_ns)]
+            views = tuple(job for job in self.job_views(name, view.now_ns) if job.pending)
+            jobs = [queue.applications[job] for job in order_jobs(self._selection, view, views)]
             assert jobs == list(queue.waiting.jobs), name
             assert [job for job in jobs if job.requests.resumes] == list(queue.waiting.resuming), name
             new = [job for job in jobs if job.requests.pending > len(job.requests.resumes)]
@@ -166,15 +166,12 @@ def job_view(application: Application, now_ns: int) -> JobView:
         return application.view
     progress, heard_ns = application.progress_ppm, application.heard_ns
     view = JobView(
-        name=application.name,
-        queue=application.queue,
+        facts=application.facts,
         order=application.order,
         submit_ns=application.submit_ns,
         containers=application.slots,
         reclaimable=application.running_reduces,
         pending=application.requests.pending,
-        deadline_ns=application.deadline_ns,
-        priority=application.priority,
         progress_ppm=progress,
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),
     )

@@ -4,9 +4,9 @@ Theory of operation
 -------------------
 The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
 ApplicationMaster, keeps that debt and, as soon as it has read what the task heartbeats said, orders the running
-reduces by the task eviction policy and takes the first ones.  Estimates are refreshed once a period and the latest
-complete set is used: readings later than the last refresh are left for the next.  Reading lazily, all missed readings
-at once, gives the same estimates as reading every period.
+reduces by the task eviction policy and takes the first ones; the mechanism policy says of each what happens to it.
+Estimates are refreshed once a period and the latest complete set is used: readings later than the last refresh are
+left for the next.  Reading lazily, all missed readings at once, gives the same estimates as reading every period.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from emulator.core.decisions import order_tasks
+from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
-from emulator.core.messages import MeasuredCosts, ProgressSamples
+from emulator.core.messages import ProgressSamples
 from emulator.core.settings import Settings
 from emulator.core.task_attempt import AttemptState, TaskAttempt
-from emulator.policies import TASK_EVICTION, rule_name
-from emulator.policies.views import TaskEvictionView, TaskView
+from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
+from emulator.vocabulary import MeasuredCosts, Mechanism
 
 
 class Choice(NamedTuple):
-    """Reduces that must go, the first to go first."""
+    """Tasks that must go, the first to go first."""
 
     victims: list[TaskAttempt]
     why: ExplainTaskEviction
@@ -41,9 +41,9 @@ class Releaser:
         """Containers asked back for which no victim has been chosen yet."""
         self.costs = MeasuredCosts()
         self._seed = settings.seed
-        self._policy = settings.scheduler.task_eviction
+        self._eviction = settings.scheduler.task_eviction
+        self._mechanism = settings.scheduler.mechanism
         self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
-        self._rule = rule_name(TASK_EVICTION, self._policy)
         self._decisions = 0
 
     @staticmethod
@@ -67,28 +67,54 @@ class Releaser:
         """Pay as much of the debt as ``candidates`` allow; mark the victims.  ``keys_total`` is by task."""
         if not self.debt or not candidates:
             return None
-        view = TaskEvictionView(
-            now_ns, self.job, tuple(view_of(a, keys_total[a.task], now_ns) for a in candidates), self.costs
-        )
+        tasks = tuple(view_of(self.job, attempt, keys_total[attempt.task], now_ns) for attempt in candidates)
+        view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
-        order = order_tasks(self._policy, view, random)
+        order = order_tasks(self._eviction, view, tasks, random)
+        chosen = self._with_mechanisms(view, tasks, order)
+        if not chosen:
+            return None
         by_container = {attempt.container: attempt for attempt in candidates}
-        victims = [by_container[container] for container in order[: self.debt]]
-        for victim in victims:
-            victim.victim = True
+        victims = [by_container[container] for container, _ in chosen]
+        for victim, (_, decision) in zip(victims, chosen, strict=True):
+            victim.victim, victim.mechanism = True, decision.mechanism
         self.debt -= len(victims)
-        return Choice(victims, explain_tasks(self._rule, view, order, len(victims))) if victims else None
+        taken = [container for container, _ in chosen]
+        in_order = [*taken, *(container for container in order if container not in taken)]
+        mechanisms = tuple(decision for _, decision in chosen)
+        why = explain_tasks(self._eviction.name, self.job, tasks, in_order, len(taken), mechanisms)
+        return Choice(victims, why)
+
+    def _with_mechanisms(
+        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...]
+    ) -> list[tuple[str, MechanismDecision]]:
+        """As many of ``order`` as the debt wants, each with what happens to it; who is to be waited for is left out."""
+        by_container = {task.container: task for task in tasks}
+        chosen: list[tuple[str, MechanismDecision]] = []
+        for container in order:
+            if len(chosen) == self.debt:
+                break
+            decision = choose_mechanism(self._mechanism, view, by_container[container])
+            if decision.mechanism is not Mechanism.WAIT:
+                chosen.append((container, decision))
+        return chosen
+
+    def view(self, now_ns: int, tasks: tuple[TaskView, ...] = ()) -> ClusterView:
+        """What the job's policies see: its own tasks, and the costs it has been told."""
+        return ClusterView(now_ns, Known(tasks=tasks, costs=self.costs))
 
 
-def view_of(attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
+def view_of(job: str, attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
     """The attempt as task eviction sees it."""
     container, node = attempt.place
     return TaskView(
-        task=attempt.task,
         container=container,
+        job=job,
+        kind=attempt.kind,
         node=node,
         started_ns=attempt.running_ns,
+        task=attempt.task,
         keys_done=attempt.estimate.keys_done,
         keys_total=keys_total,
         remaining_ns=attempt.estimate.remaining_ns(keys_total, now_ns),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from emulator.core.messages import Mechanism
-from emulator.policies.views import AllocationPolicy, JobEvictionPolicy, JobSelectionPolicy, JobView, TaskEvictionPolicy
+from emulator.policies.policy import (
+    AllocationPolicy,
+    JobEviction,
+    JobSelection,
+    MechanismPolicy,
+    Placement,
+    Policy,
+    Reads,
+    ResumeOrder,
+    TaskEviction,
+)
+from emulator.vocabulary import Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,6 @@ class ProtocolSettings:
     slow_start_ppm: int
     """Share of a job's maps, in millionths, that must be done before reduces are asked for."""
     task_attempts_max: int
-    placement_delay_ns: int
-    """How long a resuming reduce holds out for its old node when that has no room."""
     speculation: SpeculationSettings | None = None
 
     @property
@@ -91,23 +97,38 @@ class OverheadSettings:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """The choice on each axis, policies already resolved to functions."""
+    """The choice on each axis, policies already resolved."""
 
     allocation: AllocationPolicy
-    job_selection: JobSelectionPolicy
-    preemption_order: JobSelectionPolicy
-    """Order in which jobs of one queue may take containers from each other: that of the job eviction where it goes by
-    one, else that of the job selection."""
-    job_eviction: JobEvictionPolicy
-    task_eviction: TaskEvictionPolicy
-    mechanism: Mechanism
+    job_selection: Policy[JobSelection]
+    job_eviction: Policy[JobEviction]
+    task_eviction: Policy[TaskEviction]
+    mechanism: MechanismPolicy
+    placement: Policy[Placement]
+    resume_order: Policy[ResumeOrder]
     queues: tuple[QueueSettings, ...]
-    selection_key: Callable[[JobView], Any] | None = None
-    """What the job selection sorts by, where that never changes of a job; None: the job selection must be asked."""
-    preemption_order_is_fixed: bool = False
-    """Whether the preemption order of two jobs never changes."""
-    reports_progress: bool = False
-    """Whether ApplicationMasters report the progress of their jobs."""
+
+    @property
+    def preemption_order(self) -> Policy[JobSelection]:
+        """Order in which jobs of one queue may take containers from each other: that of the job eviction where it goes
+        by one, else that of the job selection."""
+        return self.job_eviction.dictates or self.job_selection
+
+    @property
+    def preempts(self) -> bool:
+        """Whether containers are ever taken back."""
+        return self.mechanism.among != {Mechanism.WAIT}
+
+    @property
+    def order_is_fixed(self) -> bool:
+        """Whether the order of two jobs never changes, neither for what is given nor for what is taken."""
+        return self.job_selection.sort_key is not None and self.preemption_order.sort_key is not None
+
+    @property
+    def reports_progress(self) -> bool:
+        """Whether ApplicationMasters report the progress of their jobs, because a policy of jobs reads it."""
+        jobs = (self.allocation, self.job_selection, self.preemption_order, self.job_eviction)
+        return any(Reads.PROGRESS in policy.reads for policy in jobs)
 
 
 @dataclass(frozen=True, slots=True)

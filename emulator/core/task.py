@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import Kind, TaskCheckpoint
+from emulator.core.messages import TaskCheckpoint
 from emulator.core.task_attempt import ENDED, TaskAttempt, attempt_name
+from emulator.vocabulary import Kind
 
 
 class TaskState(Enum):

@@ -17,7 +17,8 @@ from enum import Enum
 
 from emulator.core.estimator import RateEstimate
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import Kind, TaskCheckpoint
+from emulator.core.messages import TaskCheckpoint
+from emulator.vocabulary import Kind, Mechanism
 
 
 class AttemptState(Enum):
@@ -107,6 +108,8 @@ class TaskAttempt:
     running_ns: int = 0
     victim: bool = False
     """Chosen by the Releaser and not yet confirmed."""
+    mechanism: Mechanism = Mechanism.WAIT
+    """What was chosen to happen to it when it last became a victim."""
     spared_until_ns: int = 0
     """Not to be chosen before this instant: its node has just refused."""
     resuming: bool = False

@@ -32,10 +32,10 @@ class ClusterStatus:
 def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> ClusterStatus:
     """The cluster at the emulated instant ``now_ns``."""
     used: dict[str, int] = {}
-    for application in manager.applications.values():
+    for application in manager.state.applications.values():
         used[application.queue] = used.get(application.queue, 0) + application.slots
-    suspended = sum(not held.on_slot for held in manager.containers.values())
-    states = dict.fromkeys(manager.applications, "submitted")
+    suspended = sum(not held.on_slot for held in manager.state.containers.values())
+    states = dict.fromkeys(manager.state.applications, "submitted")
     states |= {job: state.value for job, state in client.states.items()}
     return ClusterStatus(now_ns, used, suspended, states)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,36 +13,13 @@ from emulator import policies
 from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
-from emulator.experiment.model import WAITING_ALLOCATIONS, Cluster, Scheduler, Workload
+from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
+from emulator.experiment.policies import policy_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
+from emulator.policies.policy import Axis
 
-POLICY_NAMES: dict[str, tuple[str, ...]] = {
-    "allocation": tuple(policies.ALLOCATION),
-    "job_selection": ("auto", *policies.JOB_SELECTION),
-    "job_eviction": tuple(policies.JOB_EVICTION),
-    "task_eviction": tuple(policies.TASK_EVICTION),
-    "mechanism": tuple(policies.MECHANISMS),
-    "placement": tuple(policies.PLACEMENT),
-}
-"""The names that each axis knows."""
-OWN_FUNCTIONS = ("allocation", "job_selection", "job_eviction", "task_eviction")
-"""Axes on which ``module:function`` names a policy of the user's own."""
-NOT_YET: dict[str, tuple[str, ...]] = {
-    "allocation": (
-        "fifo",
-        "fair",
-        "flex",
-        "adaptive",
-        "reverse-adaptive",
-    ),
-    "job_selection": (),
-    "job_eviction": (),
-    "task_eviction": ("smallest-memory", "lowest-cost"),
-    "mechanism": ("criu", "adaptive"),
-    "placement": ("local-only", "by-cost"),
-}
 TWO_QUEUES = {"production", "research"}
 PATH_LOCATIONS: tuple[Location, ...] = (
     ("overheads",),
@@ -73,11 +47,8 @@ def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Worklo
 def check_files(document: Document, base_dir: Path) -> list[Problem]:
     """Problems with what the experiment names outside itself: policies, the overhead profile, the trace."""
     problems: list[Problem] = []
-    for axis in POLICY_NAMES:
-        location = ("scheduler", axis, "name") if axis in ("allocation", "placement") else ("scheduler", axis)
-        reference = document.get(location)
-        if isinstance(reference, str) and reference:
-            problems += _policy(axis, reference, location, base_dir)
+    for axis in policies.AXES.values():
+        problems += _policy(axis, document, base_dir)
     overheads = document.get(("overheads",))
     if isinstance(overheads, str) and overheads:
         try:
@@ -96,42 +67,19 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
     return problems
 
 
-def load_function(reference: str, base_dir: Path) -> Callable[..., Any]:
-    """The function that ``module:function`` names, its module looked for in ``base_dir`` too.
-
-    Raises:
-        ConfigError: the module cannot be imported, or has no such function.
-    """
-    module_name, _, function_name = reference.partition(":")
-    with _importable(base_dir):
-        try:
-            function = getattr(importlib.import_module(module_name), function_name, None)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except Exception as error:  # the module is the user's: it may raise anything
-            message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
-            raise ConfigError(message) from None
-    if not callable(function):
-        raise ConfigError(f"'{reference}': module '{module_name}' has no function '{function_name}'")
-    return function
-
-
-def _policy(axis: str, reference: str, location: Location, base_dir: Path) -> list[Problem]:
-    known = POLICY_NAMES[axis]
-    if reference in known:
-        return []
-    if reference in NOT_YET[axis]:
-        return [(location, f"'{reference}' is not available yet in this release (choose {', '.join(known)})")]
-    if ":" in reference and axis in OWN_FUNCTIONS:
-        try:
-            load_function(reference, base_dir)
-        except ConfigError as error:
-            return [(location, error.message)]
-        return []
-    kind = axis.replace("_", " ")
-    near = suggestion(reference, known)
-    own = ", or module:function" if axis in OWN_FUNCTIONS else ""
-    return [(location, f"there is no {kind} '{reference}'{near} (choose {', '.join(known)}{own})")]
+def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:
+    location: Location = ("scheduler", axis.name)
+    value = document.get(location)
+    if isinstance(value, str) and value and value != policies.AUTO:
+        for _, what in policy_problems(axis, Choice(name=value), base_dir):
+            yield location, what
+    elif isinstance(value, dict):
+        of_ours = ("queues",) if axis.name == "allocation" else ()
+        default = {"name": "prefer-local"} if axis.name == "placement" else {}
+        written = {**default, **{str(key): value[key] for key in value if key not in of_ours}}
+        if isinstance(written.get("name"), str) and written["name"]:
+            for where, what in policy_problems(axis, Choice.model_validate(written), base_dir):
+                yield (*location, *where), what
 
 
 def _memory(cluster: Cluster) -> Iterator[Problem]:
@@ -155,13 +103,15 @@ def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     allocation = scheduler.allocation
     where: Location = ("scheduler", "allocation", "queues")
+    known = policies.ALLOCATION.by_name.get(allocation.name)
+    most = known.most_queues if known is not None else None
     total = math.fsum(queue.capacity for queue in allocation.queues.values())
     if total > 1 + 1e-9:
         yield where, f"the capacities add up to {total:g}; lower them to 1 or less together"
     for name, queue in allocation.queues.items():
         if not name or len(name) > 80 or not name.isprintable():
             yield (*where, name), "the name of a queue must be 1 to 80 printable characters"
-        if allocation.name == "single-queue" and queue.maximum != 1:
+        if most == 1 and queue.maximum != 1:
             yield (
                 (*where, name, "maximum"),
                 f"a single queue has the whole cluster: 1, not {queue.maximum:g}; remove it",
@@ -171,34 +121,38 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         elif queue.capacity > queue.maximum:
             message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
             yield (*where, name, "capacity"), message
-        elif allocation.name == "hard-cap" and queue.maximum != queue.capacity:
+        elif known is not None and known.maximum_is_capacity and queue.maximum != queue.capacity:
             yield (
                 (*where, name, "maximum"),
-                f"under hard-cap the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
+                f"under {known.name} the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
                 " remove it, make them equal, or use soft-cap",
             )
-    if allocation.name == "single-queue" and len(allocation.queues) != 1:
-        yield where, f"single-queue needs one queue, for all jobs, not {len(allocation.queues)}; leave one"
-    if allocation.name == "two-queue" and set(allocation.queues) != TWO_QUEUES:
-        yield where, f"two-queue needs the queues production and research, not {', '.join(allocation.queues)}"
+    count = len(allocation.queues)
+    if most is not None and count > most:
+        yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; leave one"
+    if known is not None and count < known.fewest_queues:
+        yield where, f"{allocation.name} needs {known.fewest_queues} queues or more, the most urgent first, not {count}"
 
 
 def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
-    name = scheduler.allocation.name
-    if name in WAITING_ALLOCATIONS and scheduler.mechanism != "wait":
+    name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
+    known = policies.ALLOCATION.by_name.get(name)
+    if known is not None and not known.preempts and mechanism != "wait":
         yield (
             ("scheduler", "mechanism"),
-            f"{name} never preempts, so '{scheduler.mechanism}' cannot go with it; set it to wait",
+            f"{name} never preempts, so '{mechanism}' cannot go with it; set it to wait",
         )
 
 
 def _selection(scheduler: Scheduler) -> Iterator[Problem]:
-    dictated = policies.DICTATED_SELECTION.get(scheduler.job_eviction)
-    if dictated and scheduler.job_selection not in ("auto", dictated) and not scheduler.allow_inconsistent:
+    eviction, selection = scheduler.choice("job_eviction").name, scheduler.choice("job_selection").name
+    known = policies.JOB_EVICTION.by_name.get(eviction)
+    dictated = known.dictates.name if known is not None and known.dictates is not None else None
+    if dictated and selection not in (policies.AUTO, dictated) and not scheduler.allow_inconsistent:
         yield (
             ("scheduler", "job_selection"),
-            f"'{scheduler.job_selection}' may give a freed container back to the job that"
-            f" '{scheduler.job_eviction}' took it from, again and again; set it to auto or {dictated}, or set"
+            f"'{selection}' may give a freed container back to the job that"
+            f" '{eviction}' took it from, again and again; set it to auto or {dictated}, or set"
             " allow_inconsistent: true to see that",
         )
 
@@ -272,14 +226,3 @@ def _is_there(path: str) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):  # too long a name, a NUL in it
         return False
-
-
-@contextmanager
-def _importable(directory: Path) -> Iterator[None]:
-    """Modules of a directory can be imported, as if python had been started with a file of it."""
-    entry = str(directory.absolute())
-    sys.path.insert(0, entry)
-    try:
-        yield
-    finally:
-        sys.path.remove(entry)

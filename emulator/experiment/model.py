@@ -10,10 +10,11 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
+from emulator.policies import ALLOCATION, AUTO
 from workloads.schema import JobEntry, TraceEntry
 
 LARGEST_TIME_S = 1e8
@@ -24,8 +25,6 @@ Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-WAITING_ALLOCATIONS = ("hard-cap", "soft-cap")
-"""Allocations that never preempt: their mechanism is ``wait``."""
 Policy = Annotated[str, Field(min_length=1)]
 """A name known on its axis, or ``module:function`` for one of the user's own."""
 
@@ -129,8 +128,11 @@ class Queue(Strict):
 class Allocation(Strict):
     """How many containers each queue may hold.
 
-    ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``.
+    ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``; options of the allocation stand beside
+    its name.
     """
+
+    model_config = ConfigDict(extra="allow")
 
     name: Policy
     queues: Annotated[dict[str, Queue], Field(min_length=1)]
@@ -140,37 +142,59 @@ class Allocation(Strict):
     def _default_maximum(cls, data: Any) -> Any:
         if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
             return data
+        known = ALLOCATION.by_name.get(data["name"]) if isinstance(data.get("name"), str) else None
+        is_capped = known is not None and known.maximum_is_capacity
         queues = {}
         for name, queue in data["queues"].items():
             if isinstance(queue, dict) and "maximum" not in queue and "capacity" in queue:
-                queue = {**queue, "maximum": queue["capacity"] if data.get("name") == "hard-cap" else 1.0}
+                queue = {**queue, "maximum": queue["capacity"] if is_capped else 1.0}
             queues[name] = queue
         return {**data, "queues": queues}
 
 
-class Placement(Strict):
-    """Where a suspended task resumes; after ``delay_s`` it no longer waits for its old node."""
+class Choice(Strict):
+    """A policy by its name, with the options that stand beside it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Policy
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As written; what a policy takes is checked when it is looked up."""
+        return self.model_extra or {}
+
+
+class Placement(Choice):
+    """Where a suspended task goes on."""
 
     name: Policy = "prefer-local"
-    delay_s: Seconds = 0.0
 
 
 class Scheduler(Strict):
-    """A choice on each axis.
+    """A choice on each axis: the name of a policy, or a mapping of ``name`` and its options.
 
-    ``mechanism`` defaults to ``wait`` under ``hard-cap`` and ``soft-cap``, else to ``checkpoint``.
+    ``mechanism`` defaults to ``wait`` under an allocation that never preempts, else to ``checkpoint``.
     """
 
     allocation: Allocation
-    job_selection: Policy = "auto"
+    job_selection: Policy | Choice = AUTO
     """``auto``: as ``job_eviction`` dictates."""
     allow_inconsistent: bool = False
     """Accept another job selection than the one ``job_eviction`` dictates: the two may then suspend and resume the same
     job over and over (natjam, section 4)."""
-    job_eviction: Policy = "mr"
-    task_eviction: Policy = "srt"
-    mechanism: Policy
-    placement: Placement = Placement()
+    job_eviction: Policy | Choice = "mr"
+    task_eviction: Policy | Choice = "srt"
+    mechanism: Policy | Choice
+    placement: Policy | Placement = "prefer-local"
+    resume_order: Policy | Choice = "suspended-first"
+
+    def choice(self, axis: str) -> Choice:
+        """What has been chosen on ``axis``."""
+        value = getattr(self, axis)
+        if isinstance(value, Allocation):
+            return Choice(name=value.name, **(value.model_extra or {}))
+        return value if isinstance(value, Choice) else Choice(name=value)
 
     @model_validator(mode="before")
     @classmethod
@@ -179,7 +203,8 @@ class Scheduler(Strict):
             return data
         allocation = data.get("allocation")
         name = allocation.get("name") if isinstance(allocation, dict) else None
-        return {**data, "mechanism": "wait" if name in WAITING_ALLOCATIONS else "checkpoint"}
+        known = ALLOCATION.by_name.get(name) if isinstance(name, str) else None
+        return {**data, "mechanism": "checkpoint" if known is None or known.preempts else "wait"}
 
 
 class Only(Strict):

@@ -133,7 +133,7 @@ def _location(details: ErrorDetails, document: Document) -> Location:
 def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
     kind, context, given = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
-        return _unknown_key(str(location[-1]), _keys_beside(model, location))
+        return unknown_key(str(location[-1]), _keys_beside(model, location))
     if kind == "missing":
         return _MISSING
     if kind in _BOUNDS:
@@ -153,7 +153,8 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
     return details["msg"][0].lower() + details["msg"][1:]
 
 
-def _unknown_key(key: str, known: list[str]) -> str:
+def unknown_key(key: str, known: list[str]) -> str:
+    """What to say of a key that is none of those ``known``."""
     if key in NOT_YET:
         return "is not available yet in this release; remove it"
     return f"unknown key{suggestion(key, known) or '; the keys here are ' + ', '.join(known)}"

@@ -31,7 +31,6 @@ from emulator.core.messages import (
     FirstKey,
     Killed,
     KillFailed,
-    Kind,
     Launched,
     LaunchFailed,
     Message,
@@ -62,6 +61,7 @@ from emulator.live.progress_page import TaskState
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
+from emulator.vocabulary import Kind
 
 
 @dataclass(slots=True)

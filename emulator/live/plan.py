@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from emulator.core.frozen import Frozen
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
 from emulator.experiment.model import Experiment
+from emulator.vocabulary import Frozen
 
 RESOURCE_MANAGER_HOST = "rm"
 

@@ -14,6 +14,8 @@ import sys
 import threading
 from types import TracebackType
 
+import msgspec
+
 from emulator.display.status import RunStatus
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
@@ -101,7 +103,7 @@ class WatchPage:
                 "title": experiment.name,
                 "nodes": cluster.nodes,
                 "containers_per_node": cluster.containers_per_node,
-                "jobs": [dataclasses.asdict(job) for job in jobs],
+                "jobs": msgspec.to_builtins(jobs),
             }
         )
 

@@ -13,22 +13,14 @@ from itertools import pairwise
 from typing import Any
 
 from emulator.core.effects import Launch, Send
-from emulator.core.messages import (
-    CLIENT,
-    FirstKey,
-    Kind,
-    Launched,
-    NodeHeartbeatResponse,
-    Start,
-    StartContainer,
-    TimerFired,
-)
+from emulator.core.messages import CLIENT, FirstKey, Launched, NodeHeartbeatResponse, Start, StartContainer, TimerFired
 from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
 from emulator.records.journal import Record
+from emulator.vocabulary import Kind
 from workloads.expand import expand
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0

@@ -18,6 +18,7 @@ from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.records.lag import LagRecord
 from emulator.sim.data import JobData
+from emulator.vocabulary import JobFacts
 
 _PATIENCE_REAL_S = 30.0
 _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
@@ -179,13 +180,11 @@ def make_job(
 ) -> JobSpec:
     """A job for measuring at time scale 1."""
     return JobSpec(
-        name=name,
-        queue="measure",
+        JobFacts(name, "measure", maps, reduces, memory_bytes=1 << 30),
         submit_ns=0,
         map_ns=(round(map_real_s * 1e9),) * maps,
         reduce_ns=(round(real_s * 1e9),) * reduces,
         reduce_keys=(keys,) * reduces,
-        memory_bytes=1 << 30,
         shuffle_bytes=shuffle_bytes,
     )
 

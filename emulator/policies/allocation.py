@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cmp_to_key
 
-from emulator.policies.views import AllocationDecision, QueueView
+from emulator.policies.policy import AllocationPolicy, Axis
+from emulator.policies.views import AllocationDecision, ClusterView, QueueView
 
 
-def two_queue(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
-    """Preemptive two-queue: the urgent queue is served first, up to its maximum, and may reclaim from less urgent ones.
+def two_queue(view: ClusterView) -> AllocationDecision:
+    """The more urgent queue is served first, up to its maximum, and may reclaim from all less urgent ones, whatever
+    their capacity says.
 
-    It may do so whatever the others' capacity says.  Source: natjam, section 3.
+    Two queues in the paper; any number here, the first of the file the most urgent.
     """
-    ordered = sorted(queues, key=lambda queue: queue.rank)
+    ordered = sorted(view.queues, key=lambda queue: queue.rank)
     order = tuple(queue.name for queue in ordered if queue.used < queue.maximum)
     reclaim = tuple(
         (queue.name, tuple(other.name for other in reversed(ordered) if other.rank > queue.rank))
@@ -22,29 +25,29 @@ def two_queue(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
     return AllocationDecision(order, reclaim)
 
 
-def single_queue(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
+def single_queue(view: ClusterView) -> AllocationDecision:
     """Natjam-R: one queue in the order of the job selection, whose jobs take containers from those after them.
 
-    Any number of priorities.  One container is asked back a run of the Preemptor.  Source: natjam, section 4.
+    Any number of priorities.  The Preemptor asks for one container in each of its runs.
     """
-    (queue,) = queues
+    (queue,) = view.queues
     return AllocationDecision((queue.name,), ((queue.name, (queue.name,)),), reclaims_a_run=1, resumes_first=False)
 
 
-def hard_cap(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
-    """Hard cap: no queue ever holds more than its capacity; nothing is preempted.  Source: natjam, section 5."""
-    return AllocationDecision(_most_underserved(tuple(queue for queue in queues if queue.used < queue.capacity)))
+def hard_cap(view: ClusterView) -> AllocationDecision:
+    """No queue ever holds more than its capacity; nothing is preempted."""
+    return AllocationDecision(_most_underserved(queue for queue in view.queues if queue.used < queue.capacity))
 
 
-def soft_cap(queues: tuple[QueueView, ...], total: int) -> AllocationDecision:
-    """Soft cap: a queue may grow into unused room up to its maximum; it shrinks only as its tasks end.
+def soft_cap(view: ClusterView) -> AllocationDecision:
+    """A queue may grow into unused room up to its maximum; it shrinks only as its tasks end.
 
-    The most underserved queue (least used / capacity) goes first.  Source: natjam, section 5.
+    The most underserved queue (least used / capacity) goes first.
     """
-    return AllocationDecision(_most_underserved(tuple(queue for queue in queues if queue.used < queue.maximum)))
+    return AllocationDecision(_most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
 
 
-def _most_underserved(queues: tuple[QueueView, ...]) -> tuple[str, ...]:
+def _most_underserved(queues: Iterable[QueueView]) -> tuple[str, ...]:
     def compare(a: QueueView, b: QueueView) -> int:
         # used_a / capacity_a against used_b / capacity_b in whole numbers; a queue without capacity comes last.
         left, right = a.used * b.capacity, b.used * a.capacity
@@ -53,3 +56,15 @@ def _most_underserved(queues: tuple[QueueView, ...]) -> tuple[str, ...]:
         return (left > right) - (left < right) or (a.rank - b.rank)
 
     return tuple(queue.name for queue in sorted(queues, key=cmp_to_key(compare)))
+
+
+ALLOCATION: Axis[AllocationPolicy] = Axis(
+    "allocation",
+    (
+        AllocationPolicy("two-queue", two_queue, "natjam, section 3", fewest_queues=2),
+        AllocationPolicy("single-queue", single_queue, "natjam, section 4", most_queues=1),
+        AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
+        AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),
+    ),
+    AllocationPolicy,
+)

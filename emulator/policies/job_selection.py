@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from emulator.policies.views import JobView
+from emulator.policies.policy import Axis, JobSelection, Policy, Reads
+from emulator.policies.views import ClusterView, JobView
 
 _NEVER_NS = 1 << 62
 """Deadline of a job that has none: it comes last."""
 
 
-def fifo(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
-    """First submitted, first served.  Source: Hadoop's capacity scheduler inside one queue (natjam, section 3.1)."""
+def fifo(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
+    """First submitted, first served."""
     return tuple(job.name for job in sorted(jobs, key=by_order))
 
 
-def priority(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
-    """The largest ``priority`` first; any number of levels.  Source: natjam, section 4."""
+def priority(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
+    """The largest ``priority`` first; any number of levels."""
     return tuple(job.name for job in sorted(jobs, key=by_priority))
 
 
-def earliest_deadline_first(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
-    """EDF: the earliest deadline first, jobs without one last.  natjam, section 4."""
+def earliest_deadline_first(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
+    """EDF: the earliest deadline first, jobs without one last."""
     return tuple(job.name for job in sorted(jobs, key=by_deadline))
 
 
-def least_laxity_first(jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]:
-    """LLF: the least laxity (deadline minus projected completion) first, jobs without a deadline last.  natjam,
-    section 4."""
-    return tuple(job.name for job in sorted(jobs, key=lambda job: by_laxity(job, now_ns)))
+def least_laxity_first(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
+    """LLF: the least laxity (deadline minus projected completion) first, jobs without a deadline last."""
+    return tuple(job.name for job in sorted(jobs, key=lambda job: by_laxity(job, view.now_ns)))
 
 
 def laxity_ns(job: JobView, now_ns: int) -> int | None:
@@ -40,9 +40,9 @@ def laxity_ns(job: JobView, now_ns: int) -> int | None:
 
     Of a job that has shown no progress yet it is only known that it cannot have ended before now.
     """
-    if job.deadline_ns is None:
+    if job.facts.deadline_ns is None:
         return None
-    return job.deadline_ns - now_ns - (job.remaining_ns or 0)
+    return job.facts.deadline_ns - now_ns - (job.remaining_ns or 0)
 
 
 by_order = attrgetter("order")
@@ -51,15 +51,24 @@ by_order = attrgetter("order")
 
 def by_priority(job: JobView) -> tuple[int, int]:
     """Sorts jobs by priority, the most urgent first."""
-    return -job.priority, job.order
+    return -job.facts.priority, job.order
 
 
 def by_deadline(job: JobView) -> tuple[int, int]:
     """Sorts jobs by deadline."""
-    return _NEVER_NS if job.deadline_ns is None else job.deadline_ns, job.order
+    deadline_ns = job.facts.deadline_ns
+    return _NEVER_NS if deadline_ns is None else deadline_ns, job.order
 
 
 def by_laxity(job: JobView, now_ns: int) -> tuple[int, int, int]:
     """Sorts jobs by laxity, equal ones by deadline."""
     laxity = laxity_ns(job, now_ns)
     return _NEVER_NS if laxity is None else laxity, *by_deadline(job)
+
+
+FIFO: Policy[JobSelection] = Policy("fifo", fifo, "natjam, section 3.1", sort_key=by_order)
+PRIORITY: Policy[JobSelection] = Policy("priority", priority, "natjam, section 4", sort_key=by_priority)
+EDF: Policy[JobSelection] = Policy("edf", earliest_deadline_first, "natjam, section 4", sort_key=by_deadline)
+LLF: Policy[JobSelection] = Policy("llf", least_laxity_first, "natjam, section 4", reads=frozenset({Reads.PROGRESS}))
+
+JOB_SELECTION: Axis[Policy[JobSelection]] = Axis("job_selection", (FIFO, PRIORITY, EDF, LLF), Policy)

@@ -1,38 +1,72 @@
-"""Task eviction: the reduces of the victim job in the order they are taken (natjam, section 2.2)."""
+"""Task eviction: the tasks of the victim job in the order they are taken (natjam, section 2.2).
+
+The ResourceManager, which kills where a job does not give a container back in time, sees no progress: to it the task
+that has held its container longest counts as the one with the least time left.
+"""
 
 from __future__ import annotations
 
 from random import Random
 
-from emulator.policies.views import TaskEvictionView, TaskView
+from emulator.policies.policy import Axis, Policy, Score, TaskEviction
+from emulator.policies.views import ClusterView, TaskView
 
 # An attempt without an estimate has only just begun: it counts as having the most time left.
 _NO_ESTIMATE_NS = 1 << 62
 
 
-def shortest_remaining_time(view: TaskEvictionView, random: Random) -> tuple[str, ...]:
-    """SRT: least time left first; respects the job's tail.  natjam, section 2.2 and Theorem 2.1."""
-    return _by_remaining(view, random, sign=1)
+def shortest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """SRT: least time left first; respects the job's tail (natjam, Theorem 2.1)."""
+    return _by_remaining(tasks, random, sign=1)
 
 
-def longest_remaining_time(view: TaskEvictionView, random: Random) -> tuple[str, ...]:
-    """LRT: most time left first; frees more sooner, lengthens the tail.  natjam, section 2.2."""
-    return _by_remaining(view, random, sign=-1)
+def longest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """LRT: most time left first; frees more sooner, lengthens the tail."""
+    return _by_remaining(tasks, random, sign=-1)
 
 
-def random_order(view: TaskEvictionView, random: Random) -> tuple[str, ...]:
-    """Random: any order, by seed.  natjam, section 5 (the baseline of Fig. 5)."""
-    return tuple(task.container for task in _shuffled(view.tasks, random))
+def random_order(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """Random: any order, by seed; the baseline of Fig. 5."""
+    return tuple(task.container for task in _shuffled(tasks, random))
 
 
-def _by_remaining(view: TaskEvictionView, random: Random, sign: int) -> tuple[str, ...]:
+def _by_remaining(tasks: tuple[TaskView, ...], random: Random, sign: int) -> tuple[str, ...]:
     # Shuffled first, sorted stably after: equal estimates fall in random order.
-    tasks = _shuffled(view.tasks, random)
-    tasks.sort(key=lambda task: sign * (_NO_ESTIMATE_NS if task.remaining_ns is None else task.remaining_ns))
-    return tuple(task.container for task in tasks)
+    shuffled = _shuffled(tasks, random)
+    shuffled.sort(key=lambda task: sign * _left(task))
+    return tuple(task.container for task in shuffled)
+
+
+def _left(task: TaskView) -> int:
+    """Sorts tasks by the time they have left, the shortest first."""
+    if task.keys_total is None:
+        return task.started_ns
+    return _NO_ESTIMATE_NS if task.remaining_ns is None else task.remaining_ns
 
 
 def _shuffled(tasks: tuple[TaskView, ...], random: Random) -> list[TaskView]:
-    shuffled = sorted(tasks, key=lambda task: task.task)
+    shuffled = sorted(tasks, key=_place)
     random.shuffle(shuffled)
     return shuffled
+
+
+def _place(task: TaskView) -> tuple[str, int, str]:
+    return task.kind.value, -1 if task.task is None else task.task, task.container
+
+
+def _remaining_ns(task: TaskView, now_ns: int) -> int | None:
+    return task.remaining_ns
+
+
+_LEAST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=False)
+_MOST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=True)
+
+TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
+    "task_eviction",
+    (
+        Policy("srt", shortest_remaining_time, "natjam, section 2.2", score=_LEAST_FIRST),
+        Policy("lrt", longest_remaining_time, "natjam, section 2.2", score=_MOST_FIRST),
+        Policy("random", random_order, "natjam, section 5", draws=True),
+    ),
+    Policy,
+)

@@ -1,17 +1,19 @@
-"""The frozen snapshots policies decide from, and the shape of a policy on each axis.
+"""The frozen snapshots that policies decide from, and what they answer with.
 
-A policy is a plain function of a view (and, where it draws, a ``random.Random`` that belongs to this one decision).
-It reads no clock and does no I/O; times are emulated nanoseconds.  A policy that returns something else than its
-Protocol says, or raises, ends the run with a message that names it.
+Every policy is given a ``ClusterView``.  Its parts are made when they are read, so that a policy pays for what it looks
+at; it is good for the decision it was made for and not kept.  An ApplicationMaster, which knows no other job and no
+node, gives a view of its own tasks and of what it has been told of costs.
 """
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Protocol
 
-from emulator.core.frozen import Frozen
-from emulator.core.messages import MeasuredCosts
+from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
+
+NO_COSTS = MeasuredCosts()
 
 
 class QueueView(Frozen):
@@ -29,8 +31,81 @@ class QueueView(Frozen):
     """Asked for and not yet given."""
 
 
+class JobView(Frozen):
+    """One job: what it is, holds and wants."""
+
+    facts: JobFacts
+    order: int
+    """Place in the order of submission."""
+    submit_ns: int
+    containers: int
+    """Held now, ApplicationMaster included, net of those already asked back: else two equal jobs would not share."""
+    reclaimable: int
+    """Tasks that can still be asked back."""
+    pending: int
+    progress_ppm: int | None = None
+    """What its ApplicationMaster has last reported as done, in millionths; None where no policy in use reads it."""
+    remaining_ns: int | None = None
+    """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
+
+    @property
+    def name(self) -> str:
+        """Of the job."""
+        return self.facts.name
+
+
+class TaskView(Frozen):
+    """One running attempt.  What the one who asks does not know of it is None: the ResourceManager sees no progress."""
+
+    container: str
+    job: str
+    kind: Kind
+    node: str
+    started_ns: int
+    """Launched or resumed last; to the ResourceManager: given its container."""
+    task: int | None = None
+    keys_done: int | None = None
+    keys_total: int | None = None
+    remaining_ns: int | None = None
+    """Estimated time to its end; None where nothing has been observed yet."""
+
+
+class SuspendedView(Frozen):
+    """One suspended task that waits to go on."""
+
+    job: str
+    kind: Kind
+    task: int
+    node: str
+    """Where it was suspended."""
+    suspended_ns: int
+    since_ns: int
+    """When its request for a container arrived."""
+    stopped: bool = False
+    """Whether its process is still there, stopped: it can go on nowhere else."""
+    remaining_ns: int | None = None
+    """Estimated time to its end once it goes on; None where nothing has been observed, or to the ResourceManager."""
+
+
+class NodeView(Frozen):
+    """One node as the ResourceManager knows it; counts are containers."""
+
+    name: str
+    rack: str
+    alive: bool
+    capacity: int
+    free: int
+    memory_bytes: int = 0
+    swap_bytes: int = 0
+    stopped: int = 0
+    """Processes that are stopped there: they hold memory and no container."""
+    stopped_bytes: int = 0
+    costs: MeasuredCosts = NO_COSTS
+    """Measured there."""
+
+
 class AllocationDecision(Frozen):
-    """Who may have containers."""
+    """Who may have containers: an order of queues."""
 
     order: tuple[str, ...]
     """Queues that may get the next container, best first."""
@@ -40,82 +115,133 @@ class AllocationDecision(Frozen):
     reclaims_a_run: int | None = None
     """Most containers to ask back between the jobs of a queue in a run of the Preemptor; None: all that are wanted."""
     resumes_first: bool = True
-    """Whether the suspended reduces of a queue go before all that is new in it (natjam, section 3.2, R1), or only
+    """Whether the suspended tasks of a queue go before all that is new in it (natjam, section 3.2, R1), or only
     before the new reduces of their own job."""
+    shares: tuple[tuple[str, int], ...] | None = None
+    """Containers that each job is to hold, by name; None: the order of the queues decides alone."""
+    valid_until_ns: int | None = None
+    """When the allocation wants to be asked again, should nothing change before; None: not before that."""
 
 
-class JobView(Frozen):
-    """One job as job selection and job eviction see it."""
+class MechanismDecision(Frozen):
+    """What happens to a victim, and the numbers that spoke for it."""
 
-    name: str
-    queue: str
-    order: int
-    """Place in the order of submission."""
-    submit_ns: int
-    containers: int
-    """Held now, ApplicationMaster included, net of those already asked back: else two equal jobs would not share."""
-    reclaimable: int
-    """Reduces that can still be asked back."""
-    pending: int
-    deadline_ns: int | None
-    """Absolute."""
-    priority: int
-    """Larger is more urgent."""
-    progress_ppm: int | None = None
-    """What its ApplicationMaster has last reported as done, in millionths; None where no policy in use reads it."""
-    remaining_ns: int | None = None
-    """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
+    mechanism: Mechanism
+    numbers: tuple[tuple[str, int], ...] = ()
+    """(what, unit last; how much): for the log of why."""
 
 
-class JobEvictionView(Frozen):
-    """What is known when one container must be reclaimed: the jobs that have one to give (never empty)."""
+class PlacementDecision(Frozen):
+    """Whether a suspended task goes on in the container offered."""
 
-    now_ns: int
-    jobs: tuple[JobView, ...]
-    costs: MeasuredCosts
-
-
-class TaskView(Frozen):
-    """One running reduce attempt as task eviction sees it."""
-
-    task: int
-    container: str
-    node: str
-    started_ns: int
-    keys_done: int
-    keys_total: int
-    remaining_ns: int | None
-    """Estimated time to its end; None where nothing has been observed yet."""
+    take: bool
+    rank: int = 0
+    """Of several that would take it, the lowest is served: 0 where it is at home."""
+    holds_until_ns: int | None = None
+    """When the answer may change although nothing else does."""
 
 
-class TaskEvictionView(Frozen):
-    """The running reduces of the victim job (never empty)."""
+class ClusterSource(Protocol):
+    """A machine that views are made from; each method answers as things stand at the instant given."""
 
-    now_ns: int
-    job: str
-    tasks: tuple[TaskView, ...]
-    costs: MeasuredCosts
-
-
-class AllocationPolicy(Protocol):
-    """Which queue gets the next container, and who may take back from whom."""
-
-    def __call__(self, queues: tuple[QueueView, ...], total: int) -> AllocationDecision: ...
+    def queue_views(self) -> tuple[QueueView, ...]: ...
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]: ...
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]: ...
+    def node_views(self) -> Mapping[str, NodeView]: ...
+    def node_view(self, name: str) -> NodeView | None: ...
+    def containers_at(self, at_ns: int) -> int: ...
+    def measured_costs(self) -> MeasuredCosts: ...
 
 
-class JobSelectionPolicy(Protocol):
-    """Names of the jobs of one queue, the first to be served first."""
+class ClusterView:
+    """The cluster at one instant, as far as the machine that asks knows it."""
 
-    def __call__(self, jobs: tuple[JobView, ...], now_ns: int) -> tuple[str, ...]: ...
+    def __init__(self, now_ns: int, source: ClusterSource) -> None:
+        self.now_ns = now_ns
+        """Emulated."""
+        self._source = source
+        self._nodes_seen: dict[str, NodeView | None] = {}
+
+    @cached_property
+    def queues(self) -> tuple[QueueView, ...]:
+        """All queues, in the order of the experiment file."""
+        return self._source.queue_views()
+
+    @cached_property
+    def jobs(self) -> Mapping[str, JobView]:
+        """Jobs submitted and not yet ended, by name, in the order of submission."""
+        return self._source.job_views(self.now_ns)
+
+    def tasks(self, job: str) -> tuple[TaskView, ...]:
+        """The running tasks of a job."""
+        return self._source.task_views(job, self.now_ns)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, NodeView]:
+        """All nodes, by name."""
+        return self._source.node_views()
+
+    def node(self, name: str) -> NodeView | None:
+        """One node; None: there is none of that name."""
+        if name not in self._nodes_seen:
+            self._nodes_seen[name] = self._source.node_view(name)
+        return self._nodes_seen[name]
+
+    @cached_property
+    def containers(self) -> int:
+        """All there are now, used or not."""
+        return self._source.containers_at(self.now_ns)
+
+    def containers_at(self, at_ns: int) -> int:
+        """All there will be at an instant to come, as far as is known now."""
+        return self._source.containers_at(at_ns)
+
+    @cached_property
+    def costs(self) -> MeasuredCosts:
+        """What preemption has cost on this cluster so far."""
+        return self._source.measured_costs()
 
 
-class JobEvictionPolicy(Protocol):
-    """Name of the victim job."""
+class Known:
+    """A source that is told what it knows: what an ApplicationMaster has to go by, and handy in tests."""
 
-    def __call__(self, view: JobEvictionView, random: Random) -> str: ...
+    def __init__(
+        self,
+        queues: tuple[QueueView, ...] = (),
+        jobs: tuple[JobView, ...] = (),
+        tasks: tuple[TaskView, ...] = (),
+        nodes: tuple[NodeView, ...] = (),
+        containers: int = 0,
+        costs: MeasuredCosts = NO_COSTS,
+    ) -> None:
+        self._queues, self._tasks, self._containers, self._costs = queues, tasks, containers, costs
+        self._jobs = {job.name: job for job in jobs}
+        self._nodes = {node.name: node for node in nodes}
 
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``ClusterSource``."""
+        return self._queues
 
-class TaskEvictionPolicy(Protocol):
-    """Containers of the victim job, the first to be evicted first."""
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]:
+        """See ``ClusterSource``."""
+        return self._jobs
 
-    def __call__(self, view: TaskEvictionView, random: Random) -> tuple[str, ...]: ...
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+        """See ``ClusterSource``."""
+        return tuple(task for task in self._tasks if task.job == job)
+
+    def node_views(self) -> Mapping[str, NodeView]:
+        """See ``ClusterSource``."""
+        return self._nodes
+
+    def node_view(self, name: str) -> NodeView | None:
+        """See ``ClusterSource``."""
+        return self._nodes.get(name)
+
+    def containers_at(self, at_ns: int) -> int:
+        """See ``ClusterSource``."""
+        return self._containers
+
+    def measured_costs(self) -> MeasuredCosts:
+        """See ``ClusterSource``."""
+        return self._costs

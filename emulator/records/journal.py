@@ -32,7 +32,6 @@ import msgspec
 import zstandard
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.frozen import Frozen
 from emulator.core.machine import HEARTBEAT, Machine
 from emulator.core.messages import (
     ApplicationHeartbeat,
@@ -44,6 +43,7 @@ from emulator.core.messages import (
 )
 from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
+from emulator.vocabulary import Frozen
 
 FORMAT_VERSION = 3
 COMPRESSION_LEVEL = 1

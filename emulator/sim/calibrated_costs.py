@@ -23,13 +23,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from zlib import crc32
 
-from emulator.core.messages import (
-    CLIENT,
-    RESOURCE_MANAGER,
-    Message,
-    job_address,
-    node_address,
-)
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, job_address, node_address
 from emulator.costs.calibration import PPB, Calibration, Distribution
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 

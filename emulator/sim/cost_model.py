@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.core.frozen import Frozen
 from emulator.core.messages import Message
+from emulator.vocabulary import Frozen
 
 
 class DataSize(Frozen):

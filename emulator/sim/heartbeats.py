@@ -141,7 +141,7 @@ class HeartbeatsThatMatter:
     def _due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter, to its machine or because the ResourceManager awaits it; None: none will."""
         now_ns = self._kernel.now_ns
-        if self._manager is not None and beats.machine.address in self._manager.attention.awaited:
+        if self._manager is not None and beats.machine.address in self._manager.state.attention.awaited:
             return now_ns
         due_ns = beats.machine.heartbeat_due_ns(now_ns)
         return None if due_ns is None else max(due_ns, now_ns)
@@ -149,13 +149,13 @@ class HeartbeatsThatMatter:
     def _after_manager(self, message: Message) -> None:
         manager = self._manager
         assert manager is not None
-        for address in manager.attention.newly_awaited:
+        for address in manager.state.attention.newly_awaited:
             if address in self._beats:
                 self._wake(self._beats[address], self._kernel.now_ns)
         if isinstance(message, _OF_NODES):
             beats = self._beats.get(node_address(message.node))
             if beats is not None:
-                self._keep_free(beats, message.node in manager.free_nodes)
+                self._keep_free(beats, message.node in manager.state.free_nodes)
         if self._free:
             due_ns = manager.free_node_due_ns(self._kernel.now_ns)
             if due_ns is not None:

@@ -19,7 +19,6 @@ from emulator.core.messages import (
     FirstKey,
     Killed,
     KillFailed,
-    Kind,
     Launched,
     LaunchFailed,
     Message,
@@ -37,6 +36,7 @@ from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.data import JobData
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import Failure, VirtualTask
+from emulator.vocabulary import Kind
 
 _NO_COST = RealCost(0)
 """One for all: a run keeps some of every process."""

@@ -12,7 +12,7 @@ from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
-from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState, Kind
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.costs.calibration import chosen_path, load_calibration
@@ -26,6 +26,7 @@ from emulator.records.run_directory import RunDirectory
 from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
+from emulator.vocabulary import Kind
 
 STATUS_PERIOD_REAL_S = 0.25
 _TIMES_SHOWING = 40

@@ -22,6 +22,7 @@ from random import Random
 
 from emulator.core.job import JobSpec
 from emulator.experiment.model import Experiment
+from emulator.vocabulary import JobFacts
 
 PRIORITIES = 10
 NODES, CONTAINERS_PER_NODE, JOBS, TASKS_PER_JOB = 12_500, 2, 15_000, 40
@@ -80,14 +81,18 @@ def _job(random: Random, number: int, submit_ns: int, tasks: int) -> JobSpec:
     map_ns = _lengths_ns(random, MEDIAN_MAP_S, maps)
     reduce_ns = _lengths_ns(random, MEDIAN_REDUCE_S, tasks - maps)
     return JobSpec(
-        name=f"job-{number:05d}",
-        queue="production" if random.random() < PRODUCTION_SHARE else "research",
+        JobFacts(
+            name=f"job-{number:05d}",
+            queue="production" if random.random() < PRODUCTION_SHARE else "research",
+            maps=len(map_ns),
+            reduces=len(reduce_ns),
+            priority=random.randrange(PRIORITIES),
+            memory_bytes=1 << 30,
+        ),
         submit_ns=submit_ns,
         map_ns=map_ns,
         reduce_ns=reduce_ns,
         reduce_keys=tuple(max(1, round(length / KEY_NS)) for length in reduce_ns),
-        memory_bytes=1 << 30,
-        priority=random.randrange(PRIORITIES),
     )
 
 

@@ -10,12 +10,12 @@ from emulator.core.messages import (
     ContainerReported,
     ContainerState,
     Exited,
-    Kind,
     Outcome,
     StartContainer,
     TaskCheckpoint,
 )
 from emulator.records.journal import Record, decode_record, encode_record
+from emulator.vocabulary import Kind
 
 CHECKPOINT = TaskCheckpoint(("container-000007", "container-000101"), 63, "/tmp/natjam-1/node-3/local/r17", "node-3")
 START = StartContainer(

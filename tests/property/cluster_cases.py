@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from hypothesis import strategies as st
+from msgspec import structs
 from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator import policies
 from emulator.core.job import JobSpec
-from emulator.core.messages import JobFinished, JobState, Kind
+from emulator.core.messages import JobFinished, JobState
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.sim.cost_model import CostModel
+from emulator.vocabulary import Kind
 
 _LIMIT_S = 20_000
 _PREEMPTIVE = ("two-queue", "single-queue")
-_SELECTIONS = ("auto", *policies.JOB_SELECTION)
+_SELECTIONS = (policies.AUTO, *policies.JOB_SELECTION.names)
 _ATTEMPTS_MAX = 4
 CALM, BAD_NETWORK = (
     st.none(),
@@ -56,7 +58,8 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
     mechanism = draw(st.sampled_from(("checkpoint", "checkpoint", "suspend", "suspend", "kill", "wait")))
     names = ("two-queue", "soft-cap", "hard-cap") if mechanism == "wait" and total >= 4 else _PREEMPTIVE
     allocation = draw(st.sampled_from(names))
-    eviction = draw(st.sampled_from(tuple(policies.JOB_EVICTION)))
+    eviction = draw(st.sampled_from(policies.JOB_EVICTION.names))
+    is_dictated = policies.JOB_EVICTION.by_name[eviction].dictates is not None
     quarter = max(2, total // 4)
     caps = (QueueSettings("production", 0, quarter, quarter), QueueSettings("research", 1, total - 2, total - 2))
     return make_settings(
@@ -70,7 +73,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         allocation=allocation,
         queues=caps if allocation == "hard-cap" else None,
         job_eviction=eviction,
-        job_selection="auto" if eviction in policies.DICTATED_SELECTION else draw(st.sampled_from(_SELECTIONS)),
+        job_selection=policies.AUTO if is_dictated else draw(st.sampled_from(_SELECTIONS)),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
@@ -105,7 +108,8 @@ def _with_order(draw: st.DrawFn, job: JobSpec, queue: str) -> JobSpec:
     priority = draw(st.integers(0, 2)) + (job.queue == "production")
     slack_s = draw(st.none() | st.integers(1, 20 if job.queue == "production" else 90))
     deadline_ns = None if slack_s is None else job.submit_ns + slack_s * SECOND_NS
-    return replace(job, queue=queue, priority=priority, deadline_ns=deadline_ns)
+    facts = structs.replace(job.facts, queue=queue, priority=priority, deadline_ns=deadline_ns)
+    return structs.replace(job, facts=facts)
 
 
 @st.composite

@@ -31,11 +31,8 @@ from emulator.core.messages import (
     FirstKey,
     JobState,
     KillContainer,
-    Kind,
     MapOutputs,
     MapOutputsReceived,
-    MeasuredCosts,
-    Mechanism,
     Message,
     NodeHeartbeatResponse,
     Outcome,
@@ -49,6 +46,7 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.task import TaskState
+from emulator.vocabulary import JobFacts, Kind, MeasuredCosts, Mechanism
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 REVISION = frozenset({"ApplicationMaster.revision"})
@@ -80,7 +78,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * 3)
         cluster = make_settings(nodes=2, containers=4, mechanism=mechanism, slow_start_ppm=0, task_attempts_max=1000)
         self.machine = ApplicationMaster(job, cluster)
-        self.at_manager = Application("a", "research", 0, 0, maps, 3, None, 0)
+        self.at_manager = Application(JobFacts("a", "research", maps, 3), 0, 0)
         self.now_ns = 0
         self.timers: dict[str, SetTimer] = {}
         self.places: dict[str, Place] = {}

@@ -26,11 +26,9 @@ from emulator.core.messages import (
     KillContainer,
     Killed,
     KillFailed,
-    Kind,
     Launched,
     LaunchFailed,
     MapOutputs,
-    Mechanism,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
@@ -48,6 +46,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.settings import OverheadSettings
+from emulator.vocabulary import Kind, Mechanism
 
 FREE = RealCost(0)
 JOBS = st.sampled_from(("a", "b"))

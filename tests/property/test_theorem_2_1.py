@@ -16,15 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.decisions import order_tasks
-from emulator.core.messages import MeasuredCosts
-from emulator.policies.task_eviction import longest_remaining_time, shortest_remaining_time
-from emulator.policies.views import TaskEvictionPolicy, TaskEvictionView, TaskView
+from emulator.policies import TASK_EVICTION
+from emulator.policies.policy import Policy, TaskEviction
+from tests.views import cluster, task_view
+
+SRT, LRT = TASK_EVICTION.by_name["srt"], TASK_EVICTION.by_name["lrt"]
 
 
-def victims_of(policy: TaskEvictionPolicy, remaining: Sequence[int], count: int, seed: int = 1) -> tuple[int, ...]:
+def victims_of(policy: Policy[TaskEviction], remaining: Sequence[int], count: int, seed: int = 1) -> tuple[int, ...]:
     """Indices of the ``count`` reduces that ``policy`` evicts, in the order of their suspension."""
-    tasks = tuple(TaskView(i, f"c{i}", "n1", 0, 0, 0, left) for i, left in enumerate(remaining))
-    order = order_tasks(policy, TaskEvictionView(0, "victim", tasks, MeasuredCosts()), Random(seed))
+    tasks = tuple(task_view(i, left) for i, left in enumerate(remaining))
+    order = order_tasks(policy, cluster(), tasks, Random(seed))
     return tuple(int(container[1:]) for container in order[:count])
 
 
@@ -52,7 +54,7 @@ def test_srt_is_as_good_as_the_best_of_all_victim_sets(
     data: st.DataObject, remaining: list[int], resumed: int, seed: int
 ) -> None:
     count = data.draw(st.integers(1, len(remaining)))
-    chosen = victims_of(shortest_remaining_time, remaining, count, seed)
+    chosen = victims_of(SRT, remaining, count, seed)
     every_set = list(combinations(range(len(remaining)), count))
     assert together(remaining, chosen, resumed) == min(together(remaining, each, resumed) for each in every_set)
     # The two sub-metrics of the paper's proof.
@@ -63,8 +65,8 @@ def test_srt_is_as_good_as_the_best_of_all_victim_sets(
 def test_lrt_is_not() -> None:
     """So that the test above cannot pass of any policy."""
     remaining = (40, 80, 80)
-    assert together(remaining, victims_of(longest_remaining_time, remaining, 1), 30) == 110
-    assert together(remaining, victims_of(shortest_remaining_time, remaining, 1), 30) == 80
+    assert together(remaining, victims_of(LRT, remaining, 1), 30) == 110
+    assert together(remaining, victims_of(SRT, remaining, 1), 30) == 80
 
 
 def test_srt_is_not_the_best_when_victims_go_on_one_by_one() -> None:
@@ -77,10 +79,10 @@ def test_srt_is_not_the_best_when_victims_go_on_one_by_one() -> None:
     soon anyway).
     """
     remaining, given_back = (4, 8, 8), (4, 99)
-    srt = victims_of(shortest_remaining_time, remaining, 2)
+    srt = victims_of(SRT, remaining, 2)
     ends = {each: one_by_one(remaining, each, given_back) for each in combinations(range(3), 2)}
     assert one_by_one(remaining, srt, given_back) == 16
     assert min(ends.values()) == 12 == ends[1, 2]
-    assert set(victims_of(longest_remaining_time, remaining, 2)) == {1, 2}
+    assert set(victims_of(LRT, remaining, 2)) == {1, 2}
     # With both back at the same time, and none of its own used, SRT is the best again.
     assert together(remaining, srt, 4) == min(together(remaining, each, 4) for each in ends)

@@ -114,7 +114,7 @@ def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path
 def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:
     text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'failing:broken']").replace("30", "3")
     campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
-    (tmp_path / "failing.py").write_text("def broken(view, random):\n    raise LookupError('no idea')\n")
+    (tmp_path / "failing.py").write_text("def broken(view, tasks, random):\n    raise LookupError('no idea')\n")
     result = natjam("campaign", campaign, "--out", out)
     assert result.exit_code == 1
     assert "natjam: 3 of 6 runs failed" in result.stderr

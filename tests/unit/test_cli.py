@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from emulator import __version__
 from emulator.cli.main import app, list_policies
 from emulator.errors import ConfigError
-from emulator.experiment.checks import POLICY_NAMES
+from emulator.policies import AXES
 
 CATALOGUE = Path(__file__).resolve().parents[2] / "workloads/catalog"
 FIG4 = str(CATALOGUE / "natjam-fig4.yaml")
@@ -105,8 +105,8 @@ def test_validate_reads_the_trace_too(tmp_path: Path) -> None:
 
 def test_policies_lists_every_name_with_words_and_sources() -> None:
     listed = list_policies()
-    for axis, names in POLICY_NAMES.items():
-        assert {name for listed_axis, name, _, _ in listed if listed_axis == axis} == set(names) - {"auto"}
+    for axis in AXES.values():
+        assert {name for listed_axis, name, _, _ in listed if listed_axis == axis.name} == set(axis.names)
     assert all(description.strip(" .") for _, _, description, _ in listed)
     described = {name: (description, source) for _, name, description, source in listed}
     assert described["mr"][1] == "natjam, section 2.1"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from experiment_files import VALID, refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.experiment.checks import load_function
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import seconds_to_ns
+from emulator.experiment.policies import find_policy
+from emulator.policies import JOB_EVICTION
+from tests.views import cluster
 
 TRACE = VALID.partition("workload:")[0] + "workload: {trace: {format: swim, path: trace.tsv}}\n"
 
@@ -78,7 +81,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("job_eviction: mr", "job_eviction: mrr", 12, ["no job eviction 'mrr'", "'mr'"], id="policy"),
         pytest.param("task_eviction: srt", "task_eviction: mine:f", 13, ["'mine:f'", "imported"], id="own policy"),
         pytest.param("task_eviction: srt", "task_eviction: math:f", 13, ["has no function 'f'"], id="no function"),
-        pytest.param("mechanism: checkpoint", "mechanism: criu", 14, ["'criu' is not available yet"], id="criu"),
+        pytest.param("mechanism: checkpoint", "mechanism: image", 14, ["'image' is not available yet"], id="image"),
         pytest.param(
             "job_eviction: mr",
             "job_eviction: mdf\n  job_selection: llf",
@@ -272,9 +275,10 @@ def test_paths_start_from_the_file_and_in_overrides_from_the_working_directory(
 
 
 def test_a_policy_of_the_user_beside_the_file(tmp_path: Path) -> None:
-    write(tmp_path, "def smallest(view, random):\n    return 'x'\n", "own_policy_of_a_user.py")
+    write(tmp_path, "def smallest(view, jobs, random):\n    return 'x'\n", "own_policy_of_a_user.py")
     experiment = load_experiment(write(tmp_path, VALID), ["scheduler.job_eviction=own_policy_of_a_user:smallest"])
-    assert load_function(experiment.scheduler.job_eviction, tmp_path)(None, None) == "x"
+    policy = find_policy(JOB_EVICTION, experiment.scheduler.choice("job_eviction"), tmp_path)
+    assert policy.function(cluster(), (), Random(1)) == "x"
     write(tmp_path, "raise RuntimeError('broken on import')\n", "broken_policy_of_a_user.py")
     message = refusal(write(tmp_path, VALID), "scheduler.job_eviction=broken_policy_of_a_user:f")
     assert "broken on import" in message

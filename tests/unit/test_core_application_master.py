@@ -19,7 +19,6 @@ from emulator.core.messages import (
     ContainerState,
     JobState,
     KillContainer,
-    Kind,
     Launched,
     Message,
     Outcome,
@@ -33,6 +32,7 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.vocabulary import Kind
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 

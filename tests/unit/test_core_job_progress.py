@@ -69,8 +69,8 @@ class _Watched(CheckedCluster):
     def tell(self, address: str, message: Message) -> None:
         super().tell(address, message)
         manager = self.machine_of_rm()
-        if isinstance(message, ApplicationHeartbeat) and "a" in manager.applications:
-            left_ns = job_view(manager.applications["a"], self.kernel.now_ns).remaining_ns
+        if isinstance(message, ApplicationHeartbeat) and "a" in manager.state.applications:
+            left_ns = job_view(manager.state.applications["a"], self.kernel.now_ns).remaining_ns
             if left_ns is not None:
                 self.expected.append((self.kernel.now_ns, left_ns))
 

@@ -7,7 +7,6 @@ from simulated import make_settings
 from emulator.core.effects import Kill, Launch, Send
 from emulator.core.machine import Machine
 from emulator.core.messages import (
-    Kind,
     Launched,
     NodeHeartbeat,
     NodeHeartbeatResponse,
@@ -18,6 +17,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
+from emulator.vocabulary import Kind
 
 
 def _responses(machine: Machine, heartbeat: NodeHeartbeat, now_ns: int) -> list[NodeHeartbeatResponse]:
@@ -34,7 +34,7 @@ def test_lost_node_is_told_to_shut_down_and_never_registers_again() -> None:
     assert not _responses(manager, NodeHeartbeat(name, 1), 1)[0].shut_down
     manager.handle(NodeLost(name, "unplugged"), 2)
     assert _responses(manager, NodeHeartbeat(name, 3), 3)[0].shut_down
-    assert not manager.nodes[name].free
+    assert not manager.state.nodes[name].free
     manager.validate_state()
 
 

@@ -18,11 +18,9 @@ from emulator.core.messages import (
     Exited,
     FirstKey,
     KillContainer,
-    Kind,
     Launched,
     LaunchFailed,
     MapOutputs,
-    Mechanism,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
@@ -41,6 +39,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.settings import OverheadSettings
+from emulator.vocabulary import JobFacts, Kind, Mechanism
 
 FREE = RealCost(0)
 CHECKPOINT = TaskCheckpoint(("c1",), 3, "input", "node-1")
@@ -240,7 +239,7 @@ def test_a_heartbeat_without_news_changes_nothing(bench: Bench) -> None:
     [
         ("none", Launched("c1", FREE)),
         ("none", Exited("c1", 0, None, 0)),
-        ("none", SubmitJob("a", "research", 1, 1)),
+        ("none", SubmitJob(JobFacts("a", "research", 1, 1))),
         ("running", Launched("c1", FREE)),
         ("running", LaunchFailed("c1", "x")),
         ("running", Suspended("c1", 1, FREE)),

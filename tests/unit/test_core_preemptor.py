@@ -15,12 +15,11 @@ from emulator.core.messages import (
     ContainerState,
     JobState,
     KillContainer,
-    Kind,
-    MeasuredCosts,
     Outcome,
 )
 from emulator.core.preemptor import Preemptor
-from emulator.policies.views import JobEvictionView, JobView
+from emulator.vocabulary import Kind
+from tests.views import cluster, job_view
 
 
 def full_cluster(research: dict[str, int], **options: object) -> Bench:
@@ -41,7 +40,7 @@ def victims(bench: Bench, requester: str = "p") -> list[str]:
 
 def given_up(bench: Bench, job: str) -> ContainerReport:
     """The report of some reduce of ``job`` that has been suspended by a checkpoint."""
-    held = next(c for c in bench.machine.containers.values() if c.job == job and c.kind is Kind.REDUCE)
+    held = next(c for c in bench.machine.state.containers.values() if c.job == job and c.kind is Kind.REDUCE)
     return ContainerReport(held.id, job, Kind.REDUCE, "node-1", 5, ContainerState.DONE, outcome=Outcome.CHECKPOINTED)
 
 
@@ -150,7 +149,7 @@ def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_
     assert victims(bench) == ["a"]
     (killed,) = kills(bench, 1)
     assert bench.now_ns == asked_ns + 12 * SECOND_NS
-    assert bench.machine.containers[killed].job == "a"
+    assert bench.machine.state.containers[killed].job == "a"
     assert [until_ns for until_ns, _ in bench.machine.preemptor.expired] == [bench.now_ns + 2 * SECOND_NS]
     assert victims(bench) == []
     bench.tick()
@@ -163,10 +162,10 @@ def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_
 def test_a_victim_that_gives_its_container_to_somebody_else_is_not_late() -> None:
     """Entries of two jobs name it: the more urgent one gets what it gives, and that answers the other one's too."""
     preemptor = Preemptor(make_settings())
-    job = JobView("victim", "q", 0, 0, 3, 3, 0, None, 0)
+    job = job_view("victim", 3)
 
     def ask(requester: str, at_s: int) -> None:
-        preemptor.choose(requester, JobEvictionView(at_s * SECOND_NS, (job,), MeasuredCosts()))
+        preemptor.choose(requester, cluster(at_s * SECOND_NS), (job,))
 
     def killed(at_s: int) -> list[str]:
         kills: list[str] = []

@@ -18,13 +18,13 @@ from emulator.core.messages import (
     JobFinished,
     JobState,
     KillContainer,
-    Kind,
     NodeLost,
     Outcome,
     ResumeAsk,
     StartContainer,
 )
 from emulator.core.settings import QueueSettings
+from emulator.vocabulary import JobFacts, Kind
 
 
 def report(container: str, state: ContainerState, revision: int, outcome: Outcome | None = None) -> ContainerReport:
@@ -108,7 +108,7 @@ def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> 
     bench.ask("p", Ask(reduces=1))
     kills = [kill for _ in range(14) for kill in sent(bench.tick(), KillContainer)]
     assert len(kills) == 1
-    assert bench.machine.applications["a"].reclaim == 0
+    assert bench.machine.state.applications["a"].reclaim == 0
 
 
 def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None:
@@ -118,7 +118,7 @@ def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None
     bench.node()
     bench.ask("p", Ask(reduces=1))
     bench.tick()
-    assert bench.machine.applications["a"].reclaim == 1
+    assert bench.machine.state.applications["a"].reclaim == 1
     bench(ApplicationHeartbeat("p", bench.now_ns + SECOND_NS, 0, Ask(), JobState.SUCCEEDED, 5))
     assert bench.ask("a", Ask()) is None
 
@@ -195,7 +195,7 @@ QUEUES = (QueueSettings("production", 0, 4, 16), QueueSettings("research", 1, 12
 def admission(*jobs: tuple[str, str]) -> tuple[Admission, dict[str, Application]]:
     """Jobs submitted in this order, each with its queue."""
     found = Admission(QUEUES)
-    applications = {name: Application(name, queue, n, 0, 0, 0, None, 0) for n, (name, queue) in enumerate(jobs)}
+    applications = {name: Application(JobFacts(name, queue), n, 0) for n, (name, queue) in enumerate(jobs)}
     for application in applications.values():
         found.submit(application)
     return found, applications
@@ -221,7 +221,7 @@ def test_jobs_without_a_master_make_room_for_those_of_a_more_urgent_queue() -> N
     applications["r1"].requests.application_master = applications["r2"].requests.application_master = (
         0  # r0 has its own
     )
-    later = [Application(f"p{number}", "production", number, 0, 0, 0, None, 0) for number in range(3, 7)]
+    later = [Application(JobFacts(f"p{number}", "production"), number, 0) for number in range(3, 7)]
     for job in later:
         waiting.submit(job)
     assert admit_all(waiting, 5) == ["p3"], "one place was kept"

@@ -7,9 +7,10 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import effects as fx
 from emulator.core import messages
-from emulator.core.messages import Exited, Kind, Message
+from emulator.core.messages import Exited, Message
 from emulator.sim.cost_model import CostModel
 from emulator.sim.tasks import VirtualTask
+from emulator.vocabulary import Kind
 
 COMPLETIONS = {
     fx.Launch: ("Launched", "LaunchFailed"),

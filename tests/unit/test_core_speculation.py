@@ -9,11 +9,12 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.estimator import RateEstimate
-from emulator.core.messages import KillContainer, Kind, TaskCheckpoint
+from emulator.core.messages import KillContainer, TaskCheckpoint
 from emulator.core.settings import SpeculationSettings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskState
 from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.vocabulary import Kind
 
 NOW_NS = 100 * SECOND_NS
 RULE = SpeculationSettings(margin_ppm=200_000, after_ns=60 * SECOND_NS, at_most_ppm=1_000_000)

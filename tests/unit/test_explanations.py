@@ -15,31 +15,28 @@ from analysis.frames import DataFrame
 from analysis.load import load, load_decisions
 from emulator.core.effects import Effect, ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import CANDIDATES_SHOWN, JobChoice, explain_jobs, explain_tasks
-from emulator.core.messages import Ask, MeasuredCosts
-from emulator.policies import JOB_EVICTION, TASK_EVICTION, rule_name
-from emulator.policies.scores import JOB_SCORES, TASK_SCORES
-from emulator.policies.views import JobEvictionView, JobView, TaskEvictionView, TaskView
+from emulator.core.messages import Ask
+from emulator.policies import JOB_EVICTION, TASK_EVICTION
 from tests.simulated_runs import simulate
+from tests.views import job_view, task_view
+
+MR = JOB_EVICTION.by_name["mr"]
 
 # ---- what is written ----
-
-
-def job_view(number: int, containers: int) -> JobView:
-    return JobView(f"job-{number}", "research", number, 0, containers, containers - 1, 0, None, 0)
 
 
 def job_choices(containers: Iterable[int], *victims: tuple[str, int]) -> list[JobChoice]:
     """Choices of (requester, number of the victim), each from what the ones before have left."""
     left, choices = list(containers), []
     for requester, victim in victims:
-        view = JobEvictionView(5, tuple(job_view(i, n) for i, n in enumerate(left)), MeasuredCosts())
-        choices.append(JobChoice(requester, "research", f"job-{victim}", view))
+        jobs = tuple(job_view(f"job-{i}", n, i, reclaimable=n - 1) for i, n in enumerate(left))
+        choices.append(JobChoice(requester, "research", f"job-{victim}", 5, jobs))
         left[victim] -= 1
     return choices
 
 
 def test_choices_for_one_job_are_explained_together() -> None:
-    effects = explain_jobs("mr", job_choices((5, 4), ("p", 0), ("p", 1), ("p", 0), ("q", 1)))
+    effects = explain_jobs(MR, job_choices((5, 4), ("p", 0), ("p", 1), ("p", 0), ("q", 1)))
     first, second = effects
     assert isinstance(first, ExplainJobEviction)
     assert isinstance(second, ExplainJobEviction)
@@ -54,7 +51,7 @@ def test_the_next_in_line_and_the_victims_are_shown_and_the_others_counted(
     containers: list[int], data: st.DataObject
 ) -> None:
     victims = data.draw(st.lists(st.integers(0, len(containers) - 1), min_size=1, max_size=5))
-    (why,) = explain_jobs("mr", job_choices(containers, *(("p", victim) for victim in victims)))
+    (why,) = explain_jobs(MR, job_choices(containers, *(("p", victim) for victim in victims)))
     assert isinstance(why, ExplainJobEviction)
     shown = {job.name for job in why.candidates}
     assert len(shown) == len(why.candidates)
@@ -68,19 +65,16 @@ def test_the_next_in_line_and_the_victims_are_shown_and_the_others_counted(
 
 
 def test_tasks_are_shown_in_the_order_of_the_rule() -> None:
-    tasks = tuple(TaskView(i, f"c{i:02d}", "node-1", 0, 1, 9, 100 - i) for i in range(40))
-    order = [f"c{i:02d}" for i in reversed(range(40))]
-    why = explain_tasks("srt", TaskEvictionView(7, "j", tasks, MeasuredCosts()), order, victims=3)
+    tasks = tuple(task_view(i, 100 - i) for i in range(40))
+    order = [f"c{i}" for i in reversed(range(40))]
+    why = explain_tasks("srt", "j", tasks, order, victims=3)
     assert [task.container for task in why.candidates] == order[: 3 + CANDIDATES_SHOWN]
     assert (why.job, why.rule, why.victims, why.left_out) == ("j", "srt", 3, 40 - 3 - CANDIDATES_SHOWN)
 
 
-def test_every_rule_has_its_name_and_a_score_that_puts_its_victim_first() -> None:
-    assert JOB_SCORES.keys() == JOB_EVICTION.keys()
-    assert TASK_SCORES.keys() | {"random"} == TASK_EVICTION.keys()
-    for name, policy in JOB_EVICTION.items():
-        assert rule_name(JOB_EVICTION, policy) == name
-    assert rule_name(JOB_EVICTION, job_choices) == f"{__name__}:job_choices"
+def test_every_eviction_of_ours_says_what_it_goes_by() -> None:
+    assert all(policy.score is not None for policy in JOB_EVICTION.policies)
+    assert all((policy.score is None) == policy.draws for policy in TASK_EVICTION.policies)
 
 
 def test_the_resource_manager_explains_a_kill() -> None:

@@ -9,10 +9,11 @@ import pytest
 from emulator.core import effects as fx
 from emulator.core import messages as ms
 from emulator.core.job import JobSpec
-from emulator.core.messages import ContainerState, JobState, Kind, Mechanism, Outcome, RealCost, TaskCheckpoint
+from emulator.core.messages import ContainerState, JobState, Outcome, RealCost, TaskCheckpoint
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, Operation, SuspendedSpan, fold, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
+from emulator.vocabulary import JobFacts, Kind, Mechanism
 
 NATIVE = OverheadProfile("native", 0, 0, 0)
 MS = 1_000_000
@@ -24,14 +25,11 @@ def ns(seconds: float) -> int:
 
 def job(maps: int = 0, reduces: int = 1, deadline_s: float | None = None) -> JobSpec:
     return JobSpec(
-        "j",
-        "research",
+        JobFacts("j", "research", maps, reduces, None if deadline_s is None else ns(deadline_s), 0, 1 << 30),
         ns(5),
         (ns(2),) * maps,
         (ns(100),) * reduces,
         (100,) * reduces,
-        1 << 30,
-        deadline_ns=None if deadline_s is None else ns(deadline_s),
     )
 
 
@@ -60,8 +58,10 @@ class Script:
         )
 
     def submit(self) -> None:
-        self.at(5, "client", ms.TimerFired("submit", 1, ns(5)), fx.Send("rm", ms.SubmitJob("j", "research", 1, 1)))
-        self.at(5, "rm", ms.SubmitJob("j", "research", 1, 1))
+        self.at(
+            5, "client", ms.TimerFired("submit", 1, ns(5)), fx.Send("rm", ms.SubmitJob(JobFacts("j", "research", 1, 1)))
+        )
+        self.at(5, "rm", ms.SubmitJob(JobFacts("j", "research", 1, 1)))
 
     def start(
         self,

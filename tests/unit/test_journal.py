@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.frozen import Frozen
 from emulator.core.messages import (
     Answer,
     ApplicationHeartbeat,
@@ -25,7 +24,6 @@ from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerState,
-    Kind,
     Launched,
     Message,
     NodeHeartbeat,
@@ -46,6 +44,7 @@ from emulator.records.journal import (
     merge,
     read_journal,
 )
+from emulator.vocabulary import Frozen, Kind
 
 HEADER = JournalHeader("live", 1, 20.0, "ab" * 32, {"natjam": "0.1.0"})
 

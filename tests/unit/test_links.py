@@ -15,7 +15,6 @@ from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerState,
-    Kind,
     NodeHeartbeat,
     ResumeAsk,
     StartContainer,
@@ -24,6 +23,7 @@ from emulator.core.messages import (
 from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
 from emulator.live.links import Address, LinkError, Links
 from emulator.live.plan import HOST, LaunchApplication, ProgressReadings
+from emulator.vocabulary import Kind
 
 SECRET = "a secret of this run"
 BATCH: Batch = [

@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from emulator.core.messages import JobState, Kind, RealCost, Start
+from emulator.core.messages import JobState, RealCost, Start
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -18,6 +18,7 @@ from emulator.files.whole_files import write_json
 from emulator.records.history import History, JobRow, Operation, TaskRow
 from emulator.records.journal import JournalHeader, Record, read_journal
 from emulator.records.run_directory import RunDirectory
+from emulator.vocabulary import Kind
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 
 HEADER = JournalHeader("live", 1, 1.0, "00" * 32, {})

@@ -167,7 +167,7 @@ def test_the_command_says_what_it_did_and_imports_no_ray(tmp_path: Path) -> None
 def test_a_policy_under_which_nothing_can_happen_is_told(tmp_path: Path) -> None:
     (tmp_path / "stingy.py").write_text(
         "from emulator.policies.views import AllocationDecision\n"
-        "def nothing(queues, total):\n    return AllocationDecision((), ())\n"
+        "def nothing(view):\n    return AllocationDecision((), ())\n"
     )
     (tmp_path / "mine.yaml").write_text(FIG4.read_text().replace("name: two-queue", "name: stingy:nothing"))
     arguments = ["run", str(tmp_path / "mine.yaml"), "--engine", "sim", "--out", str(tmp_path / "out")]

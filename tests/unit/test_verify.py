@@ -19,6 +19,7 @@ from emulator.live import mapper, partial_output, records
 from emulator.live.mapper import JobData
 from emulator.live.progress_page import SLOT_BYTES, SlotWriter
 from emulator.live.task import Task
+from emulator.vocabulary import JobFacts
 
 SEED = 11
 
@@ -33,13 +34,11 @@ def job_spec(
     name: str, maps: int, reduce_keys: tuple[int, ...], shuffle_bytes: int | None, output_bytes: int | None
 ) -> JobSpec:
     return JobSpec(
-        name=name,
-        queue="research",
+        JobFacts(name, "research", maps, len(reduce_keys), memory_bytes=1 << 30),
         submit_ns=0,
         map_ns=(1,) * maps,
         reduce_ns=tuple(10**9 * keys for keys in reduce_keys),
         reduce_keys=reduce_keys,
-        memory_bytes=1 << 30,
         shuffle_bytes=shuffle_bytes,
         output_bytes=output_bytes,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from typer.testing import CliRunner
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(run: Path) -> dict[str, Any]:
     experiment = load_experiment(run / "experiment.yaml")
-    jobs = [dataclasses.asdict(job) for job in expand(experiment, experiment.seed)]
+    jobs = msgspec.to_builtins(expand(experiment, experiment.seed))
     return {"kind": "begin", "title": "fig4", "nodes": 6, "containers_per_node": 8, "jobs": jobs}
 
 

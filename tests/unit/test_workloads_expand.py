@@ -54,14 +54,14 @@ def test_keys_follow_length_and_are_at_least_one():
 
 def test_memory_is_the_containers_unless_the_job_says_less():
     small, default = expand(experiment(job("a", memory_mb=100), job("b")), 1)
-    assert small.memory_bytes == 100 * 2**20
-    assert default.memory_bytes == 2**29
+    assert small.facts.memory_bytes == 100 * 2**20
+    assert default.facts.memory_bytes == 2**29
 
 
 def test_optional_fields():
     a, b = expand(experiment(job("a", deadline_s=9.5, priority=3, shuffle_mb=1.5), job("b", maps=0)), 1)
-    assert (a.deadline_ns, a.priority, a.shuffle_bytes) == (9_500_000_000, 3, 1_500_000)
-    assert (b.deadline_ns, b.priority, b.shuffle_bytes, b.map_ns) == (None, 0, None, ())
+    assert (a.facts.deadline_ns, a.facts.priority, a.shuffle_bytes) == (9_500_000_000, 3, 1_500_000)
+    assert (b.facts.deadline_ns, b.facts.priority, b.shuffle_bytes, b.map_ns) == (None, 0, None, ())
 
 
 @given(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from emulator.core.messages import ContainerState, Kind, Outcome, RealCost, StartContainer
+from emulator.core.messages import ContainerState, Outcome, RealCost, StartContainer
 from emulator.core.speculation import BEATEN
 from emulator.records.history.rows import Operation, SuspendedSpan
+from emulator.vocabulary import Kind
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
 """Ends after which the work since the checkpoint an attempt started from must be done again."""

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
-from emulator.core.frozen import Frozen
 from emulator.core.job_progress import WHOLE_PPM
 from emulator.core.messages import RESOURCE_MANAGER
+from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import laxity_ns
-from emulator.policies.scores import JOB_SCORES, TASK_SCORES
-from emulator.policies.views import JobView, TaskView
+from emulator.policies.policy import Policy, TaskEviction
+from emulator.policies.task_eviction import TASK_EVICTION
+from emulator.policies.views import JobView, MechanismDecision, TaskView
+from emulator.vocabulary import Frozen
 
 
 class Decision(Frozen):
@@ -67,11 +69,14 @@ class Candidate(Frozen):
     priority: int | None = None
     deadline_ns: int | None = None
     laxity_ns: int | None = None
+    mechanism: MechanismDecision | None = None
+    """What happened to a victim, and the numbers that spoke for it."""
 
 
 def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
     chosen = Counter(why.victims)
-    score = JOB_SCORES.get(why.rule)
+    policy = JOB_EVICTION.by_name.get(why.rule)
+    score = policy.score if policy else None
     jobs: list[JobView] = list(why.candidates)
     if score is not None:
         jobs.sort(key=lambda job: (score.key(job, now_ns), not chosen[job.name]))
@@ -86,36 +91,39 @@ def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
             remaining_ns=job.remaining_ns,
             containers=job.containers,
             reclaimable=job.reclaimable,
-            priority=job.priority,
-            deadline_ns=job.deadline_ns,
+            priority=job.facts.priority,
+            deadline_ns=job.facts.deadline_ns,
             laxity_ns=laxity_ns(job, now_ns),
         )
 
 
 def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
-    knows_progress = decision.by != "resource-manager"
+    policy = TASK_EVICTION.by_name.get(why.rule)
     for place, task in enumerate(why.candidates, start=1):
-        name, value = _task_score(decision, why.rule, task, place)
+        name, value = _task_score(decision, policy, task, place)
         yield Candidate(
             place=place,
             chosen=int(place <= why.victims),
             job=why.job,
             score_name=name,
             score=value,
-            progress=task.keys_done / task.keys_total if knows_progress and task.keys_total else None,
-            remaining_ns=task.remaining_ns if knows_progress else None,
-            task=task.task if knows_progress else None,
+            progress=None if task.keys_done is None or not task.keys_total else task.keys_done / task.keys_total,
+            remaining_ns=task.remaining_ns,
+            task=task.task,
             container=task.container,
             node=task.node,
-            keys_done=task.keys_done if knows_progress else None,
-            keys_total=task.keys_total if knows_progress else None,
+            keys_done=task.keys_done,
+            keys_total=task.keys_total,
             started_ns=task.started_ns,
+            mechanism=why.mechanisms[place - 1] if place <= len(why.mechanisms) else None,
         )
 
 
-def _task_score(decision: Decision, rule: str, task: TaskView, place: int) -> tuple[str | None, int | None]:
-    if rule == LAST_LAUNCHED or (rule in TASK_SCORES and decision.by == "resource-manager"):
+def _task_score(
+    decision: Decision, policy: Policy[TaskEviction] | None, task: TaskView, place: int
+) -> tuple[str | None, int | None]:
+    if decision.why.rule == LAST_LAUNCHED or (policy and policy.score and task.keys_total is None):
         return "started_ns", task.started_ns  # the longest held stands for the least time left
-    if rule in TASK_SCORES:
-        return TASK_SCORES[rule].name, TASK_SCORES[rule].value(task, decision.t_ns)
-    return ("drawn_place", place) if rule == "random" else (None, None)
+    if policy and policy.score:
+        return policy.score.name, policy.score.value(task, decision.t_ns)
+    return ("drawn_place", place) if policy and policy.draws else (None, None)

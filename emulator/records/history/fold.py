@@ -34,7 +34,6 @@ from emulator.core.messages import (
     JobFinished,
     KillContainer,
     Killed,
-    Kind,
     Launched,
     LaunchFailed,
     Message,
@@ -53,6 +52,7 @@ from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History
 from emulator.records.history.tables import make_tables
 from emulator.records.journal import Record
+from emulator.vocabulary import Kind
 
 
 class HistoryBuilder:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.core.frozen import Frozen
-from emulator.core.messages import JobState, Kind, Outcome, RealCost
+from emulator.core.messages import JobState, Outcome, RealCost
 from emulator.records.history.decisions import Decision
+from emulator.vocabulary import Frozen, Kind
 
 
 class SuspendedSpan(Frozen):

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from emulator.core.job import JobSpec
-from emulator.core.messages import JobFinished, JobState, Kind, Outcome
+from emulator.core.messages import JobFinished, JobState, Outcome
 from emulator.records.history.containers import LOST_OUTCOMES, ContainerStory
 from emulator.records.history.rows import AttemptRow, History, JobRow, TaskRow
 from emulator.records.journal import JournalError
+from emulator.vocabulary import Kind
 
 _KIND_ORDER = {Kind.APPLICATION_MASTER: 0, Kind.MAP: 1, Kind.REDUCE: 2}
 
@@ -109,7 +110,7 @@ def _add_job(
             submit_ns=spec.submit_ns,
             start_ns=total.start_ns,
             finish_ns=finish_ns,
-            deadline_ns=spec.deadline_ns,
+            deadline_ns=spec.facts.deadline_ns,
             state=state,
             attempts=total.attempts,
             suspensions=total.suspensions,

@@ -1,0 +1,202 @@
+"""The Allocator: a part of the ResourceManager that gives out containers (natjam, section 3.2).
+
+Theory of operation
+-------------------
+Containers are given out when a NodeManager's heartbeat comes.  The allocation policy says which queue may have the next
+one, job selection which job of it.  Inside a queue, suspended tasks come before everything else, and inside a job its
+own container, then maps, then new reduces (R1).  Whether a suspended task goes on in the container at hand is what the
+placement policy says; a stopped process can only have one of its own node.
+
+Requests are counted from the moment they arrive and containers from the moment they are known free: the later of the
+two goes along with an allocation, because that is where scheduling overhead begins.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from emulator.core.applications import Application, HeldContainer, Node
+from emulator.core.cluster_state import ClusterState
+from emulator.core.command_ledger import OrderLedger
+from emulator.core.decisions import allocate, place
+from emulator.core.effects import Effect
+from emulator.core.messages import Allocation, ResumeAsk, StartContainer, job_address, node_address
+from emulator.core.preemptor import Preemptor
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, NodeView, SuspendedView
+from emulator.vocabulary import Kind
+
+
+class _Wish(NamedTuple):
+    """A request that a container serves."""
+
+    application: Application
+    kind: Kind
+    task: int | None = None
+    """The suspended task it is for."""
+
+
+class _Offer:
+    """A free container of a node, shown to one request after another."""
+
+    def __init__(self, node: Node, view: ClusterView) -> None:
+        self.node = node
+        self.view = view
+        offered = view.node(node.name)
+        assert offered is not None
+        self.node_view: NodeView = offered
+        self.is_host = False
+        """Whether a suspended task waits that was suspended here."""
+        self.holds_until_ns: int | None = None
+        """When a placement that has said no may say yes."""
+
+    def refused_until(self, at_ns: int | None) -> None:
+        """A placement has said no, at least until then."""
+        if at_ns is not None and (self.holds_until_ns is None or at_ns < self.holds_until_ns):
+            self.holds_until_ns = at_ns
+
+
+class Allocator:
+    """See the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+        self._allocation = settings.scheduler.allocation
+        self._placement = settings.scheduler.placement
+        self._state = state
+        self._preemptor = preemptor
+        self._orders = orders
+        self._containers_made = 0
+
+    def allocate(self, node: Node, now_ns: int) -> list[Effect]:
+        """Give out what is free on ``node``.  Raises PolicyError."""
+        effects: list[Effect] = []
+        state = self._state
+        state.attention.selection_left_out = False
+        while node.free and state.queues.pending:
+            offer = _Offer(node, state.view(now_ns))
+            wish = self._next_wish(offer)
+            if wish is None:
+                address = node_address(node.name)
+                state.attention.refused(state.revision, address, offer.is_host, offer.holds_until_ns)
+                break
+            state.revision += 1
+            effects += self._give(wish, node, now_ns)
+        return effects
+
+    def free_node_due_ns(self, now_ns: int) -> int | None:
+        """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
+        None: none is wanted, or none would be given as things stand."""
+        if not self._state.free_nodes or not self._state.queues.pending:
+            return None
+        return self._state.attention.free_node_ns(self._state.revision, now_ns)
+
+    def _next_wish(self, offer: _Offer) -> _Wish | None:
+        decision = allocate(self._allocation, offer.view)
+        for queue in decision.order:
+            wish = self._first_wish(queue, decision.resumes_first, offer)
+            if wish is not None:
+                return wish
+        return None
+
+    def _first_wish(self, queue: str, resumes_first: bool, offer: _Offer) -> _Wish | None:
+        """The request of ``queue`` that the container serves next."""
+        waiting = self._state.waiting(queue, offer.view)
+        for application in waiting.resuming if resumes_first else ():
+            task = self._resume_for(application, offer)
+            if task is not None:
+                return _Wish(application, Kind.REDUCE, task)
+        for application in waiting.new if resumes_first else waiting.jobs:
+            requests = application.requests
+            if requests.application_master is not None:
+                return _Wish(application, Kind.APPLICATION_MASTER)
+            if requests.since[Kind.MAP]:
+                return _Wish(application, Kind.MAP)
+            task = None if resumes_first else self._resume_for(application, offer)
+            if task is not None or requests.since[Kind.REDUCE]:
+                return _Wish(application, Kind.REDUCE, task)
+        return None
+
+    def _resume_for(self, application: Application, offer: _Offer) -> int | None:
+        """The suspended task of ``application`` that goes on in the container, if any: of those that placement likes
+        best the first by the job's own order."""
+        if application.requests.since[Kind.MAP]:
+            return None  # its maps come first, or its reduces would wait for ever for their output
+        best: tuple[int, int] | None = None
+        for task, (resume, since_ns) in application.requests.resumes.items():
+            offer.is_host |= resume.hostname == offer.node.name
+            if resume.container is not None:
+                if self._is_stopped_at(resume.container, offer.node):
+                    return task
+                continue
+            suspended = _suspended_view(application, resume, since_ns)
+            decision = place(self._placement, offer.view, suspended, offer.node_view)
+            if not decision.take:
+                offer.refused_until(decision.holds_until_ns)
+            elif decision.rank == 0:
+                return task
+            elif best is None or decision.rank < best[0]:
+                best = (decision.rank, task)
+        return None if best is None else best[1]
+
+    def _is_stopped_at(self, container: str, node: Node) -> bool:
+        """Whether its process can go on there: not before its node has said that it has stopped."""
+        held = self._state.containers.get(container)
+        return held is not None and not held.on_slot and held.node == node.name
+
+    def _give(self, wish: _Wish, node: Node, now_ns: int) -> list[Effect]:
+        state, application = self._state, wish.application
+        slot = node.free.popleft()
+        if not node.free:
+            del state.free_nodes[node.name]
+        since_ns, container = _take_request(wish)
+        ready_ns = max(since_ns, slot.since_ns)
+        held = state.containers.get(container) if container else None
+        if held is None:
+            held = self._new_container(wish, node, now_ns)
+        else:
+            node.stopped -= 1
+        held.on_slot = True
+        held.task = wish.task
+        application.slots += 1
+        application.running_reduces += wish.kind is Kind.REDUCE
+        state.queues.note(application)
+        self._preemptor.allocated(application.name, slot.former_owner, application.requests.movable)
+        if wish.kind is Kind.APPLICATION_MASTER:
+            return self._launch_application_master(application, held, ready_ns, now_ns)
+        application.allocated.append(Allocation(held.id, wish.kind, node.name, ready_ns, wish.task))
+        state.attention.wait_for(job_address(application.name))
+        return []
+
+    def _new_container(self, wish: _Wish, node: Node, now_ns: int) -> HeldContainer:
+        self._containers_made += 1
+        name, application = f"container-{self._containers_made:06d}", wish.application
+        held = HeldContainer(name, application.name, wish.kind, node.name, wish.task, now_ns)
+        self._state.containers[held.id] = application.containers[held.id] = held
+        application.nodes[node.name] = None
+        return held
+
+    def _launch_application_master(
+        self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
+    ) -> list[Effect]:
+        application.master = held.id
+        start = StartContainer(
+            held.id, application.name, Kind.APPLICATION_MASTER, 0, f"{application.name}/am", ready_ns
+        )
+        return [self._orders.send(held.id, held.node, start, now_ns)]
+
+
+def _take_request(wish: _Wish) -> tuple[int, str | None]:
+    """The request that is served: when it arrived, and the container of the stopped process it is for."""
+    requests = wish.application.requests
+    if wish.kind is Kind.APPLICATION_MASTER:
+        since_ns, requests.application_master = requests.application_master, None
+        assert since_ns is not None
+        return since_ns, None
+    if wish.task is not None:
+        resume, since_ns = requests.resumes.pop(wish.task)
+        return since_ns, resume.container
+    return requests.since[wish.kind].popleft(), None
+
+
+def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) -> SuspendedView:
+    return SuspendedView(application.name, Kind.REDUCE, resume.task, resume.hostname, resume.suspended_ns, since_ns)

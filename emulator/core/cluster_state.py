@@ -1,0 +1,117 @@
+"""What the ResourceManager knows of the cluster: its parts work on it, and policies see it through views.
+
+Theory of operation
+-------------------
+One object for nodes, jobs, containers, queues and costs; whoever changes something that a decision may depend on adds
+to ``revision``, so that a decision is known to hold as long as that stays.  A view's part is made when a policy reads
+it (``emulator.policies.views.ClusterView``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emulator.core.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.attention import Attention
+from emulator.core.cost_ledger import CostLedger
+from emulator.core.queue_ledger import QueueLedger, Waiting, job_view
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
+from emulator.vocabulary import Kind, MeasuredCosts
+
+
+class ClusterState:
+    """See the module's theory of operation; a ``ClusterSource``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.revision = 0
+        self.nodes = {node.name: Node(node.name, node.rack, node.containers) for node in settings.nodes}
+        self.applications: dict[str, Application] = {}
+        """Jobs submitted and not yet ended, in the order of submission."""
+        self.containers: dict[str, HeldContainer] = {}
+        """Containers given out and not known to have ended, those of ended jobs included."""
+        self.free_nodes: dict[str, None] = {}
+        """Nodes known to have a container free."""
+        self.queues = QueueLedger(settings.scheduler)
+        self.costs = CostLedger()
+        self.attention = Attention()
+        self.containers_total = sum(node.containers for node in settings.nodes)
+        """Of all nodes, lost ones too."""
+        self.containers_left = self.containers_total
+        """Of nodes that are not lost."""
+        self._settings = settings
+
+    def view(self, now_ns: int) -> ClusterView:
+        """The cluster as a policy sees it."""
+        return ClusterView(now_ns, self)
+
+    def waiting(self, queue: str, view: ClusterView) -> Waiting:
+        """The jobs of ``queue`` that want containers.  Raises PolicyError."""
+        waiting, left_out = self.queues.waiting(queue, view)
+        self.attention.selection_left_out |= left_out > 0
+        return waiting
+
+    # ---- parts of views ----
+
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``ClusterSource``."""
+        return self.queues.queue_views()
+
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]:
+        """See ``ClusterSource``."""
+        return {name: job_view(application, now_ns) for name, application in self.applications.items()}
+
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+        """See ``ClusterSource``: containers of maps and reduces; which task is in one, its job alone knows."""
+        return tuple(
+            TaskView(held.id, held.job, held.kind, held.node, held.since_ns)
+            for held in self.applications[job].containers.values()
+            if held.on_slot and held.kind is not Kind.APPLICATION_MASTER
+        )
+
+    def node_views(self) -> Mapping[str, NodeView]:
+        """See ``ClusterSource``."""
+        return {name: self._node_view(node) for name, node in self.nodes.items()}
+
+    def node_view(self, name: str) -> NodeView | None:
+        """See ``ClusterSource``."""
+        node = self.nodes.get(name)
+        return None if node is None else self._node_view(node)
+
+    def _node_view(self, node: Node) -> NodeView:
+        settings = self._settings.nodes_by_name[node.name]
+        return NodeView(
+            name=node.name,
+            rack=node.rack,
+            alive=node.state is NodeState.ALIVE,
+            capacity=node.capacity,
+            free=len(node.free),
+            memory_bytes=settings.memory_bytes,
+            swap_bytes=settings.swap_bytes,
+            stopped=node.stopped,
+            stopped_bytes=node.stopped * settings.container_memory_bytes,
+            costs=self.costs.measured(node.name),
+        )
+
+    def containers_at(self, at_ns: int) -> int:
+        """See ``ClusterSource``: the cluster's size does not change."""
+        return self.containers_total
+
+    def measured_costs(self) -> MeasuredCosts:
+        """See ``ClusterSource``."""
+        return self.costs.measured()
+
+    def validate(self) -> None:
+        """No node over-committed, every slot either free or held, counters agree."""
+        for node in self.nodes.values():
+            stopped = sum(1 for c in self.containers.values() if c.node == node.name and not c.on_slot)
+            assert node.stopped == stopped, f"{node.name}: {node.stopped} stopped"
+            held = sum(1 for c in self.containers.values() if c.node == node.name and c.on_slot)
+            if node.state is NodeState.ALIVE:
+                assert held + len(node.free) == node.capacity, f"{node.name}: {held} held, {len(node.free)} free"
+        self.queues.validate(self.applications.values(), self.view(0))
+        assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
+        for application in self.applications.values():
+            mine = [c for c in self.containers.values() if c.job == application.name and c.on_slot]
+            assert application.slots == len(mine), application.name
+            assert application.running_reduces == sum(c.kind is Kind.REDUCE for c in mine), application.name

@@ -1,0 +1,153 @@
+"""Reclaiming: what the Preemptor does when its period comes round (natjam, section 3.2).
+
+Theory of operation
+-------------------
+The allocation policy says which queue may take containers back, and from which.  For each container that a job of it
+lacks the Preemptor is asked for a victim among the jobs that have one to give, those of the least urgent queue first; a
+job sees what has been asked of it at its next heartbeat.  A queue that may take from itself does so between its jobs.
+What a job does not give in time is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from emulator.core.applications import Application
+from emulator.core.cluster_state import ClusterState
+from emulator.core.command_ledger import OrderLedger
+from emulator.core.decisions import allocate, order_jobs, order_tasks
+from emulator.core.effects import Effect
+from emulator.core.explanation import explain_tasks
+from emulator.core.machine import keyed_random
+from emulator.core.messages import KillContainer, job_address
+from emulator.core.preemptor import Preemptor, net_of
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, JobView
+from emulator.vocabulary import Kind
+
+
+class Reclaiming:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+        self._scheduler = settings.scheduler
+        self._seed = settings.seed
+        self._state = state
+        self._preemptor = preemptor
+        self._orders = orders
+        self._kills = 0
+        self._reclaimed_revision = -1
+        """When all had been asked for that could be."""
+
+    def may_reclaim(self) -> bool:
+        """Whether the Preemptor's next run may ask for a container."""
+        if not self._state.queues.pending or self._state.free_nodes or not self._scheduler.preempts:
+            return False  # natjam, section 3.2: only when the cluster is full
+        return self._reclaimed_revision != self._state.revision or not self._scheduler.order_is_fixed
+
+    def run(self, now_ns: int) -> list[Effect]:
+        """One run of the Preemptor.  Raises PolicyError."""
+        effects: list[Effect] = []
+        state = self._state
+        state.revision += self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        if not self.may_reclaim():
+            return effects
+        view = state.view(now_ns)
+        decision = allocate(self._scheduler.allocation, view)
+        rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
+        all_asked = True
+        for queue, victims in decision.reclaim:
+            others = tuple(victim for victim in victims if victim != queue)
+            if others:
+                self._take_from_queues(queue, others, rooms[queue], now_ns)
+            if queue in victims:
+                all_asked &= self._take_within(queue, decision.reclaims_a_run, now_ns)
+        if all_asked:
+            self._reclaimed_revision = state.revision
+        return [*effects, *self._preemptor.explain()]
+
+    def _take_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
+        """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
+        possible: list[dict[str, JobView]] | None = None
+        view = self._state.view(now_ns)
+        for application in self._state.waiting(queue, view).jobs:
+            outstanding = self._preemptor.outstanding(application.name)
+            while outstanding < min(application.requests.movable, room):
+                if possible is None:
+                    possible = [self._victims(self._state.queues.job_views(name, now_ns)) for name in victims]
+                jobs = next(filter(None, possible), None)
+                if jobs is None:
+                    return
+                self._take(application, tuple(jobs.values()), jobs, view)
+                outstanding += 1
+            room -= outstanding
+
+    def _take_within(self, queue: str, most: int | None, now_ns: int) -> bool:
+        """The first job that still waits takes from those after it, if any has something to give (natjam, section 4).
+
+        Each job takes as many as it lacks before the next one's turn, and all together ``most`` in one run.  Returns
+        False where that limit ended the run, so that the next run may ask for more.
+        """
+        view = self._state.view(now_ns)
+        jobs = tuple(self._state.queues.job_views(queue, now_ns))
+        possible = self._victims(jobs)
+        order = order_jobs(self._scheduler.preemption_order, view, jobs)
+        made = 0
+        for rank, name in enumerate(order):
+            application = self._state.applications[name]
+            lacking = application.requests.movable - self._preemptor.outstanding(name)
+            for _ in range(lacking):
+                later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
+                if not later:
+                    return True
+                if made == most:
+                    return False
+                self._take(application, later, possible, view)
+                made += 1
+        return True
+
+    def _take(
+        self, application: Application, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
+    ) -> None:
+        """Ask for a container of one of the jobs ``among`` all ``jobs`` that have one, which are made to say so."""
+        self._state.revision += 1
+        victim = self._preemptor.choose(application.name, view, among)
+        jobs[victim] = net_of(jobs[victim], 1)
+        if not jobs[victim].reclaimable:
+            del jobs[victim]
+        self._state.applications[victim].reclaim += 1
+        self._state.attention.wait_for(job_address(victim))
+
+    def _victims(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
+        """Those of ``jobs`` that have a task to give, net of what has been asked back."""
+        asked = self._preemptor.asked()
+        views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
+        return {view.name: view for view in views if view.reclaimable > 0}
+
+    def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
+        """Kill the victim job's container that the task eviction order puts first; whether there was one."""
+        state = self._state
+        tasks = tuple(
+            task
+            for task in state.task_views(victim, now_ns)
+            if task.kind is Kind.REDUCE and task.container not in self._orders
+        )
+        if not tasks:
+            return False
+        self._kills += 1
+        random = keyed_random(self._seed, "rm", "kill", self._kills)
+        policy = self._scheduler.task_eviction
+        order = order_tasks(policy, state.view(now_ns), tasks, random)
+        if not order:
+            return False
+        held = state.containers[order[0]]
+        kill = KillContainer(held.id, victim, "asked back and not given in time")
+        why = explain_tasks(policy.name, victim, tasks, order, 1)
+        effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
+        application = state.applications[victim]  # one container less to ask it for: this one is in its place
+        if application.reclaim:
+            application.reclaim -= 1
+        else:
+            application.withdrawn += 1
+            state.attention.wait_for(job_address(victim))
+        return True

@@ -1,0 +1,172 @@
+"""Looking up the policies that an experiment names: ours by name, a user's own by ``module:function``."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from emulator.errors import ConfigError, RunError
+from emulator.experiment.model import Choice
+from emulator.files.problems import Problem, suggestion, unknown_key
+from emulator.files.yaml_positions import dotted
+from emulator.policies.policy import Axis, Policy, PolicyT
+
+NOT_YET: dict[str, tuple[str, ...]] = {
+    "allocation": ("fifo", "fair", "flex", "adaptive", "reverse-adaptive"),
+    "task_eviction": ("smallest-memory", "lowest-checkpoint-cost"),
+    "mechanism": ("image", "adaptive"),
+    "placement": ("local", "cost"),
+}
+"""Names that are settled and that this release cannot do."""
+
+
+_REFUSAL = re.compile(r"Expected `([^`]+)`(?: (>=|<=|>|<) ([-+.\de]+))?(?:, got `([^`]+)`)?")
+_RELATIONS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
+_KINDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "text",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "a mapping of keys to values",
+}
+
+
+def find_policy(axis: Axis[PolicyT], choice: Choice, base_dir: Path) -> PolicyT:
+    """The policy that ``choice`` names on ``axis``, its options given to it.
+
+    A module is looked for in ``base_dir`` too; it may name a function, or a record with more to say.
+
+    Raises:
+        ConfigError: there is none of that name, it cannot be imported, or it does not take these options.
+    """
+    policy, problems = _look_up(axis, choice, base_dir)
+    if policy is None:
+        raise ConfigError("\n".join(f"{dotted((axis.name, *where))}: {what}" for where, what in problems))
+    return policy
+
+
+def policy_problems(axis: Axis[Any], choice: Choice, base_dir: Path) -> list[Problem]:
+    """What is wrong with a choice; locations start from its own keys."""
+    return _look_up(axis, choice, base_dir)[1]
+
+
+def _look_up(axis: Axis[PolicyT], choice: Choice, base_dir: Path) -> tuple[PolicyT | None, list[Problem]]:
+    try:
+        policy = _named(axis, choice.name, base_dir)
+    except ConfigError as error:
+        return None, [(("name",), error.message)]
+    if policy.options is None:
+        unwanted: list[Problem] = [((key,), f"'{choice.name}' takes no options; remove it") for key in choice.options]
+        return (None if unwanted else policy), unwanted
+    problems = _option_problems(policy, choice)
+    if problems:
+        return None, problems
+    return policy.with_options(msgspec.convert(choice.options, policy.options)), []
+
+
+def _option_problems(policy: Policy[Any], choice: Choice) -> list[Problem]:
+    assert policy.options is not None
+    known = [field.encode_name for field in msgspec.structs.fields(policy.options)]
+    unknown: list[Problem] = [((key,), unknown_key(key, known)) for key in choice.options if key not in known]
+    if unknown:
+        return unknown
+    try:
+        msgspec.convert(choice.options, policy.options)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        return [(tuple(key for key in where.rstrip("`").split(".") if key), _in_words(what))]
+    return []
+
+
+def _in_words(refusal: str) -> str:
+    """What msgspec refuses, as the other problems of a file are told."""
+    found = _REFUSAL.fullmatch(refusal)
+    if found is None:
+        return refusal[0].lower() + refusal[1:]
+    kind, relation, bound, given = found.groups()
+    if relation:
+        return f"must be {_RELATIONS[relation]} {float(bound):g}"
+    return f"must be {_KINDS.get(kind, kind)}" + (f", not {_KINDS.get(given, given)}" if given else "")
+
+
+def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
+    known = axis.by_name.get(name)
+    if known is not None:
+        return known
+    names = ", ".join(axis.names)
+    if name in NOT_YET.get(axis.name, ()):
+        raise ConfigError(f"'{name}' is not available yet in this release (choose {names})")
+    if ":" not in name:
+        near = suggestion(name, axis.names)
+        kind = axis.name.replace("_", " ")
+        raise ConfigError(f"there is no {kind} '{name}'{near} (choose {names}, or module:function)")
+    found = _imported(name, base_dir)
+    if isinstance(found, axis.record):
+        return dataclasses.replace(found, name=name, function=_guarded(axis.name, name, found.function))
+    if not callable(found):
+        raise ConfigError(f"'{name}': is neither a function nor a {axis.record.__name__}")
+    return axis.own(name, _guarded(axis.name, name, found))
+
+
+def _imported(reference: str, base_dir: Path) -> Any:
+    """What ``module:name`` names."""
+    module_name, _, attribute = reference.partition(":")
+    with _importable(base_dir):
+        try:
+            module = importlib.import_module(module_name)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except Exception as error:  # the module is the user's: it may raise anything
+            message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
+            raise ConfigError(message) from None
+    if not hasattr(module, attribute):
+        raise ConfigError(f"'{reference}': module '{module_name}' has no function '{attribute}'")
+    return getattr(module, attribute)
+
+
+def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's own policy, whose failures name it."""
+
+    @wraps(function)
+    def policy(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise RunError(f"{_place(name, function, error)}{axis} policy {name} raised {what}") from error
+
+    return policy
+
+
+def _place(name: str, function: Callable[..., Any], error: BaseException) -> str:
+    """``file:line: `` of what raised in a user's module; of the function itself where nothing in it was reached."""
+    module = sys.modules.get(name.partition(":")[0])
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    mine = [frame for frame in frames if frame.filename == getattr(module, "__file__", None)] or frames
+    if mine:
+        return f"{mine[-1].filename}:{mine[-1].lineno}: "
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+
+
+@contextmanager
+def _importable(directory: Path) -> Iterator[None]:
+    """Modules of a directory can be imported, as if python had been started with a file of it."""
+    entry = str(directory.absolute())
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)

@@ -1,0 +1,41 @@
+"""Placement: where a suspended task goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from emulator.policies.policy import Axis, Placement, Policy
+from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
+from emulator.vocabulary import Frozen
+
+_AT_HOME, _ELSEWHERE, _NOT_NOW = PlacementDecision(True), PlacementDecision(True, rank=1), PlacementDecision(False)
+_NS_A_SECOND = 1_000_000_000
+
+
+class PreferLocal(Frozen):
+    """Options of ``prefer-local``."""
+
+    delay_s: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
+    """How long a task holds out for its old node when that has no room, emulated seconds."""
+
+
+def prefer_local(
+    view: ClusterView, suspended: SuspendedView, node: NodeView, options: PreferLocal
+) -> PlacementDecision:
+    """A suspended task goes back to its old node where that has room, else after ``delay_s`` to any."""
+    if suspended.node == node.name:
+        return _AT_HOME
+    old = view.node(suspended.node)
+    if old is None or not old.alive:
+        return _ELSEWHERE
+    patience_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    if view.now_ns < patience_ns:
+        return PlacementDecision(False, holds_until_ns=patience_ns)
+    return _NOT_NOW if old.free else _ELSEWHERE
+
+
+PLACEMENT: Axis[Policy[Placement]] = Axis(
+    "placement", (Policy("prefer-local", prefer_local, "natjam, section 3.1", options=PreferLocal),), Policy
+)

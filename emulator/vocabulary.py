@@ -1,0 +1,71 @@
+"""The values that policies, machines and tables share: what a job is, what a container holds, what a mechanism does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> Callable[[type], type]:
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """A value: it cannot be changed, equals what has equal fields, and can be a key.
+
+    A simulation makes tens of millions of them, each several times as fast as a dataclass, and writes most of them in
+    its journal, where fields that have their default are left out.  They refer to no cycles, so the garbage collector
+    need not look at them.
+    """
+
+
+class Kind(str, Enum):
+    """What a container holds."""
+
+    APPLICATION_MASTER = "am"
+    MAP = "map"
+    REDUCE = "reduce"
+
+
+class Mechanism(str, Enum):
+    """What happens to a victim (DESIGN section 2)."""
+
+    WAIT = "wait"
+    KILL = "kill"
+    SUSPEND = "suspend"
+    CHECKPOINT = "checkpoint"
+
+
+class JobFacts(Frozen):
+    """What is known of a job from its submission on and never changes.
+
+    Submission, ResourceManager, views and tables share it: a new attribute of a job is added here and where the
+    experiment file or the trace is read (``workloads.schema``, ``workloads.expand``).
+    """
+
+    name: str
+    """Unique in an experiment."""
+    queue: str
+    maps: int = 0
+    reduces: int = 0
+    deadline_ns: int | None = None
+    """Absolute, emulated; None: it has none."""
+    priority: int = 0
+    """Larger is more urgent."""
+    memory_bytes: int = 0
+    """Of one of its containers."""
+
+
+class MeasuredCosts(Frozen):
+    """Mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
+
+    schedule_ns: int | None = None
+    suspend_ns: int | None = None
+    resume_ns: int | None = None
