@@ -22,9 +22,8 @@ from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
-from emulator.records.journal import read_journal
 from emulator.records.parquet_tables import tables_of
-from emulator.records.replay_run import replay_journal
+from emulator.records.replay_run import replay_journal, whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory
 from emulator.records.summary import FINISHED, build_summary, summarise_repeats
 from workloads.expand import expand
@@ -62,6 +61,9 @@ def _check(checked: Checked) -> None:
     try:
         summary, _ = read_summary(path), read_configuration(path)
         experiment = load_experiment(path / EXPERIMENT_NAME)
+        if experiment.journal == "off":
+            checked.said.append("nothing to hold it against: sim.journal is off")
+            return
         journal = RunDirectory(path).found_journal() or RunDirectory(path).journal_path
         replayed = replay_journal(journal)
     except NatjamError as error:
@@ -81,7 +83,7 @@ def _check(checked: Checked) -> None:
 
 def _folded(journal: Path, experiment: Experiment) -> History:
     history = HistoryBuilder(expand(experiment, experiment.seed))
-    for record in read_journal(journal)[1]:
+    for record in whole_records(journal, experiment):
         history.add(record)
     return history.finish()
 

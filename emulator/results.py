@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from emulator.assemble import make_machine, make_settings
 from emulator.costs.overheads import load_overheads
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
-from emulator.records.journal import JournalError, read_journal
+from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
-from emulator.records.replay import with_effects
+from emulator.records.replay_run import whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import FAILED, FINISHED, build_summary
 from workloads.expand import expand
@@ -99,16 +98,12 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
         journal = directory.found_journal()
         if journal is None:
             raise ConfigError(f"{path}: has no journal; name the directory of a run")
+        experiment = load_experiment(path / EXPERIMENT_NAME)
         try:
-            header, records = read_journal(journal)
+            records = whole_records(journal, experiment)
         except JournalError as error:
             raise ConfigError(error.message) from None
-        experiment = load_experiment(path / EXPERIMENT_NAME)
-        jobs = {job.name: job for job in expand(experiment, header.seed)}
-        if header.journal == "messages":
-            settings = make_settings(experiment, header.seed)
-            records = with_effects(records, partial(make_machine, settings=settings, jobs=jobs))
-        history = HistoryBuilder(jobs.values())
+        history = HistoryBuilder(expand(experiment, experiment.seed))
         last_ns = 0
         try:
             for record in records:

@@ -12,7 +12,8 @@ import pyarrow.parquet
 from emulator.assemble import make_machine, make_settings
 from emulator.core.machine import Machine
 from emulator.experiment.load import load_experiment
-from emulator.records.journal import Record, read_journal
+from emulator.records.journal import Record
+from emulator.records.replay_run import whole_records
 from workloads.expand import expand
 
 
@@ -37,8 +38,8 @@ class RunResults:
 
     def records(self) -> list[Record]:
         """The journal."""
-        _, records = read_journal(self.out / "journal.jsonl.zst")
-        return list(records)
+        experiment = load_experiment(self.out / "experiment.yaml")
+        return list(whole_records(self.out / "journal.jsonl.zst", experiment))
 
     def machine(self, address: str) -> Machine:
         """A fresh machine as the run made it, by its resolved experiment."""

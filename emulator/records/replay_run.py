@@ -13,8 +13,9 @@ from pathlib import Path
 from emulator.assemble import make_machine, make_settings
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
-from emulator.records.replay import Difference, replay
+from emulator.records.replay import Difference, replay, with_effects
 from workloads.expand import expand
 
 JOURNAL_NAME, EXPERIMENT_NAME = "journal.jsonl.zst", "experiment.yaml"
@@ -79,6 +80,18 @@ def replay_journal(journal: Path) -> Replayed:
     except JournalError as error:
         raise ConfigError(error.message) from None
     return Replayed(journal, count.records, len(count.actors), difference)
+
+
+def whole_records(journal: Path, experiment: Experiment) -> Iterator[Record]:
+    """Records of a journal with their effects, which fresh machines make again where it has left them out.
+
+    ``experiment`` is that of the run.  Raises JournalError.
+    """
+    header, records = read_journal(journal)
+    if header.journal == "full":
+        return records
+    jobs = {job.name: job for job in expand(experiment, header.seed)}
+    return with_effects(records, partial(make_machine, settings=make_settings(experiment, header.seed), jobs=jobs))
 
 
 class _Count:

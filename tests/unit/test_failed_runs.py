@@ -33,7 +33,7 @@ def natjam(*arguments: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return simulate(tmp_path_factory.mktemp("whole"), "run")
+    return simulate(tmp_path_factory.mktemp("whole"), "run", "sim.journal=full")
 
 
 def killed(whole: Path, into: Path, share: float) -> Path:

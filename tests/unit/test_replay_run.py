@@ -140,6 +140,12 @@ def test_other_effects_than_those_of_a_journal_of_messages_are_found(
     assert "other effects now than in the run; which ones, a journal with sim.journal: full would tell" in result.stderr
 
 
+def test_verify_holds_tables_against_a_journal_of_messages(run_of_messages: Path) -> None:
+    result = runner.invoke(app, ["verify", str(run_of_messages)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "5 tables as the journal has it" in result.stdout
+
+
 def test_tables_are_made_again_of_a_journal_of_messages(run_of_messages: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     again.mkdir()
