@@ -16,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from emulator import __version__
-from emulator.cli import campaign, engines, fidelity, imports, results, workload
+from emulator.cli import campaign, engines, fidelity, imports, machine, results, workload
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 
@@ -251,7 +251,7 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (engines, fidelity, results, campaign, workload, imports):
+for commands in (engines, fidelity, results, campaign, workload, imports, machine):
     commands.add_commands(app)
 
 

@@ -12,18 +12,14 @@ from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
-from pydantic import Field
-
 from emulator.costs.calibration import is_calibration, validate_calibration
+from emulator.costs.probe_file import PROBE_KEY, OverheadNumbers, ProbeFile
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
-from emulator.files.strict import Strict
 from emulator.files.yaml_positions import read_document
 
 NATIVE = "native"
 """The profile that pads nothing: a run's overheads are those of the machine it runs on."""
-
-LARGEST_OVERHEAD_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +32,6 @@ class OverheadProfile:
     resume_ns: int
     heartbeat_ns: int | None = None
     """Heartbeat period the figures were measured with, where known; nothing is set by it."""
-
-
-class _ProfileFile(Strict):
-    name: str = Field(min_length=1)
-    source: str = Field(min_length=1)
-    schedule_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
-    suspend_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
-    resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
-    heartbeat_s: float | None = Field(default=None, gt=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
 
 
 def profile_names() -> list[str]:
@@ -95,7 +82,7 @@ def _read_profile(path: Path) -> OverheadProfile:
     if is_calibration(document):
         validate_calibration(document)
         return OverheadProfile(path.name, 0, 0, 0)  # costs of a machine, not totals to pad to
-    profile = validated(document, _ProfileFile)
+    profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
     return OverheadProfile(
         profile.name,
         _nanoseconds(profile.schedule_s),

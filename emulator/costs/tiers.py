@@ -10,44 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, ValidationError
 
 from emulator.costs.calibration import Series, default_path, load_calibration
 from emulator.costs.overheads import NATIVE, is_file_spec
+from emulator.costs.probe_file import ProbeFile, TierNumbers
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import read_document
 
-_LARGEST_MB_S = 1e6
-_LARGEST_LATENCY_MS = 1e6
-LARGEST_AT_ONCE = 16
-
-
-class TierNumbers(Strict):
-    """A tier as files write it; MB is 10^6 bytes."""
-
-    write_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
-    read_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
-    network_mb_s: float | None = Field(default=None, gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
-    """To another node; null: the cluster's ``network_mbit_s``."""
-    latency_ms: float = Field(default=0.0, ge=0, le=_LARGEST_LATENCY_MS, allow_inf_nan=False)
-    """Of each dump and each restore, before its first byte."""
-    at_once: int = Field(default=1, ge=1, le=LARGEST_AT_ONCE)
-    """Dumps and restores of a node that go on together; they share the device's speed."""
-
 
 class _TierFile(Strict):
     source: str = Field(min_length=1)
     tiers: dict[str, TierNumbers] = Field(min_length=1)
-
-
-class ProbeFile(_TierFile):
-    """What ``natjam probe`` writes."""
-
-    natjam_probe: Literal[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +100,8 @@ def _of_file(path: Path, store: str) -> Tier:
     tiers = validated(read_document(path), ProbeFile).tiers
     if store and store not in tiers:
         raise ConfigError(f"{path}: has no store '{store}'{suggestion(store, tiers)} (stores: {', '.join(tiers)})")
+    if not tiers:
+        raise ConfigError(f"{path}: has measured no store; run natjam probe where images can be written")
     if not store and len(tiers) > 1:
         raise ConfigError(f"{path}: has measured several stores; name one as {path}:STORE ({', '.join(tiers)})")
     name = store or next(iter(tiers))

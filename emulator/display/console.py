@@ -7,6 +7,7 @@ import sys
 from rich.console import Console
 
 
-def results_console() -> Console:
-    """Standard output; wide enough for the tables where it is no terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=140)
+def results_console(stderr: bool = False) -> Console:
+    """Standard output, or standard error; wide enough for the tables where it is no terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else 140)

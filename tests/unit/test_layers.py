@@ -24,7 +24,8 @@ RAY_MODULES = {"emulator/live/actors.py", "emulator/live/session.py", "emulator/
 SPAWNING = {"subprocess", "pty"}
 FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}
 SENDING = {"kill", "killpg", "pidfd_send_signal", "raise_signal", "pthread_kill"}
-SIGNALLERS = {"emulator/live/supervisor.py", "emulator/live/janitor.py"}
+SIGNALLERS = {"emulator/live/supervisor.py", "emulator/live/janitor.py", "emulator/live/probe/process.py"}
+"""The last one: the program that ``natjam probe`` has started, and no other."""
 SELF_STOPPER = "emulator/live/reducer.py"
 SPREADER = "emulator/campaign/processes.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
@@ -96,7 +97,7 @@ def test_ray_spawning_and_pickles_stay_in_their_places(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
-def test_signals_are_sent_by_supervisor_and_janitor_only(path: Path) -> None:
+def test_signals_are_sent_by_supervisor_janitor_and_probe_only(path: Path) -> None:
     name = name_of(path)
     for receiver, function, call in calls(path):
         if receiver in ("os", "signal") and function in SENDING and name not in SIGNALLERS:

@@ -67,9 +67,10 @@ def test_a_wrong_tier_is_named(spec: Any, complaint: str) -> None:
 def test_a_probe_s_file_is_a_tier(tmp_path: Path) -> None:
     path = tmp_path / "probe.yaml"
     store = "{write_mb_s: 100.0, read_mb_s: 200.0}"
-    path.write_text(f"natjam_probe: 1\nsource: a probe\ntiers:\n  scratch: {store}\n")
+    head = "natjam_probe: 1\nname: n\nsource: s\nschedule_s: 0.1\nsuspend_s: 0.1\nresume_s: 0.1\ntiers:\n"
+    path.write_text(f"{head}  scratch: {store}\n")
     assert load_tier("./probe.yaml", tmp_path).write_bytes_s == 100_000_000
-    path.write_text(f"natjam_probe: 1\nsource: a probe\ntiers:\n  scratch: {store}\n  share: {store}\n")
+    path.write_text(f"{head}  scratch: {store}\n  share: {store}\n")
     assert load_tier("probe.yaml:share", tmp_path).name == "share"
     with pytest.raises(ConfigError, match="several stores"):
         load_tier("probe.yaml", tmp_path)

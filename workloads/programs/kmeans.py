@@ -26,8 +26,11 @@ def make_points(count: int, dimensions: int, clusters: int, seed: int) -> numpy.
     """Points around as many centres as there are clusters."""
     random = numpy.random.default_rng(seed)
     centres = random.uniform(-10, 10, (clusters, dimensions))
-    points = random.standard_normal((count, dimensions))
-    points += centres[random.integers(clusters, size=count)]
+    points = numpy.empty((count, dimensions))
+    for first in range(0, count, _BLOCK_POINTS):  # in pieces, so that this takes no more memory than the points
+        block = points[first : first + _BLOCK_POINTS]
+        random.standard_normal(out=block)
+        block += centres[random.integers(clusters, size=len(block))]
     return points
 
 

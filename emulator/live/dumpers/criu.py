@@ -36,7 +36,7 @@ class CriuFound:
     """One criu on this machine, and whether it can be used."""
 
     path: str
-    version: str
+    version: str | None
     problem: str | None
     """Why it cannot be used, None where it passes ``criu check``."""
 
@@ -65,15 +65,16 @@ def _candidates() -> Iterator[str]:
 
 def _examine(path: str) -> CriuFound:
     try:
-        version = _run([path, "--version"], _CHECK_PATIENCE_REAL_S)
-        number = re.search(r"Version:\s*(\S+)", version.stdout)
+        number = re.search(r"Version:\s*(\S+)", _run([path, "--version"], _CHECK_PATIENCE_REAL_S).stdout)
         if number is None:
-            return CriuFound(path, "unknown", "does not answer --version as criu does")
+            return CriuFound(path, None, "it does not answer --version as criu does")
         if os.geteuid() != 0:
             return CriuFound(path, number[1], "it needs root")
         check = _run([path, "check"], _CHECK_PATIENCE_REAL_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return CriuFound(path, "unknown", f"cannot be run: {error}")
+    except OSError as error:
+        return CriuFound(path, None, f"it cannot be run: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return CriuFound(path, None, f"it does not answer within {_CHECK_PATIENCE_REAL_S:g} s")
     if check.returncode == 0:
         return CriuFound(path, number[1], None)
     return CriuFound(path, number[1], f"criu check: {_complaint(check.stderr + check.stdout)}")

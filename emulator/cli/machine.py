@@ -1,0 +1,115 @@
+"""Commands about the machine at hand: doctor and probe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.display.console import results_console
+from emulator.errors import ConfigError
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (doctor, probe):
+        app.command()(command)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say what this machine has of the things natjam can use, and what does not work without the rest.
+
+    \b
+    Examples:
+      natjam doctor
+      natjam doctor --json
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from emulator.live.doctor import examine
+
+    findings = examine()
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+        return
+    table = Table()
+    for column in ("what", "", "found", "without it"):
+        table.add_column(column, no_wrap=column == "what")
+    for finding in findings:
+        mark = Text("yes", "green") if finding.works else Text("no", "yellow")
+        table.add_row(finding.name, mark, Text(finding.found), Text(finding.without))
+    results_console().print(table)
+
+
+def probe(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.", show_default=False)
+    ],
+    store: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=DIR", help="Where to save images; may be repeated [default: the working directory]"),
+    ] = None,
+    after: Annotated[float, typer.Option(help="Let the program run for so many seconds first.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="New or empty directory for the results [default: runs/probe-TIME]")
+    ] = None,
+) -> None:
+    """Measure what it costs to preempt a program here: stop and go on, save and restore, on each store.
+
+    It starts the program, measures, and ends it. The table says from what progress on an image is cheaper than killing;
+    probe.json has all figures; experiments take probe.yaml under 'overheads' and 'storage.tier'.
+
+    \b
+    Examples:
+      natjam probe -- sleep 30
+      natjam probe --after 5 -- python workloads/programs/kmeans.py --memory-mb 200 --iterations 1000
+      natjam probe --store ssd=/mnt/ssd --store share=/mnt/nfs --json -- ./simulate --input day.bin
+    """
+    from emulator.display.probe_table import probe_tables
+    from emulator.display.work_display import WorkDisplay, WorkStatus
+    from emulator.files.whole_files import write_json, written_whole
+    from emulator.live.probe.measure import probe as measure
+    from emulator.records.run_directory import RunDirectory
+
+    stores = _stores(store)
+    if not 0 < after <= 3600:
+        raise ConfigError(f"--after {after:g}: must be above 0 and at most 3600 seconds")
+    console = results_console()
+    directory = RunDirectory.create(out or Path("runs") / f"probe-{datetime.now():%Y%m%d-%H%M%S}").path
+    try:
+        with WorkDisplay(results_console(stderr=as_json)) as display:
+            probed = measure(command, stores, after, lambda part, done: display.update(WorkStatus(part, done, None)))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        raise
+    write_json(directory / "probe.json", probed.to_json())
+    with written_whole(directory / "probe.yaml") as unfinished:
+        unfinished.write_text(probed.profile())
+    if as_json:
+        typer.echo(json.dumps(probed.to_json(), indent=1))
+        return
+    for part in probe_tables(probed):
+        console.print(part, soft_wrap=True, highlight=False)
+    console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _stores(given: list[str] | None) -> dict[str, Path]:
+    stores = {}
+    for text in given or ["here=."]:
+        name, equals, directory = text.partition("=")
+        if not (name and equals and directory):
+            raise ConfigError(f"--store {text}: write it as NAME=DIR, for example ssd=/mnt/ssd")
+        if name in stores:
+            raise ConfigError(f"--store {text}: there are two stores of the name '{name}'")
+        stores[name] = Path(directory)
+    return stores

@@ -1,0 +1,1 @@
+"""``natjam probe``: what it costs to preempt one program on this machine."""

@@ -1,0 +1,117 @@
+"""What a probe has found, as data, as JSON and as a profile that experiments take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from emulator.costs.probe_file import ProbeFile, TierNumbers
+from emulator.costs.tiers import Tier
+from emulator.live.probe.process import MemoryUse
+
+
+@dataclass(frozen=True, slots=True)
+class ImageCost:
+    """One dump and the restore from it; real seconds."""
+
+    written_bytes: int
+    read_bytes: int
+    dump_s: float
+    """Process stopped, to its image safe on the store."""
+    restore_s: float
+    """Image on the store, to the process again, stopped; without the making of the process where only its memory is
+    saved."""
+
+    @property
+    def break_even_s(self) -> float:
+        """Kill a program that has done less than this since it was last saved: an image of it costs more."""
+        return self.dump_s + self.restore_s
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCost:
+    """What images cost on one store; measured, or reckoned from its speed."""
+
+    name: str
+    measured: bool
+    write_mb_s: float
+    read_mb_s: float
+    full: ImageCost
+    incremental: ImageCost
+    """A second after the full one, with only the pages that have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What preempting a program costs here.  Real seconds; None for what could not be measured: ``notes`` say why."""
+
+    command: tuple[str, ...]
+    start_s: float
+    memory: MemoryUse
+    stop_s: float | None
+    """SIGTSTP sent, to the stop confirmed; the median of several."""
+    go_on_s: float | None
+    dumper: str | None
+    """``criu``, ``pages`` (memory alone), or None where images cannot be made."""
+    changed_pages_by: str | None
+    stores: tuple[StoreCost, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for other programs."""
+        stores = []
+        for store in self.stores:
+            images = {
+                kind: {**asdict(cost), "break_even_s": cost.break_even_s}
+                for kind, cost in (("full", store.full), ("incremental", store.incremental))
+            }
+            stores.append({**asdict(store), **images})
+        return {**asdict(self), "stores": stores}
+
+    def profile(self) -> str:
+        """The text of a file for ``overheads`` and ``storage.tier``."""
+        program = " ".join(self.command)
+        profile = ProbeFile(
+            natjam_probe=1,
+            name=f"probe of {program}"[:200],
+            source=f"natjam probe -- {program}",
+            schedule_s=round(self.start_s, 6),
+            suspend_s=round(self.stop_s or 0.0, 6),
+            resume_s=round(self.go_on_s or 0.0, 6),
+            tiers={
+                store.name: TierNumbers(write_mb_s=round(store.write_mb_s, 2), read_mb_s=round(store.read_mb_s, 2))
+                for store in self.stores
+                if store.measured
+            },
+        )
+        return "".join(_yaml_lines(profile.model_dump(exclude_defaults=True)))
+
+
+def _yaml_lines(values: Mapping[str, Any]) -> list[str]:
+    """JSON in each value's place, which YAML understands."""
+    return [f"{name}: {json.dumps(value)}\n" for name, value in values.items()]
+
+
+def reckoned(tier: Tier, own: StoreCost) -> StoreCost:
+    """What the images of a measured store would cost on a tier: their bytes at its speed, the rest as it was."""
+    return StoreCost(
+        tier.name,
+        measured=False,
+        write_mb_s=tier.write_bytes_s / 1e6,
+        read_mb_s=tier.read_bytes_s / 1e6,
+        full=_at(tier, own.full, own),
+        incremental=_at(tier, own.incremental, own),
+    )
+
+
+def _at(tier: Tier, cost: ImageCost, own: StoreCost) -> ImageCost:
+    process_dump_s = max(0.0, cost.dump_s - cost.written_bytes / (own.write_mb_s * 1e6))
+    process_restore_s = max(0.0, cost.restore_s - cost.read_bytes / (own.read_mb_s * 1e6))
+    return ImageCost(
+        cost.written_bytes,
+        cost.read_bytes,
+        process_dump_s + tier.write_ns(cost.written_bytes) / 1e9,
+        process_restore_s + tier.read_ns(cost.read_bytes) / 1e9,
+    )
