@@ -34,6 +34,7 @@ import hashlib
 import multiprocessing
 import os
 import stat
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -45,6 +46,7 @@ from urllib.parse import quote
 
 from emulator.core.job import JobSpec
 from emulator.errors import printable
+from emulator.interruption import unheard_by_children
 
 _BLOCK_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
@@ -113,8 +115,10 @@ def verify_output(
     if processes > 1:
         # Spawned, not forked: the caller may have threads.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context) as pool:
-            checked = list(pool.map(check, tasks, chunksize=max(1, len(tasks) // (processes * 8))))
+        with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
+            with unheard_by_children():
+                found = pool.map(check, tasks, chunksize=max(1, len(tasks) // (processes * 8)))
+            checked = list(found)
     else:
         checked = list(map(check, tasks))
     result = Verification()
@@ -122,6 +126,18 @@ def verify_output(
         _add(result, part)
     result.files_extra = _extra(root, {_relative_path(job, task) for job, task in tasks})
     return result
+
+
+def _end_with_parent() -> None:
+    """A worker ends when whoever waits for its results has gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _add(total: Verification, part: Verification) -> None:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 
 from emulator.campaign.worker import Outcome, Task, run_batch
 from emulator.errors import RunError
+from emulator.interruption import deferred, unheard_by_children
 
 _PRELOADED = ["emulator.campaign.worker", "emulator.sim.session"]
 
@@ -33,6 +34,9 @@ class ProcessWorkers:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED, *preloaded])
         watched, self._held = context.Pipe(duplex=False)
+        resource_tracker.ensure_running()  # by itself the server would start it, and unblock what is blocked here
+        with unheard_by_children():
+            forkserver.ensure_running()
         self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
         self._futures: set[Future[list[Outcome]]] = set()
 
@@ -45,7 +49,8 @@ class ProcessWorkers:
 
     def submit(self, batch: Sequence[Task]) -> None:
         """See ``Workers``."""
-        self._futures.add(self._executor.submit(run_batch, batch))
+        with deferred():  # a worker half started would be left alone
+            self._futures.add(self._executor.submit(run_batch, batch))
 
     def wait(self, patience_real_s: float) -> list[Outcome]:
         """See ``Workers``."""
@@ -59,7 +64,6 @@ class ProcessWorkers:
 
 
 def _begin_worker(watched: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the campaign, which then closes the pipe
     threading.Thread(target=_end_with_campaign, args=(watched,), daemon=True).start()
 
 

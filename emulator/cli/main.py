@@ -19,6 +19,7 @@ from emulator import __version__
 from emulator.cli import campaign, engines, fidelity, imports, machine, results, workload
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
+from emulator.interruption import EXIT_CODE, ignore_signals, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from emulator.engine import OnStatus
     from emulator.experiment.model import Experiment
     from emulator.live.watch_page import WatchPage
-
-INTERRUPTED_EXIT_CODE = 130
 
 
 class _Commands(TyperGroup):
@@ -47,7 +46,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             typer.echo("natjam: interrupted", err=True)
-            raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
+            raise typer.Exit(EXIT_CODE) from None
 
 
 app = typer.Typer(
@@ -63,7 +62,11 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script ``natjam``."""
-    app(prog_name="natjam")
+    with interruptible():
+        try:
+            app(prog_name="natjam")
+        finally:
+            ignore_signals()
 
 
 def _print_version(wanted: bool) -> None:

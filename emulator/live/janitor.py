@@ -5,18 +5,22 @@ without a goodbye (the driver crashed or was killed), or after a goodbye, it kil
 carries the run's id in its environment, or has a file of the run's temporary directories open for writing (two
 of Ray's write over their environment), and removes those directories.  After a goodbye there
 should be nothing of either left; it says how many processes there were.  A node host away from the driver has
-one of its own, for what it has started and its directory.  Standard library only.
+one of its own, for what it has started and its directory.  Should a janitor be killed with its driver, the next run
+finds what they have left by the names of their directories (``end_left_over_runs``).  Standard library only.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +31,8 @@ RUN_VARIABLE = "NATJAM_RUN"
 HOST_VARIABLE = "NATJAM_HOST"
 """In the environment of a Ray actor of a run, and of what it starts: the host's name."""
 _GOODBYE = b"goodbye\n"
+_DIRECTORY_PREFIX = "natjam-"
+_RUN_ID = re.compile("[0-9a-f]{8}")
 _PATIENCE_REAL_S = 10.0
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
@@ -115,6 +121,47 @@ def _kill(pid: int, belongings: _Belongings) -> bool:
         signal.pidfd_send_signal(handle, signal.SIGCONT)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def run_directory(run_id: str) -> Path:
+    """Of the temporary files of a run; its driver holds the directory (``flock``) for as long as it lives."""
+    return Path(tempfile.gettempdir()) / f"{_DIRECTORY_PREFIX}{run_id}"
+
+
+def end_left_over_runs() -> int:
+    """End what runs of this user have left whose driver and janitor are both gone; how many runs that were."""
+    ended = 0
+    for directory in run_directory("").parent.glob(f"{_DIRECTORY_PREFIX}*"):
+        run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
+        if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
+            end_run_processes(run_id, directories=[directory])
+            shutil.rmtree(directory, ignore_errors=True)
+            ended += 1
+    return ended
+
+
+def _has_janitor(run_id: str) -> bool:
+    wanted = f"\0emulator.live.janitor\0--run-id\0{run_id}\0".encode()
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdecimal() and wanted in Path(f"/proc/{name}/cmdline").read_bytes():
+                return True
+    return False
+
+
+def _is_forsaken(directory: Path) -> bool:
+    """Whether it is ours, and no driver holds it."""
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(handle).st_uid == os.getuid()
     except OSError:
         return False
     finally:

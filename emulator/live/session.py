@@ -17,12 +17,10 @@ import logging
 import os
 import secrets
 import shutil
-import signal
 import socket
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,18 @@ from emulator.core.job import JobSpec
 from emulator.engine import OnStatus, RecordSink
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
+from emulator.files.whole_files import held_directory
+from emulator.interruption import check_interrupted, deferred, interruptible, result_of
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
-from emulator.live.interruption import ended_like_interrupted, no_interrupts
-from emulator.live.janitor import HOST_VARIABLE, Janitor, end_run_processes, start_janitor
+from emulator.live.janitor import (
+    HOST_VARIABLE,
+    Janitor,
+    end_left_over_runs,
+    end_run_processes,
+    run_directory,
+    start_janitor,
+)
 from emulator.live.journal_stream import JournalStream
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.supervisor_client import RUN_VARIABLE
@@ -88,9 +94,11 @@ class LiveSession:
         self._output_dir = output_dir
         self._on_status = on_status
         self._started_real_s = started_real_s
-        self._root = Path(tempfile.gettempdir()) / f"natjam-{self.run_id}"
+        self._root = run_directory(self.run_id)
         self._janitor: Janitor | None = None
         self._ray: Any = None
+        self._ray_thread = ThreadPoolExecutor(1, "ray")
+        """Ray's processes live as long as the thread that has started them."""
         self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
@@ -108,7 +116,7 @@ class LiveSession:
         Raises:
             RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
         """
-        with ended_like_interrupted(), self._everything_closed_at_the_end():
+        with interruptible(), deferred(), self._everything_closed_at_the_end():
             self._show("starting Ray")
             self._start_ray()
             self._show("starting hosts")
@@ -127,16 +135,18 @@ class LiveSession:
 
     @contextlib.contextmanager
     def _everything_closed_at_the_end(self) -> Iterator[None]:
+        end_left_over_runs()
         self._janitor = start_janitor(self.run_id, [self._root])
         try:
-            yield
+            self._root.mkdir(mode=0o700)
+            with held_directory(self._root, "is of another run"):
+                yield
         finally:
             self._show("cleaning up")
-            with no_interrupts():
-                with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
-                    self._journal.write_all()
-                self._stop_ray()
-                self._leave_nothing(self._janitor)
+            with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
+                self._journal.write_all()
+            self._stop_ray()
+            self._leave_nothing(self._janitor)
 
     def _leave_nothing(self, janitor: Janitor) -> None:
         try:
@@ -161,32 +171,25 @@ class LiveSession:
                     "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
                 }
             )
-        self._root.mkdir(mode=0o700)
         import ray
 
         self._ray = ray
+        logging.getLogger("ray").setLevel(logging.ERROR)  # it minds that this is not the main thread
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+        if address is None:
+            options |= {
+                "num_cpus": 2,
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+                "_node_ip_address": "127.0.0.1",
+                "_temp_dir": str(self._root / "ray"),
+            }
         try:
-            if address is None:
-                ray.init(
-                    address="local",
-                    num_cpus=2,
-                    include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE_BYTES,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    configure_logging=False,
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=str(self._root / "ray"),
-                )
-            else:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-        except SystemExit:  # Ray has taken SIGTERM and not yet given it back
-            raise KeyboardInterrupt from None
+            result_of(self._ray_thread.submit(ray.init, address=address or "local", **options))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        check_interrupted()
         from ray.util.metrics import Gauge
 
         self._gauges = RunGauges(Gauge, self._experiment.name)
@@ -201,7 +204,8 @@ class LiveSession:
             for handle in self._hosts.values():
                 with contextlib.suppress(Exception):
                     self._ray.kill(handle)
-            self._ray.shutdown()
+            result_of(self._ray_thread.submit(self._ray.shutdown))
+        self._ray_thread.shutdown()
         for name, value in self._environment_before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -298,14 +302,25 @@ class LiveSession:
         return {name: self._get(reference, f"{doing} {name}") for name, reference in references.items()}
 
     def _get(self, reference: Any, doing: str) -> Any:
-        from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+        from ray.exceptions import RayActorError, RayTaskError
 
         try:
-            return self._ray.get(reference, timeout=_START_PATIENCE_REAL_S)
+            return self._result(reference, _START_PATIENCE_REAL_S)
         except RayTaskError as error:
             raise RunError(f"{doing} failed: {error.cause}") from error
-        except (RayActorError, GetTimeoutError) as error:
+        except TimeoutError:
+            raise RunError(f"{doing} failed: no answer within {_START_PATIENCE_REAL_S:g} s") from None
+        except RayActorError as error:
             raise RunError(f"{doing} failed: {type(error).__name__}: {error}") from error
+
+    def _result(self, reference: Any, patience_real_s: float) -> Any:
+        """What a call has come to, unless the run is ended meanwhile.  Raises TimeoutError, and Ray's errors."""
+        until_real_s = time.monotonic() + patience_real_s
+        while not self._ray.wait([reference], timeout=STATUS_PERIOD_REAL_S)[0]:
+            check_interrupted()
+            if time.monotonic() > until_real_s:
+                raise TimeoutError
+        return self._ray.get(reference)
 
     # ---- while it runs ----
 
@@ -314,6 +329,7 @@ class LiveSession:
         while True:
             done, _ = self._ray.wait([finished], timeout=STATUS_PERIOD_REAL_S)
             self._poll(plan)
+            check_interrupted()
             self._reports.check(self._lost)
             self._show("running")
             if done:
@@ -321,18 +337,18 @@ class LiveSession:
                 return
 
     def _poll(self, plan: RunPlan) -> None:
-        from ray.exceptions import GetTimeoutError, RayActorError
+        from ray.exceptions import RayActorError
 
         asked = {n: h.status.remote() for n, h in self._hosts.items() if n not in self._lost}
         died: dict[str, Exception] = {}
         for name, reference in asked.items():
             try:
-                status = self._ray.get(reference, timeout=_ANSWER_PATIENCE_REAL_S)
+                status = self._result(reference, _ANSWER_PATIENCE_REAL_S)
             except RayActorError as error:
                 died[name] = error
                 self._journal.forget(name)
                 continue
-            except GetTimeoutError:
+            except TimeoutError:
                 raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
             self._reports.take(name, status)
             self._journal.take(name, status.journal, status.until_ns)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
-import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
+from emulator.interruption import deferred
 from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.supervisor_client import SupervisorClient
@@ -59,7 +58,7 @@ class MeasuredHost:
 
     async def __aexit__(self, *_: object) -> None:
         self._leaving = True
-        with _no_interrupts():
+        with deferred():
             try:
                 await self._client.close()
             finally:
@@ -156,16 +155,6 @@ class MeasuredHost:
     def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
         """What ``emulator.live.shuffle.fetch_and_merge`` needs to bring the input of a reduce to ``node``."""
         return reduce_parameters(self._site(), job, task, Place(node, "fetched"), 0)
-
-
-@contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Cleaning up is bounded and must not be stopped half-way by a second Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def make_job(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -58,11 +59,41 @@ def _check_reported(run: NatjamRun) -> None:
     assert any(row["suspended_spans"] for row in run.table("attempts"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_stop_the_cleaning_up(tmp_path: Path, number: signal.Signals) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+        run.walking("research")
+        _send(run, number)
+        while run.process.poll() is None:
+            _send(run, number)
+        assert run.wait() == INTERRUPTED, run.log
+        assert "Traceback" not in run.log
+        run.check_nothing_left()
+
+
+def test_the_next_run_ends_what_a_driver_killed_with_its_janitor_has_left(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+        run.walking("research")
+        os.kill(run.janitor(), signal.SIGKILL)
+        run.process.kill()
+        run.wait()
+        assert run.left()
+        (tmp_path / "next").mkdir()
+        nowhere = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(run.temporary)}
+        with NatjamRun(tmp_path / "next", variables=nowhere) as following:
+            following.check_failed("cannot reach the cluster")
+
+
+def _send(run: NatjamRun, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGINT:
+            os.killpg(run.process.pid, number)  # as a terminal does
+        else:
+            os.kill(run.process.pid, number)
+
+
 def _end(run: NatjamRun, number: signal.Signals, status: int) -> None:
-    if number == signal.SIGINT:
-        os.killpg(run.process.pid, number)  # as a terminal does
-    else:
-        run.process.send_signal(number)
+    _send(run, number)
     assert run.wait() == status, run.log
     run.check_nothing_left()
     assert "Traceback" not in run.log

@@ -1,0 +1,151 @@
+"""How a command is ended from outside: once, whatever it is doing, and in bounded time.
+
+Theory of operation
+-------------------
+The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does; any further one is
+ignored, so that nothing stops the cleaning up half-way.  Where an exception could do harm (inside Ray, and
+while things are being closed) a signal is only noted: who defers it asks now and then (``check_interrupted``).  Should
+the end not come in time, the process ends at once; what it has started is then ended by those who watch it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+EXIT_CODE = 130
+END_PATIENCE_REAL_S = 8.0
+"""From the first signal: cleaning up after a run takes two to four seconds."""
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SHOW_CURSOR = "\x1b[?25h"
+_LOOK_REAL_S = 0.01
+
+T = TypeVar("T")
+
+
+class _Interruption:
+    """What this process knows of being ended; signals are the whole process's, and so is this."""
+
+    def __init__(self) -> None:
+        self.handling = False
+        self.deferred = 0
+        self.asked = False
+        self._deadline: threading.Timer | None = None
+
+    def on_signal(self, number: int, frame: object) -> None:
+        if self.asked:
+            return
+        self.asked = True
+        self._deadline = threading.Timer(END_PATIENCE_REAL_S, _end_at_once)
+        self._deadline.daemon = True
+        self._deadline.start()
+        if not self.deferred:
+            raise KeyboardInterrupt
+
+    def forget(self) -> None:
+        self.handling = self.asked = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+
+_state = _Interruption()
+
+
+def _end_at_once() -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"{_SHOW_CURSOR if os.isatty(2) else ''}natjam: interrupted\n".encode())
+    os._exit(EXIT_CODE)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Signals end what is inside by one KeyboardInterrupt; see the module's theory of operation."""
+    if _state.handling or threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = {number: signal.getsignal(number) for number in _NUMBERS}
+    hook = sys.unraisablehook
+    sys.unraisablehook = _raise_again(hook)
+    _state.handling = True
+    _install()
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+        sys.unraisablehook = hook
+        _state.forget()
+
+
+def _install() -> None:
+    for number in _NUMBERS:
+        signal.signal(number, _state.on_signal)
+
+
+def _raise_again(hook: Callable[[Any], object]) -> Callable[[Any], None]:
+    """An interrupt that came up where nothing can be raised (a destructor) is raised once more, elsewhere."""
+
+    def raised(unraisable: Any) -> None:
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            hook(unraisable)
+        else:
+            _state.asked = False
+            threading.Timer(_LOOK_REAL_S, _thread.interrupt_main).start()  # here it would be lost again
+
+    return raised
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Signals are only noted inside, and end what is being done at the next ``check_interrupted``, or after it."""
+    _state.deferred += 1
+    try:
+        yield
+    finally:
+        _state.deferred -= 1
+    check_interrupted()
+
+
+def check_interrupted() -> None:
+    """Raise KeyboardInterrupt if a signal has been noted."""
+    if _state.asked:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def unheard_by_children() -> Iterator[None]:
+    """Processes that this thread starts inside never hear of Ctrl-C, or of the end of the terminal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_signals() -> None:
+    """The command has done all it has to do: nothing is left to be ended."""
+    for number in _NUMBERS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for the work of another thread, in a library that takes signals to itself: they are taken back all the time.
+
+    Raises what the work raises.
+    """
+    while not wait([future], _LOOK_REAL_S).done:
+        _take_back()
+    _take_back()
+    return future.result()
+
+
+def _take_back() -> None:
+    if _state.handling:
+        _install()

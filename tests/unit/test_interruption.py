@@ -1,0 +1,162 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a command once, in bounded time, without a traceback, whatever it is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.campaigns import NatjamProcess, write_campaign
+from tests.live_runs import until
+from tests.simulated_runs import FIG4
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INTERRUPTED = 130
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-u", "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=REPOSITORY,
+    )
+
+
+PREAMBLE = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from emulator import interruption as i
+def slow(): time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_interrupts_and_others_do_not_stop_the_cleaning_up(number: signal.Signals) -> None:
+    code = """
+with i.interruptible():
+    try:
+        print("begun")
+        slow()
+    except KeyboardInterrupt:
+        print("cleaning")
+        time.sleep(0.3)
+        print("clean")
+"""
+    process = python(PREAMBLE + code, "60")
+    assert process.stdout is not None
+    for said in ("begun\n", "cleaning\n"):
+        assert process.stdout.readline() == said
+        process.send_signal(number)
+    assert process.communicate()[0] == "clean\n"
+    assert process.returncode == 0
+
+
+def test_a_deferred_signal_waits_for_the_next_look() -> None:
+    code = """
+with i.interruptible():
+    try:
+        with i.deferred():
+            print("begun")
+            while not i._state.asked: time.sleep(0.01)
+            print("noted")
+            i.check_interrupted()
+            print("never")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    process = python(PREAMBLE + code, "60")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate()[0] == "noted\ninterrupted\n"
+
+
+def test_what_does_not_come_to_its_end_is_ended() -> None:
+    code = """
+i.END_PATIENCE_REAL_S = 0.2
+with i.interruptible(), i.deferred():
+    print("begun")
+    slow()
+"""
+    process = python(PREAMBLE + code, "60")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == "natjam: interrupted\n"
+    assert process.returncode == INTERRUPTED
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
+    code = """
+class Thing:
+    def __del__(self):
+        print("begun")
+        slow()
+with i.interruptible():
+    try:
+        Thing()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    process = python(PREAMBLE + code, "60")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0] == "interrupted\n"
+
+
+def test_handlers_that_a_library_takes_are_taken_back() -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+import ctypes
+def library():
+    ctypes.CDLL(None).signal(signal.SIGTERM, 0)
+    slow()
+with i.interruptible(), ThreadPoolExecutor(1) as pool:
+    try:
+        i.result_of(pool.submit(library))
+        print("begun")
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    process = python(PREAMBLE + code, "0.1")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate()[0] == "interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_simulation_is_ended_once_or_twice(tmp_path: Path, number: signal.Signals) -> None:
+    # Nothing ever ends under these: the simulation goes on until it is ended.
+    options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", "workload.jobs.0.reduce_s=[1000000]"]
+    with NatjamProcess("run", FIG4, *options, "--out", tmp_path / "out") as natjam:
+        until(lambda: list((tmp_path / "out").glob("journal*")), "the simulation to begin")
+        natjam.process.send_signal(number)
+        natjam.process.send_signal(number)
+        output = natjam.output()
+        assert natjam.process.returncode == INTERRUPTED, output
+        assert "Traceback" not in output
+        assert f"'natjam report {tmp_path / 'out'}' shows the run as far as it got" in output
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.3, 0.8])
+def test_a_campaign_is_ended_while_its_workers_start(tmp_path: Path, delay_s: float) -> None:
+    with NatjamProcess("campaign", write_campaign(tmp_path), "--out", tmp_path / "out") as natjam:
+        until(lambda: len(natjam.family()) > 1, "a second process")
+        deadline = time.monotonic() + delay_s
+        until(lambda: time.monotonic() > deadline, "another moment")
+        os.killpg(natjam.process.pid, signal.SIGINT)  # as a terminal does
+        output = natjam.output()
+        assert natjam.process.returncode == INTERRUPTED, output
+        assert "Traceback" not in output
+        natjam.leaves_nothing()
