@@ -10,7 +10,6 @@ the end not come in time, the process ends at once; what it has started is then 
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import os
 import signal
@@ -25,7 +24,7 @@ END_PATIENCE_REAL_S = 8.0
 """From the first signal: cleaning up after a run takes two to four seconds."""
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOW_CURSOR = "\x1b[?25h"
-_LOOK_REAL_S = 0.01
+_LOOK_REAL_S = 0.002
 
 T = TypeVar("T")
 
@@ -65,8 +64,11 @@ def _end_at_once() -> None:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Signals end what is inside by one KeyboardInterrupt; see the module's theory of operation."""
+def interruptible(finally_ignored: bool = False) -> Iterator[None]:
+    """Signals end what is inside by one KeyboardInterrupt; see the module's theory of operation.
+
+    Then they do what they did before, or are ignored: nothing is left to be ended.
+    """
     if _state.handling or threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
@@ -79,7 +81,7 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         for number, old in before.items():
-            signal.signal(number, old)
+            signal.signal(number, signal.SIG_IGN if finally_ignored else old)
         sys.unraisablehook = hook
         _state.forget()
 
@@ -97,9 +99,13 @@ def _raise_again(hook: Callable[[Any], object]) -> Callable[[Any], None]:
             hook(unraisable)
         else:
             _state.asked = False
-            threading.Timer(_LOOK_REAL_S, _thread.interrupt_main).start()  # here it would be lost again
+            threading.Timer(_LOOK_REAL_S, _interrupt).start()  # here it would be lost again
 
     return raised
+
+
+def _interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -127,12 +133,6 @@ def unheard_by_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def ignore_signals() -> None:
-    """The command has done all it has to do: nothing is left to be ended."""
-    for number in _NUMBERS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 def result_of(future: Future[T]) -> T:

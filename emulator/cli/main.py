@@ -19,7 +19,7 @@ from emulator import __version__
 from emulator.cli import campaign, engines, fidelity, imports, machine, results, workload
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.interruption import EXIT_CODE, ignore_signals, interruptible
+from emulator.interruption import EXIT_CODE, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,11 +62,8 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script ``natjam``."""
-    with interruptible():
-        try:
-            app(prog_name="natjam")
-        finally:
-            ignore_signals()
+    with interruptible(finally_ignored=True):
+        app(prog_name="natjam")
 
 
 def _print_version(wanted: bool) -> None:

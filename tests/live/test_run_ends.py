@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from emulator.cli.main import app
 from emulator.core.messages import Suspended
-from tests.live_runs import SMALL, NatjamRun, RayCluster
+from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, until
 
 INTERRUPTED = 130
 KILLED = -signal.SIGKILL
@@ -63,9 +63,12 @@ def _check_reported(run: NatjamRun) -> None:
 def test_a_second_signal_does_not_stop_the_cleaning_up(tmp_path: Path, number: signal.Signals) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
+        host = run.host("applications-1")
         _send(run, number)
-        while run.process.poll() is None:
-            _send(run, number)
+        run.until(lambda: "cleaning up" in run.log, "the cleaning up")
+        _send(run, number)
+        until(lambda: gone([host]), "the end of Ray's processes")
+        _send(run, number)
         assert run.wait() == INTERRUPTED, run.log
         assert "Traceback" not in run.log
         run.check_nothing_left()
