@@ -16,8 +16,10 @@ import orjson
 from workloads.errors import Problems, TraceError
 from workloads.importers.source import CHUNK_BYTES, ByteSource, OnBytes
 
-MAX_OBJECT_BYTES = 512 * 2**20
+MAX_OBJECT_BYTES = 64 * 2**20
+"""One job: some 50,000 attempts of Rumen's, or three times as many containers of SLS."""
 MAX_STRING_BYTES = 1 << 20
+MAX_DEPTH = 100
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]|"', re.DOTALL)
 
 
@@ -70,8 +72,12 @@ class _Framer:
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """The objects that end in ``data``."""
         self._held += data
+        last = self._scanned
         for token in _TOKEN.finditer(self._held, self._scanned):
+            last = token.end()
             if token[0] == b"{":
+                if self._depth > MAX_DEPTH:
+                    raise TraceError(self._path, self._open_line, None, "an object nested too deeply")
                 if self._depth == 0:
                     self._between(token.start())
                     self._start, self._open_line = token.start(), self._line_of(token.start())
@@ -87,6 +93,9 @@ class _Framer:
                     raise TraceError(self._path, self._line_of(token.start()), None, reason)
                 self._forget(token.start())
                 return
+        if self._depth and len(self._held) - last > MAX_STRING_BYTES:
+            reason = f"over {MAX_STRING_BYTES} bytes without a key: these are no jobs"
+            raise TraceError(self._path, self._line_of(last), None, reason)
         self._forget(len(self._held))
 
     def end(self) -> None:

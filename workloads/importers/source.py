@@ -14,6 +14,7 @@ from workloads.errors import TraceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 64 * 1024
+ENDLESS_LINE_BYTES = 16 * 2**20
 CHUNK_BYTES = 1 << 20
 
 OnBytes = Callable[[int], None]
@@ -63,13 +64,18 @@ class ByteSource:
 
     def lines(self, most_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, bytes]]:
         """Number, from 1, and bytes of each line, its end included; of a longer one than allowed only the beginning,
-        which is longer than allowed too."""
+        which is longer than allowed too.  Where a line has no end, TraceError."""
         number = 0
         while raw := self._line(most_bytes):
             number += 1
             yield number, raw
+            skipped_bytes = 0
             while len(raw) > most_bytes and not raw.endswith(b"\n"):
                 raw = self._line(most_bytes)
+                skipped_bytes += len(raw)
+                if skipped_bytes > ENDLESS_LINE_BYTES:
+                    reason = f"a line of over {ENDLESS_LINE_BYTES >> 20} MiB: the file is no text of this format"
+                    raise TraceError(self.path, number, None, reason)
         self._tell()
 
     def _line(self, most_bytes: int) -> bytes:
