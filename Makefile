@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test lint bench criu
+.PHONY: install demo test lint bench fuzz criu
 
 install: $(STAMP)
 
@@ -36,3 +36,9 @@ lint: install
 
 bench: install
 	$(BIN)/python -m pytest tests/benchmarks -s
+
+# Every kind of input damaged so many times: experiments, profiles, calibrations, campaigns, journals, runs, traces.
+FUZZ ?= 100000
+fuzz: install
+	NATJAM_FUZZ=$(FUZZ) $(BIN)/python -m pytest -s -n logical -o timeout=0 \
+		tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -m 'not slow'

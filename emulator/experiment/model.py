@@ -242,7 +242,7 @@ class Experiment(Strict):
 
     name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     engine: Literal["live", "sim"] = "live"
-    time_scale: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    time_scale: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)] = 1.0
     """Emulated seconds per real second."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     repeats: Annotated[int, Field(ge=1, le=10_000)] = 1

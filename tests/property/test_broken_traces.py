@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.damage import count_of, damaged
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, YARN_APPS, content, read
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
@@ -15,36 +16,6 @@ from workloads.importers.fields import MAX_LENGTH_NS, MAX_NS
 from workloads.record import WorkloadJob
 from workloads.schema import Format
 from workloads.store import write_workload
-
-PIECES = [
-    *(b"\t", b"\n", b"\r\n", b"\r", b",", b" ", b"-1", b"-", b"0", b"1", b"9" * 19, b"9" * 400, b"1e400", b"0.5"),
-    *(b"NaN", b"Infinity", b"null", b"true", b"[]", b"{}", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u0000", b":"),
-    *(b"\xff", b"\x00", b"\xed\xa0\x80", b".", b"_", b"/", b"job0", b";", b"#", b"'", b"", b"\xef\xbb\xbf"),
-    b"x" * 70_000,
-]
-
-
-def damaged(rng: random.Random, raw: bytes) -> bytes:
-    """``raw`` with a few pieces overwritten, inserted, cut out, doubled or cut off."""
-    for _ in range(rng.choice((1, 1, 1, 2, 5))):
-        at = rng.randrange(len(raw) + 1)
-        span = rng.choice((0, 1, 1, 3, 20, 300))
-        kind = rng.randrange(6)
-        if kind == 0:
-            raw = raw[:at] + rng.choice(PIECES) + raw[at + span :]
-        elif kind == 1:
-            raw = raw[:at] + rng.randbytes(rng.randrange(1, 5)) + raw[at + span :]
-        elif kind == 2:
-            raw = raw[:at] + raw[at + span :]
-        elif kind == 3:
-            raw = raw[:at] + raw[at : at + span] * 2 + raw[at + span :]
-        elif kind == 4 and raw:  # a number becomes another
-            digits = [place for place in range(at, min(len(raw), at + 200)) if 48 <= raw[place] <= 57]
-            if digits:
-                raw = raw[: digits[0]] + rng.choice(PIECES) + raw[digits[0] + 1 :]
-        elif rng.random() < 0.3:
-            raw = raw[:at]
-    return raw
 
 
 def originals(folder: Path) -> dict[str, tuple[Format, bytes]]:
@@ -120,7 +91,7 @@ CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "yarn", "
 
 @pytest.mark.parametrize("case", CASES)
 def test_some_damaged_traces(tmp_path: Path, case: str):
-    _check_many(tmp_path, case, 200)
+    _check_many(tmp_path, case, count_of(200))
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ MAX_OBJECT_BYTES = 64 * 2**20
 """One job: some 50,000 attempts of Rumen's, or three times as many containers of SLS."""
 MAX_STRING_BYTES = 1 << 20
 MAX_DEPTH = 100
+MAX_TEXTS = 100_000
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]|"', re.DOTALL)
 
 
@@ -60,6 +61,8 @@ class _Framer:
         self._start = 0
         """Of the object that is open, or of what lies after the last one."""
         self._depth = 0
+        self._texts = 0
+        """Since the last brace."""
         self._open_line = 1
         """Of the beginning of the object that is open."""
         self._line, self._counted = 1, 0
@@ -75,6 +78,10 @@ class _Framer:
         last = self._scanned
         for token in _TOKEN.finditer(self._held, self._scanned):
             last = token.end()
+            self._texts = 0 if token[0] in (b"{", b"}") else self._texts + 1
+            if self._texts > MAX_TEXTS:
+                reason = f"over {MAX_TEXTS} texts and no brace between them: these are no jobs"
+                raise TraceError(self._path, self._line_of(last), None, reason)
             if token[0] == b"{":
                 if self._depth > MAX_DEPTH:
                     raise TraceError(self._path, self._open_line, None, "an object nested too deeply")

@@ -1,0 +1,89 @@
+"""Damaged inputs in quantity: each is one seed, so that what fails is run again by its number.
+
+``NATJAM_FUZZ=100000 pytest tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -n logical``
+(or ``make fuzz``) runs as many of each kind; without it, some.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import traceback
+from collections.abc import Callable
+
+from emulator.errors import NatjamError
+
+LONGEST_CPU_S = 2.0
+PIECES = [
+    *(b"\t", b"\n", b"\r\n", b"\r", b",", b" ", b"-1", b"-", b"0", b"1", b"9" * 19, b"9" * 400, b"1e400", b"0.5"),
+    *(b"NaN", b"Infinity", b"null", b"true", b"[]", b"{}", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u0000", b":"),
+    *(b"\xff", b"\x00", b"\xed\xa0\x80", b".", b"_", b"/", b"job0", b";", b"#", b"'", b"", b"\xef\xbb\xbf"),
+    b"x" * 70_000,
+]
+YAML_PIECES = [
+    *(b": ", b"- ", b"  ", b"\n  ", b"&a ", b"*a", b"!!python/object:os.system ", b"? ", b"| ", b"> ", b"<<: ", b"%"),
+    *(
+        b".nan",
+        b".inf",
+        b"-.inf",
+        b"1e-300",
+        b"1e300",
+        b"~",
+        b"[[[[[[",
+        b"{{{{{{",
+        b"2020-01-01",
+        b"0x10",
+        b"0o9",
+        b"1_0",
+    ),
+    *("é\u0085\u2028".encode(), b"on", b"a.b: 1", b"!!binary x", b"&a [*a]", b"--- ", b"...\n", b"\x07"),
+]
+
+
+def count_of(few: int) -> int:
+    """How many to try: ``few``, or as the environment says."""
+    return int(os.environ.get("NATJAM_FUZZ", few))
+
+
+def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> bytes:
+    """``raw`` with a few pieces overwritten, inserted, cut out, doubled or cut off."""
+    for _ in range(rng.choice((1, 1, 1, 2, 5))):
+        at = rng.randrange(len(raw) + 1)
+        span = rng.choice((0, 1, 1, 3, 20, 300))
+        kind = rng.randrange(6)
+        if kind == 0:
+            raw = raw[:at] + rng.choice(pieces) + raw[at + span :]
+        elif kind == 1:
+            raw = raw[:at] + rng.randbytes(rng.randrange(1, 5)) + raw[at + span :]
+        elif kind == 2:
+            raw = raw[:at] + raw[at + span :]
+        elif kind == 3:
+            raw = raw[:at] + raw[at : at + span] * 2 + raw[at + span :]
+        elif kind == 4 and raw:  # a number becomes another
+            digits = [place for place in range(at, min(len(raw), at + 200)) if 48 <= raw[place] <= 57]
+            if digits:
+                raw = raw[: digits[0]] + rng.choice(pieces) + raw[digits[0] + 1 :]
+        elif rng.random() < 0.3:
+            raw = raw[:at]
+    return raw
+
+
+def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> None:
+    """Call ``one`` with the generator of each seed; NatjamError is an answer, anything else and slowness a failure."""
+    count, refused, failures = count_of(few), 0, []
+    for seed in range(count):
+        began_s = time.process_time()
+        try:
+            one(random.Random(f"{kind}-{seed}"))
+        except NatjamError as error:
+            refused += bool(error.message)
+        except BaseException as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            failures.append(f"seed {seed}: {error!r:.200} at {frame.filename}:{frame.lineno}")
+        took_s = time.process_time() - began_s
+        if took_s > LONGEST_CPU_S:
+            failures.append(f"seed {seed}: took {took_s:.1f} s")
+    print(f"{kind}: {count} damaged, {refused} refused")
+    assert not failures, f"{kind}: {len(failures)} of {count}:\n" + "\n".join(failures[:20])
+    assert 0.02 * count <= refused < count, f"{kind}: {refused} of {count} refused"
