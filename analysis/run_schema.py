@@ -55,6 +55,8 @@ def _schemas() -> dict[str, pyarrow.Schema]:
 
 def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
     """Raise ConfigError unless ``table`` is what a run leaves as ``<name>.parquet``."""
+    if name == "jobs" and not len(table):
+        raise ConfigError(f"{file}: has no job; {_FOREIGN}")
     for field in _schemas()[name]:
         if table.column_names.count(field.name) != 1:
             often = "is missing" if field.name not in table.column_names else "is there twice"

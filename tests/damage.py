@@ -1,7 +1,7 @@
 """Damaged inputs in quantity: each is one seed, so that what fails is run again by its number.
 
 ``NATJAM_FUZZ=100000 pytest tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -n logical``
-(or ``make fuzz``) runs as many of each kind; without it, some.
+(or ``make fuzz``) runs as many of each kind; without it, some.  ``NATJAM_FUZZ_FROM`` is the seed to begin with.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
 
 def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> None:
     """Call ``one`` with the generator of each seed; NatjamError is an answer, anything else and slowness a failure."""
-    count, refused, failures = count_of(few), 0, []
-    for seed in range(count):
+    first = int(os.environ.get("NATJAM_FUZZ_FROM", 0))
+    count, refused, failures = count_of(few) - first, 0, []
+    for seed in range(first, first + count):
         began_s = time.process_time()
         try:
             one(random.Random(f"{kind}-{seed}"))
@@ -86,4 +87,4 @@ def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> Non
             failures.append(f"seed {seed}: took {took_s:.1f} s")
     print(f"{kind}: {count} damaged, {refused} refused")
     assert not failures, f"{kind}: {len(failures)} of {count}:\n" + "\n".join(failures[:20])
-    assert 0.02 * count <= refused < count, f"{kind}: {refused} of {count} refused"
+    assert count < 30 or 0.02 * count <= refused < count, f"{kind}: {refused} of {count} refused"

@@ -1,0 +1,97 @@
+"""``natjam verify``: a run that nobody touched is right, and every file that somebody did is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import zstandard
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from tests.simulated_runs import simulate
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulate(tmp_path_factory.mktemp("runs"), "run", "repeats=2", "scheduler.mechanism=suspend")
+
+
+def verify(path: Path) -> tuple[int, str, list[str]]:
+    done = CliRunner().invoke(app, ["verify", str(path)])
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    return done.exit_code, done.stdout, done.stderr.splitlines()
+
+
+def test_an_untouched_run_is_right(whole: Path) -> None:
+    status, said, findings = verify(whole)
+    assert (status, findings) == (0, [])
+    assert said.count("records replayed, 5 tables as the journal has it, no output: simulated, the summary as") == 2
+    assert f"{whole}: verified: the summary as they say" in said
+
+
+def halved(run: Path) -> None:
+    """The second half of the journal is gone."""
+    journal = run / "journal.jsonl.zst"
+    lines = zstandard.ZstdDecompressor().decompressobj().decompress(journal.read_bytes()).splitlines(keepends=True)
+    journal.write_bytes(zstandard.compress(b"".join(lines[: len(lines) // 2])))
+
+
+def sooner(run: Path) -> None:
+    """A job of the table has finished a second earlier."""
+    file = run / "jobs.parquet"
+    table = pyarrow.parquet.read_table(file)
+    place = table.column_names.index("finish_s")
+    times_s = [value - 1 for value in table.column(place).to_pylist()]
+    pyarrow.parquet.write_table(table.set_column(place, "finish_s", pyarrow.array(times_s)), file)
+
+
+def fewer(run: Path) -> None:
+    """The last attempt is gone."""
+    table = pyarrow.parquet.read_table(run / "attempts.parquet")
+    pyarrow.parquet.write_table(table.slice(0, len(table) - 1), run / "attempts.parquet")
+
+
+def quicker(run: Path) -> None:
+    """The summary has another makespan, and kills."""
+    summary = json.loads((run / "summary.json").read_text())
+    summary["makespan_s"] -= 10
+    summary["jobs"][0]["kills"] = 3
+    (run / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.mark.parametrize(
+    ("alter", "said"),
+    [
+        (halved, ["the end mark is missing: the journal is truncated"]),
+        (sooner, ["jobs.parquet: row 1: finish_s is "]),
+        (fewer, ["attempts.parquet: has "]),
+        (quicker, ["summary.json: makespan_s is ", "summary.json: jobs.0.kills is 3, by the tables 0"]),
+        (lambda run: (run / "tasks.parquet").unlink(), ["tasks.parquet: is missing"]),
+    ],
+)
+def test_what_was_altered_is_found(whole: Path, tmp_path: Path, alter: Callable[[Path], None], said: list[str]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole / "repeat-1", run)
+    alter(run)
+    status, _, findings = verify(run)
+    assert status == 1
+    assert len(findings) == len(said)
+    for finding, expected in zip(findings, said, strict=True):
+        assert finding.startswith(f"natjam: {run}/")
+        assert expected in finding
+
+
+def test_repeats_that_were_changed_do_not_make_their_summary(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    together = json.loads((tmp_path / "run/summary.json").read_text())
+    together["metrics"]["makespan_s"]["mean"] -= 1
+    (tmp_path / "run/summary.json").write_text(json.dumps(together))
+    status, _, findings = verify(tmp_path / "run")
+    assert (status, len(findings)) == (1, 1)
+    assert "summary.json: metrics.makespan_s.mean is " in findings[0]
