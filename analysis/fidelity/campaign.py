@@ -22,7 +22,8 @@ from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
-from emulator.experiment.model import Experiment, dump_experiment
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.policies import AXES
 from emulator.records.history import HistoryBuilder
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
@@ -219,7 +220,7 @@ def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any]
         if not run_dir.exists():
             return None
         if (summary := RunDirectory(run_dir).finished_summary()) is not None:
-            if (run_dir / EXPERIMENT_NAME).read_text() != dump_experiment(experiment):
+            if load_experiment(run_dir / EXPERIMENT_NAME) != experiment:
                 raise ConfigError(f"{run_dir}: is a run of another experiment; name another directory, or remove it")
             return summary
         shutil.rmtree(run_dir)

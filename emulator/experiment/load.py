@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from emulator.costs.overheads import is_file_spec
 from emulator.errors import ConfigError
 from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
+from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
 from emulator.files.problems import Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
@@ -28,6 +29,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
     """
     document = read_document(Path(path))
+    include_jobs(document)
     for text in overrides:
         document.override(text)
     _make_paths_absolute(document, overrides_dir or Path.cwd())

@@ -288,3 +288,9 @@ class Experiment(Strict):
 def dump_experiment(experiment: Experiment) -> str:
     """The experiment as YAML, defaults filled in, paths absolute: loads back to an equal one anywhere."""
     return dump_yaml(experiment.model_dump(mode="json"))
+
+
+def dump_settings(experiment: Experiment, jobs: Any) -> str:
+    """As ``dump_experiment``, with ``jobs`` in the place of the workload's."""
+    data = experiment.model_dump(mode="json", exclude={"workload": {"jobs"}})
+    return dump_yaml({**data, "workload": {"jobs": jobs, **data["workload"]}})

@@ -24,6 +24,9 @@ class Document:
     overrides: dict[Location, str] = field(default_factory=dict)
     """Text of the override (``a.b=c``) that set the value at each location."""
 
+    included: dict[Location, Path] = field(default_factory=dict)
+    """Files whose lines are the items of the lists at these locations."""
+
     @cached_property
     def _lines(self) -> dict[Location, int]:
         return lines_of(self.text)
@@ -40,6 +43,9 @@ class Document:
         for parent in parents:
             if parent in self.overrides:
                 return f"override {self.overrides[parent]}"
+        for listed, file in self.included.items():
+            if location[: len(listed)] == listed and len(location) > len(listed):
+                return f"{file}:{int(location[len(listed)]) + 1}"
         line = next(self._lines[parent] for parent in parents if parent in self._lines)
         return f"{self.path}:{line}"
 
@@ -66,6 +72,11 @@ class Document:
     def replace(self, location: Location, value: Any) -> None:
         """Put a value worked out by us (a path made absolute) where the user's stood; its origin stays."""
         _, self.data = _replaced(self.data, [str(part) for part in location], value, dotted(location))
+
+    def include(self, location: Location, path: Path, items: tuple[Any, ...]) -> None:
+        """Put the lines of a file where the user has named it."""
+        self.replace(location, items)
+        self.included[location] = path
 
     def get(self, location: Location) -> Any:
         """The value at a location, None where there is none."""
@@ -96,21 +107,27 @@ def read_document(path: Path) -> Document:
     return Document(path, data, text)
 
 
-def _read_text(path: Path) -> str:
+def read_bytes(path: Path, most: int) -> bytes:
+    """What a regular file of at most so many bytes holds.  Raises ConfigError."""
     try:
         if path.is_dir():
-            raise ConfigError(f"{path}: is a directory; name a YAML file")
+            raise ConfigError(f"{path}: is a directory; name a file")
         if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: is no regular file; name a YAML file")
+            raise ConfigError(f"{path}: is no regular file; name another")
         with path.open("rb") as file:
-            raw = file.read(LARGEST_FILE_BYTES + 1)
+            raw = file.read(most + 1)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    if len(raw) > LARGEST_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB: that is no experiment")
+    if len(raw) > most:
+        raise ConfigError(f"{path}: is larger than {most // 2**20} MiB: that is no experiment")
+    return raw
+
+
+def _read_text(path: Path) -> str:
+    raw = read_bytes(path, LARGEST_FILE_BYTES)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -16,14 +16,18 @@ from typing import Any
 import pyarrow.parquet
 
 from emulator.errors import ConfigError
-from emulator.experiment.model import Experiment, dump_experiment
+from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
+from emulator.experiment.model import Experiment, dump_experiment, dump_settings
 from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import attempts_table, decisions_tables, jobs_table, operations_table, tasks_table
 from emulator.records.summary import FAILED
+from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
+MOST_JOBS_IN_YAML = 1000
+"""More are written as JSON lines, which take a tenth of the time."""
 _ROWS_A_PART = 50_000
 """Of a table: as many are in memory as columns at a time."""
 
@@ -84,11 +88,21 @@ class RunDirectory:
         return found if isinstance(found, dict) and found.get("state") != FAILED else None
 
     def write_experiment(self, experiment: Experiment) -> str:
-        """Write ``experiment.yaml``, resolved; its hash, for the journal's header.  Raises RunError."""
-        text = dump_experiment(experiment)
+        """Write ``experiment.yaml``, resolved; its hash, for the journal's header.
+
+        The jobs of a large workload go into a file of their own, whose hash it has.  Raises RunError.
+        """
+        jobs = experiment.workload.jobs or ()
+        text = dump_experiment(experiment) if len(jobs) <= MOST_JOBS_IN_YAML else self._write_jobs(experiment, jobs)
         with written_whole(self.path / EXPERIMENT_NAME) as unfinished:
             unfinished.write_text(text)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _write_jobs(self, experiment: Experiment, jobs: Sequence[JobEntry]) -> str:
+        lines = encode_jobs(jobs)
+        with written_whole(self.path / JOBS_NAME) as unfinished:
+            unfinished.write_bytes(lines)
+        return dump_settings(experiment, {"file": JOBS_NAME, "sha256": hashlib.sha256(lines).hexdigest()})
 
     @contextlib.contextmanager
     def journal(self, header: JournalHeader) -> Iterator[JournalWriter]:

@@ -1,0 +1,77 @@
+"""The jobs of a large workload, beside the experiment: JSON lines, one job a line, with the keys they have in YAML.
+
+``workload: {jobs: {file: workload.jsonl}}`` takes the place of a list of jobs.  A path that is relative starts from the
+experiment's directory.  Runs write it so themselves where they have many jobs, with the ``sha256`` of the file: what
+was changed since is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field, ValidationError
+
+from emulator.errors import ConfigError
+from emulator.files.json_values import decoded
+from emulator.files.strict import Strict
+from emulator.files.yaml_positions import Document, read_bytes
+from workloads.schema import JobEntry
+
+JOBS_NAME = "workload.jsonl"
+LARGEST_FILE_BYTES = 256 * 2**20
+_WHERE = ("workload", "jobs")
+
+
+class JobsFile(Strict):
+    """Where the jobs are."""
+
+    file: Annotated[str, Field(min_length=1)]
+    sha256: str | None = None
+
+
+def encode_jobs(jobs: Sequence[JobEntry]) -> bytes:
+    """Jobs as the bytes of such a file; what has its default is left out."""
+    return b"".join(job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in jobs)
+
+
+def include_jobs(document: Document) -> None:
+    """Put the jobs that the experiment names a file of in its place.
+
+    Raises:
+        ConfigError: the file cannot be read, is another one than the experiment says, or a line is no JSON object.
+    """
+    entry = document.get(_WHERE)
+    if not isinstance(entry, dict) or "file" not in entry:
+        return
+    try:
+        named = JobsFile.model_validate(entry)
+    except ValidationError:
+        where = document.origin(_WHERE)
+        raise ConfigError(f"{where}: workload.jobs: must be a list of jobs or {{file: ..., sha256: ...}}") from None
+    path = (document.path.parent / Path(named.file).expanduser()).absolute()
+    data = read_bytes(path, LARGEST_FILE_BYTES)
+    if named.sha256 not in (None, hashlib.sha256(data).hexdigest()):
+        raise ConfigError(f"{path}: is another file than the one {document.path} was written with (see its sha256)")
+    lines = enumerate(data.removesuffix(b"\n").split(b"\n"), start=1)
+    document.include(_WHERE, path, tuple(_job(path, *line) for line in lines))
+
+
+def _job(path: Path, number: int, line: bytes) -> Any:
+    try:
+        return _with_tuples(decoded(line, _decode, ConfigError))
+    except ConfigError as error:
+        raise ConfigError(f"{path}:{number}: {error.message}") from None
+
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _with_tuples(value: Any) -> Any:
+    """Lists as tuples, as YAML's are here."""
+    if isinstance(value, list):
+        return tuple(map(_with_tuples, value))
+    return {key: _with_tuples(below) for key, below in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,98 @@
+"""Workloads in a file of their own: read like a list of jobs, and written where a run has many."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from experiment_files import VALID, complaints, refusal, write
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.run_directory import MOST_JOBS_IN_YAML, RunDirectory
+
+WITHOUT_JOBS = VALID.partition("  jobs:")[0]
+
+
+def with_jobs(folder: Path, *lines: str) -> Path:
+    (folder / "jobs.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return write(folder, WITHOUT_JOBS + "  jobs: {file: jobs.jsonl}\n")
+
+
+def many(folder: Path, count: int) -> Experiment:
+    experiment = load_experiment(write(folder, VALID))
+    assert experiment.workload.jobs is not None
+    jobs = tuple(job for n in range(count) for job in (experiment.workload.jobs[n % 2],))
+    named = tuple(job.model_copy(update={"name": f"{job.name}-{n}"}) for n, job in enumerate(jobs))
+    return experiment.model_copy(update={"workload": experiment.workload.model_copy(update={"jobs": named})})
+
+
+def test_a_file_of_jobs_is_a_list_of_jobs(tmp_path: Path) -> None:
+    experiment = load_experiment(write(tmp_path, VALID))
+    assert experiment.workload.jobs is not None
+    path = with_jobs(tmp_path, *encode_jobs(experiment.workload.jobs).decode().splitlines())
+    assert load_experiment(path) == experiment
+    changed = load_experiment(path, ["workload.jobs.1.maps=9"]).workload.jobs
+    assert changed is not None
+    assert [job.maps for job in changed] == [4, 9]
+
+
+@pytest.mark.parametrize("count", [MOST_JOBS_IN_YAML, MOST_JOBS_IN_YAML + 1])
+def test_what_a_run_writes_loads_back_equal(tmp_path: Path, count: int) -> None:
+    experiment = many(tmp_path, count)
+    directory = RunDirectory.create(tmp_path / "run")
+    sha256 = directory.write_experiment(experiment)
+    assert (directory.path / JOBS_NAME).exists() == (count > MOST_JOBS_IN_YAML)
+    assert load_experiment(directory.path / "experiment.yaml") == experiment
+    again = RunDirectory.create(tmp_path / "again")
+    assert again.write_experiment(experiment) == sha256
+
+
+def test_another_file_than_the_run_wrote_is_refused(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "run")
+    directory.write_experiment(many(tmp_path, MOST_JOBS_IN_YAML + 1))
+    jobs = directory.path / JOBS_NAME
+    jobs.write_text(jobs.read_text().replace("47", "46"))
+    assert refusal(directory.path / "experiment.yaml").startswith(f"{jobs}: is another file than the one")
+    jobs.unlink()
+    assert refusal(directory.path / "experiment.yaml") == f"{jobs}: there is no such file"
+
+
+GOOD = json.dumps({"name": "a", "queue": "research", "maps": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"name": "b", "queue": "reserch", "maps": 1}', "workload.jobs.1.queue: there is no queue 'reserch'"),
+        ('{"name": "a", "queue": "research", "maps": 1}', "jobs.0 has the name 'a' too"),
+        ('{"name": "b", "queue": "research", "mapps": 1}', "workload.jobs.1.mapps: unknown key; did you mean 'maps'?"),
+        ('{"name": "b", "queue": "research", "maps": 1, "map_s": [1, -2]}', "workload.jobs.1.map_s.1: must be"),
+        ("[1, 2]", "Expected `object`, got `array`"),
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ('{"a":' * 5000, "not JSON"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_line(tmp_path: Path, line: str, words: str) -> None:
+    message = refusal(with_jobs(tmp_path, GOOD, line))
+    assert message.splitlines()[0].startswith(f"{tmp_path / 'jobs.jsonl'}:2: ")
+    assert words in message
+
+
+def test_a_wrong_name_of_the_file_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, WITHOUT_JOBS + "  jobs: {file: [1]}\n")
+    assert refusal(path) == f"{path}:17: workload.jobs: must be a list of jobs or {{file: ..., sha256: ...}}"
+    assert "is a directory" in refusal(write(tmp_path, WITHOUT_JOBS + "  jobs: {file: .}\n"))
+
+
+@given(content=st.binary(max_size=200), value=st.recursive(st.none() | st.text(), st.lists, max_leaves=5))
+def test_whatever_is_in_it_only_config_errors_are_raised(tmp_path: Path, content: bytes, value: Any) -> None:
+    (tmp_path / "jobs.jsonl").write_bytes(content + b"\n" + json.dumps({"name": value}).encode())
+    path = write(tmp_path, WITHOUT_JOBS + "  jobs: {file: jobs.jsonl}\n")
+    assert all(line.startswith(f"{tmp_path}") for line in complaints(path))
