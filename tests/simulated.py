@@ -38,6 +38,7 @@ from emulator.core.settings import (
 from emulator.core.task import TaskState
 from emulator.core.task_attempt import AttemptState
 from emulator.policies.placement import PreferLocal
+from emulator.policies.policy import PlacementPolicy
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
@@ -67,6 +68,7 @@ def make_settings(
     slow_start_ppm: int = 50_000,
     task_attempts_max: int = 4,
     placement_delay_s: float = 0.0,
+    placement: PlacementPolicy | None = None,
     overheads: OverheadSettings | None = None,
     speculation: Mapping[str, float] | None = None,
     slow_nodes: Mapping[str, float] | None = None,
@@ -76,7 +78,7 @@ def make_settings(
     heartbeat_ns = round(heartbeat_s * SECOND_NS)
     eviction = policies.JOB_EVICTION.by_name[job_eviction]
     is_dictated = job_selection == policies.AUTO
-    placement = policies.PLACEMENT.by_name["prefer-local"].with_options(PreferLocal(delay_s=placement_delay_s))
+    prefer_local = policies.PLACEMENT.by_name["prefer-local"].with_options(PreferLocal(delay_s=placement_delay_s))
     if queues is None and allocation == "single-queue":
         queues = (QueueSettings("research", 0, total, total),)
     if queues is None:
@@ -106,7 +108,7 @@ def make_settings(
             job_eviction=eviction,
             task_eviction=policies.TASK_EVICTION.by_name[task_eviction],
             mechanism=policies.MECHANISM.by_name[mechanism],
-            placement=placement,
+            placement=placement or prefer_local,
             resume_order=policies.RESUME_ORDER.by_name["suspended-first"],
             queues=queues,
         ),

@@ -47,11 +47,13 @@ class _Offer:
         self.node_view: NodeView = offered
         self.is_host = False
         """Whether a suspended task waits that was suspended here."""
+        self.is_declined = False
+        """Whether a placement has said no."""
         self.holds_until_ns: int | None = None
-        """When a placement that has said no may say yes."""
+        """When a policy may decide otherwise although nothing else changes."""
 
-    def refused_until(self, at_ns: int | None) -> None:
-        """A placement has said no, at least until then."""
+    def holds_until(self, at_ns: int | None) -> None:
+        """A decision holds at least until then."""
         if at_ns is not None and (self.holds_until_ns is None or at_ns < self.holds_until_ns):
             self.holds_until_ns = at_ns
 
@@ -76,8 +78,9 @@ class Allocator:
             offer = _Offer(node, state.view(now_ns))
             wish = self._next_wish(offer)
             if wish is None:
-                address = node_address(node.name)
-                state.attention.refused(state.revision, address, offer.is_host, offer.holds_until_ns)
+                if not offer.is_declined or self._placement.strangers_are_alike:  # else another node may be taken
+                    address = node_address(node.name)
+                    state.attention.refused(state.revision, address, offer.is_host, offer.holds_until_ns)
                 break
             state.revision += 1
             effects += self._give(wish, node, now_ns)
@@ -92,6 +95,7 @@ class Allocator:
 
     def _next_wish(self, offer: _Offer) -> _Wish | None:
         decision = allocate(self._allocation, offer.view)
+        offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
             wish = self._first_wish(queue, decision.resumes_first, offer)
             if wish is not None:
@@ -131,7 +135,8 @@ class Allocator:
             suspended = _suspended_view(application, resume, since_ns)
             decision = place(self._placement, offer.view, suspended, offer.node_view)
             if not decision.take:
-                offer.refused_until(decision.holds_until_ns)
+                offer.is_declined = True
+                offer.holds_until(decision.holds_until_ns)
             elif decision.rank == 0:
                 return task
             elif best is None or decision.rank < best[0]:

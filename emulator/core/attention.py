@@ -45,7 +45,7 @@ class Attention:
             revision: of the ResourceManager.
             address: of the NodeManager.
             is_host: whether a suspended reduce waits for this node.
-            patience_ns: when the next reduce has waited long enough for its old node; None: none waits for that.
+            patience_ns: when a policy may decide otherwise although nothing else changes; None: at no time.
         """
         self._refused_revision, self._patience_ns = revision, patience_ns
         if self.selection_left_out:

@@ -12,7 +12,7 @@ from emulator.policies.policy import (
     JobEviction,
     JobSelection,
     MechanismPolicy,
-    Placement,
+    PlacementPolicy,
     Policy,
     ResumeOrder,
     TaskEviction,
@@ -98,7 +98,7 @@ def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView)
     return decision
 
 
-def place(policy: Policy[Placement], view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+def place(policy: PlacementPolicy, view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
     """Whether a suspended task goes on there.  Raises PolicyError."""
     decision = policy.function(view, suspended, node)
     if not isinstance(decision, PlacementDecision):

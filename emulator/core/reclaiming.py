@@ -38,19 +38,23 @@ class Reclaiming:
         self._kills = 0
         self._reclaimed_revision = -1
         """When all had been asked for that could be."""
+        self._holds_until_ns: int | None = None
+        """When the allocation that said so wants to be asked again although nothing has changed."""
 
-    def may_reclaim(self) -> bool:
-        """Whether the Preemptor's next run may ask for a container."""
+    def due_ns(self, now_ns: int) -> int | None:
+        """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
         if not self._state.queues.pending or self._state.free_nodes or not self._scheduler.preempts:
-            return False  # natjam, section 3.2: only when the cluster is full
-        return self._reclaimed_revision != self._state.revision or not self._scheduler.order_is_fixed
+            return None  # natjam, section 3.2: only when the cluster is full
+        if self._reclaimed_revision != self._state.revision or not self._scheduler.order_is_fixed:
+            return now_ns
+        return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
     def run(self, now_ns: int) -> list[Effect]:
         """One run of the Preemptor.  Raises PolicyError."""
         effects: list[Effect] = []
         state = self._state
         state.revision += self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
-        if not self.may_reclaim():
+        if self.due_ns(now_ns) != now_ns:
             return effects
         view = state.view(now_ns)
         decision = allocate(self._scheduler.allocation, view)
@@ -63,7 +67,7 @@ class Reclaiming:
             if queue in victims:
                 all_asked &= self._take_within(queue, decision.reclaims_a_run, now_ns)
         if all_asked:
-            self._reclaimed_revision = state.revision
+            self._reclaimed_revision, self._holds_until_ns = state.revision, decision.valid_until_ns
         return [*effects, *self._preemptor.explain()]
 
     def _take_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:

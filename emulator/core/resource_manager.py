@@ -82,9 +82,7 @@ class ResourceManager:
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
-        if self._reclaiming.may_reclaim():
-            return now_ns
-        times_ns = (self.preemptor.due_ns, self._orders.due_ns)
+        times_ns = (self._reclaiming.due_ns(now_ns), self.preemptor.due_ns, self._orders.due_ns)
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def free_node_due_ns(self, now_ns: int) -> int | None:

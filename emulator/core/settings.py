@@ -9,7 +9,7 @@ from emulator.policies.policy import (
     JobEviction,
     JobSelection,
     MechanismPolicy,
-    Placement,
+    PlacementPolicy,
     Policy,
     Reads,
     ResumeOrder,
@@ -104,7 +104,7 @@ class SchedulerSettings:
     job_eviction: Policy[JobEviction]
     task_eviction: Policy[TaskEviction]
     mechanism: MechanismPolicy
-    placement: Policy[Placement]
+    placement: PlacementPolicy
     resume_order: Policy[ResumeOrder]
     queues: tuple[QueueSettings, ...]
 

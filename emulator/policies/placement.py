@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from emulator.policies.policy import Axis, Placement, Policy
+from emulator.policies.policy import Axis, PlacementPolicy
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.vocabulary import Frozen
 
@@ -21,8 +21,11 @@ class PreferLocal(Frozen):
     """How long a task holds out for its old node when that has no room, emulated seconds."""
 
 
+_AT_ONCE = PreferLocal()
+
+
 def prefer_local(
-    view: ClusterView, suspended: SuspendedView, node: NodeView, options: PreferLocal
+    view: ClusterView, suspended: SuspendedView, node: NodeView, options: PreferLocal = _AT_ONCE
 ) -> PlacementDecision:
     """A suspended task goes back to its old node where that has room, else after ``delay_s`` to any."""
     if suspended.node == node.name:
@@ -36,6 +39,12 @@ def prefer_local(
     return _NOT_NOW if old.free else _ELSEWHERE
 
 
-PLACEMENT: Axis[Policy[Placement]] = Axis(
-    "placement", (Policy("prefer-local", prefer_local, "natjam, section 3.1", options=PreferLocal),), Policy
+PLACEMENT: Axis[PlacementPolicy] = Axis(
+    "placement",
+    (
+        PlacementPolicy(
+            "prefer-local", prefer_local, "natjam, section 3.1", options=PreferLocal, strangers_are_alike=True
+        ),
+    ),
+    PlacementPolicy,
 )

@@ -158,6 +158,15 @@ class MechanismPolicy(Policy[MechanismChoice]):
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementPolicy(Policy[Placement]):
+    """A choice of placement."""
+
+    strangers_are_alike: bool = False
+    """Whether a task that is refused on a node it was never on would be refused on every other such node too; a driver
+    need not have them all ask."""
+
+
+@dataclass(frozen=True, slots=True)
 class Axis(Generic[PolicyT]):
     """One of the choices that make up a scheduler."""
 

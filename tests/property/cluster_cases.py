@@ -13,6 +13,7 @@ from emulator import policies
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
+from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import Kind
 
@@ -32,6 +33,16 @@ CALM, BAD_NETWORK = (
 )
 _COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
 PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
+
+
+def even_nodes(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+    """A user's own placement, which says no to some nodes and yes to others, and changes its mind after a while."""
+    patience_ns = suspended.since_ns + 5 * SECOND_NS
+    is_even = int(node.name.rpartition("-")[2]) % 2 == 0
+    return PlacementDecision(is_even or view.now_ns >= patience_ns, rank=int(not is_even), holds_until_ns=patience_ns)
+
+
+EVEN_NODES = policies.PLACEMENT.own("mine:even_nodes", even_nodes)
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
+        placement=draw(st.sampled_from((None, None, EVEN_NODES))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
