@@ -15,6 +15,7 @@ from emulator.core.messages import CLIENT, RESOURCE_MANAGER
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import (
+    VICTIMS,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -116,6 +117,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
         queues=_queues(experiment),
+        victims=VICTIMS[experiment.scheduler.victims],
     )
 
 

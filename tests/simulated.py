@@ -27,6 +27,7 @@ from emulator.core.messages import (
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import (
+    VICTIMS,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -58,6 +59,7 @@ def make_settings(
     max_suspended: int = 8,
     mechanism: str = "checkpoint",
     allocation: str = "two-queue",
+    victims: str = "reduces",
     job_eviction: str = "mr",
     job_selection: str = "auto",
     task_eviction: str = "srt",
@@ -111,6 +113,7 @@ def make_settings(
             placement=placement or prefer_local,
             resume_order=policies.RESUME_ORDER.by_name["suspended-first"],
             queues=queues,
+            victims=VICTIMS[victims],
         ),
         nodes=tuple(
             NodeSettings(
@@ -271,7 +274,7 @@ class CheckedCluster(SimulatedCluster):
         at_most = int(self.settings.protocol.speculation is not None and launch.kind is Kind.REDUCE)
         assert len(others) <= at_most or self._job_over(launch.job), f"{same} runs in {others} and {launch.container}"
         assert launch.container not in self.walks, f"{launch.container} launched twice"
-        start = launch.checkpoint.keys_done if launch.checkpoint else 0
+        start = launch.saved.keys_done if launch.saved else 0
         self.walks[launch.container] = Walk(start, start)
 
     def _job_over(self, job: str) -> bool:
@@ -286,7 +289,7 @@ class CheckedCluster(SimulatedCluster):
         if isinstance(message, Exited):
             self.walks[message.container].end = message.keys_done
         elif isinstance(message, Checkpointed):
-            assert message.checkpoint.past_containers[-1] == message.container
+            assert message.saved.past_containers[-1] == message.container
         elif isinstance(message, JobFinished):
             assert self.finished_jobs.setdefault(message.job, message.state) is message.state
 
@@ -342,7 +345,7 @@ class CheckedCluster(SimulatedCluster):
                 continue
             (attempt,) = succeeded
             assert attempt.container is not None
-            past = attempt.checkpoint.past_containers if attempt.checkpoint else ()
+            past = attempt.saved.past_containers if attempt.saved else ()
             at = 0
             for container in (*past, attempt.container):
                 walk = self.walks[container]

@@ -20,7 +20,7 @@ from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import allocate, place
 from emulator.core.effects import Effect
-from emulator.core.messages import Allocation, ResumeAsk, StartContainer, job_address, node_address
+from emulator.core.messages import Allocation, ResumeAsk, StartContainer, TaskId, job_address, node_address
 from emulator.core.preemptor import Preemptor
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
@@ -32,7 +32,7 @@ class _Wish(NamedTuple):
 
     application: Application
     kind: Kind
-    task: int | None = None
+    task: TaskId | None = None
     """The suspended task it is for."""
 
 
@@ -64,6 +64,7 @@ class Allocator:
     def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
         self._allocation = settings.scheduler.allocation
         self._placement = settings.scheduler.placement
+        self._victims = settings.scheduler.victims
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
@@ -108,7 +109,7 @@ class Allocator:
         for application in waiting.resuming if resumes_first else ():
             task = self._resume_for(application, offer)
             if task is not None:
-                return _Wish(application, Kind.REDUCE, task)
+                return _Wish(application, task.kind, task)
         for application in waiting.new if resumes_first else waiting.jobs:
             requests = application.requests
             if requests.application_master is not None:
@@ -117,17 +118,18 @@ class Allocator:
                 return _Wish(application, Kind.MAP)
             task = None if resumes_first else self._resume_for(application, offer)
             if task is not None or requests.since[Kind.REDUCE]:
-                return _Wish(application, Kind.REDUCE, task)
+                return _Wish(application, task.kind if task else Kind.REDUCE, task)
         return None
 
-    def _resume_for(self, application: Application, offer: _Offer) -> int | None:
+    def _resume_for(self, application: Application, offer: _Offer) -> TaskId | None:
         """The suspended task of ``application`` that goes on in the container, if any: of those that placement likes
         best the first by the job's own order."""
-        if application.requests.since[Kind.MAP]:
-            return None  # its maps come first, or its reduces would wait for ever for their output
-        best: tuple[int, int] | None = None
+        maps_wait = bool(application.requests.since[Kind.MAP])
+        best: tuple[int, TaskId] | None = None
         for task, (resume, since_ns) in application.requests.resumes.items():
-            offer.is_host |= resume.hostname == offer.node.name
+            if maps_wait and task.kind is Kind.REDUCE:
+                break  # its maps come first, or its reduces would wait for ever for their output
+            offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._is_stopped_at(resume.container, offer.node):
                     return task
@@ -163,7 +165,7 @@ class Allocator:
         held.on_slot = True
         held.task = wish.task
         application.slots += 1
-        application.running_reduces += wish.kind is Kind.REDUCE
+        application.running_victims += wish.kind in self._victims
         state.queues.note(application)
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.movable)
         if wish.kind is Kind.APPLICATION_MASTER:
@@ -204,4 +206,5 @@ def _take_request(wish: _Wish) -> tuple[int, str | None]:
 
 
 def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) -> SuspendedView:
-    return SuspendedView(application.name, Kind.REDUCE, resume.task, resume.hostname, resume.suspended_ns, since_ns)
+    task = resume.task
+    return SuspendedView(application.name, task.kind, task.number, resume.node, resume.suspended_ns, since_ns)

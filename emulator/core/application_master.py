@@ -28,6 +28,7 @@ from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.job import JobSpec
 from emulator.core.job_progress import progress_ppm
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
+from emulator.core.mechanisms import TRAITS, applied_to
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     Allocation,
@@ -57,7 +58,7 @@ from emulator.core.settings import Settings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind
 
 
 class JobEvent(Enum):
@@ -96,8 +97,8 @@ class ApplicationMaster:
         self.finish_ns: int | None = None
         self.releaser = Releaser(spec.name, settings)
         self._mechanisms = settings.scheduler.mechanism.among
+        self._victims = settings.scheduler.victims
         self._protocol = settings.protocol
-        self._keys_total = list(spec.reduce_keys)
         self._starts_measured = spec.starts_measured
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
@@ -242,23 +243,23 @@ class ApplicationMaster:
         if attempt is None:
             return self._give_back(allocation, now_ns)
         attempt.ready_ns = allocation.ready_ns
+        if attempt.kind is Kind.MAP:
+            self._map_news_ns = now_ns
         if attempt.state is AttemptState.SUSPENDED:
             attempt.resuming = True
             command: Message = ResumeContainer(allocation.container, allocation.ready_ns)
             return [self._commands.send(allocation.container, allocation.node, command, now_ns)]
         attempt.move(AttemptEvent.ASSIGN)
         attempt.container, attempt.node = allocation.container, allocation.node
-        if attempt.kind is Kind.MAP:
-            self._map_news_ns = now_ns
         self._live[allocation.container] = attempt
         command = StartContainer(
             container=allocation.container,
             job=self.job,
             kind=attempt.kind,
-            task=attempt.task,
+            task=attempt.task.number,
             attempt=attempt.name,
             ready_ns=allocation.ready_ns,
-            checkpoint=attempt.checkpoint,
+            saved=attempt.saved,
             start_measured=self._starts_measured,
         )
         outputs = self._outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
@@ -390,8 +391,8 @@ class ApplicationMaster:
             return self._succeeded(task, attempt, report, now_ns)
         if report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
-            if report.checkpoint is not None:
-                task.accept(report.checkpoint)
+            if report.saved is not None:
+                task.accept(report.saved)
             self._retry(task, now_ns)
             return []
         if report.outcome in (Outcome.KILLED, Outcome.LOST):
@@ -418,7 +419,7 @@ class ApplicationMaster:
             task.speculative = False
             if any(self._live.get(attempt.container or "") is attempt for attempt in task.attempts):
                 return
-        self._request(task.new_attempt(suspended_ns=now_ns if task.checkpoint else None))
+        self._request(task.new_attempt(suspended_ns=now_ns if task.saved else None))
 
     def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
         attempt.move(AttemptEvent.SUCCEED)
@@ -455,7 +456,7 @@ class ApplicationMaster:
             return []
         self._withdraw_waiting(winner)
         task.speculative = False
-        self._asks.withdraw_resume(task.index)
+        self._asks.withdraw_resume(winner.task)
         return [effect for rival in self._rivals(winner) for effect in self._kill_rival(rival, now_ns)]
 
     def _kill_rival(self, rival: TaskAttempt, now_ns: int) -> list[Effect]:
@@ -468,7 +469,7 @@ class ApplicationMaster:
         """A second attempt that still waits when the first wins or gives way is of no use."""
         if not self._task(attempt).speculative:
             return
-        for rival in self._asks.withdraw_new(attempt.kind, attempt.task):
+        for rival in self._asks.withdraw_new(attempt.task):
             rival.move(AttemptEvent.KILL)
             self._task(rival).speculative = False
 
@@ -478,29 +479,28 @@ class ApplicationMaster:
         """Read progress when there is a debt and somebody to pay it."""
         if not self.releaser.debt or self.state is not JobState.RUNNING:
             return []
-        candidates = self.releaser.candidates(self._live_reduces(), now_ns)
+        candidates = self.releaser.candidates(self._possible_victims(), now_ns)
         if not candidates:
             return []
-        return [ReadProgress(tuple(a.container for a in candidates if a.container is not None))]
+        return [ReadProgress(tuple(a.container for a in candidates if a.container is not None and a.keys_total))]
 
     def _progress(self, message: ProgressSamples, now_ns: int) -> list[Effect]:
         if self.state is not JobState.RUNNING:
             return []
         self.releaser.read(message, self._live, now_ns)
-        candidates = self.releaser.candidates(self._live_reduces(), now_ns)
-        choice = self.releaser.choose(candidates, self._keys_total, now_ns)
+        choice = self.releaser.choose(self.releaser.candidates(self._possible_victims(), now_ns), now_ns)
         self._speculate(now_ns)
         if choice is None:
             return []
         effects: list[Effect] = [choice.why]
         for victim in choice.victims:
             container, node = victim.place
-            if victim.mechanism is Mechanism.KILL:
-                kill = KillContainer(container, self.job, "preempted")
-                effects.append(self._commands.send(container, node, kill, now_ns))
-            else:
+            if TRAITS[victim.mechanism].asks_first:
                 heartbeat = Phase(self._seed, victim.name, "task heartbeat", self._protocol.task_heartbeat_ns)
                 effects.append(self._timers.set(f"ask {container}", heartbeat.after(now_ns)))
+            else:
+                kill = KillContainer(container, self.job, "preempted")
+                effects.append(self._commands.send(container, node, kill, now_ns))
         return effects
 
     def _ask_to_suspend(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
@@ -511,6 +511,9 @@ class ApplicationMaster:
         attempt.move(AttemptEvent.SUSPEND)
         command = SuspendContainer(container, attempt.mechanism, now_ns)
         return [self._commands.send(container, node, command, now_ns)]
+
+    def _possible_victims(self) -> list[TaskAttempt]:
+        return [attempt for attempt in self._live.values() if attempt.kind in self._victims]
 
     def _live_reduces(self) -> list[TaskAttempt]:
         return [attempt for attempt in self._live.values() if attempt.kind is Kind.REDUCE]
@@ -534,24 +537,33 @@ class ApplicationMaster:
         return self._make_room_for_maps(now_ns)
 
     def _maps_starve_ns(self) -> int | None:
-        """When maps that must run again have waited long, and no other map will end and leave them its container."""
-        if not self._asks.has_new(Kind.MAP) or any(attempt.kind is Kind.MAP for attempt in self._live.values()):
+        """When maps that must run again or go on have waited long, and no other will end and leave its container."""
+        if not self._asks.has_new(Kind.MAP) and self._asks.first_map_to_resume is None:
+            return None
+        stopped = AttemptState.SUSPENDED
+        if any(a.kind is Kind.MAP and (a.state is not stopped or a.resuming) for a in self._live.values()):
             return None
         return self._map_news_ns + self._protocol.kill_timeout_ns
 
     def _make_room_for_maps(self, now_ns: int) -> list[Effect]:
-        """Reduces that wait for a map's output would hold every container for ever: the last one launched goes."""
+        """Reduces that wait for a map's output would hold every container for ever: the last one launched goes.
+
+        For a stopped map only a container of its own node will do; others are given back too, since those who hold
+        that one may wait for them.
+        """
         running = [a for a in self._live_reduces() if a.state is AttemptState.RUNNING and not a.victim]
         if not running:
             return []
         self.revision += 1
         self._map_news_ns = now_ns
-        running.sort(key=lambda attempt: (attempt.running_ns, attempt.task), reverse=True)
+        stopped = None if self._asks.has_new(Kind.MAP) else self._asks.first_map_to_resume
+        needed = None if stopped is None else stopped.node
+        running.sort(key=lambda a: (a.node == needed, a.running_ns, a.task.number), reverse=True)
         last = running[0]
         container, node = last.place
         last.victim = True
         kill = KillContainer(container, self.job, "room for a map whose output is missing")
-        views = tuple(view_of(self.job, attempt, self._keys_total[attempt.task], now_ns) for attempt in running)
+        views = tuple(view_of(self.job, attempt, now_ns) for attempt in running)
         why = explain_tasks(LAST_LAUNCHED, self.job, views, [task.container for task in views], victims=1)
         return [why, self._commands.send(container, node, kill, now_ns)]
 
@@ -579,7 +591,7 @@ class ApplicationMaster:
         return [*effects, *self._final_heartbeat(now_ns)]
 
     def _task(self, attempt: TaskAttempt) -> Task:
-        return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task]
+        return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task.number]
 
     def validate_state(self) -> None:
         """One unfinished attempt a task, with speculation two; counters agree with states; whoever has a container has
@@ -587,7 +599,7 @@ class ApplicationMaster:
         at_most = 1 if self._speculation is None else 2
         for task in (*self.maps, *self.reduces):
             open_attempts = [a for a in task.attempts if a.state not in ENDED]
-            if Mechanism.CHECKPOINT in self._mechanisms:
+            if any(TRAITS[applied_to(mechanism, task.kind)].ends_process for mechanism in self._mechanisms):
                 open_attempts = [a for a in open_attempts if a.state is not AttemptState.SUSPENDED]
             assert len(open_attempts) <= at_most, f"{self.job}: {task.kind.value} {task.index} runs twice"
         assert self._maps_done == sum(task.state is TaskState.SUCCEEDED for task in self.maps)

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk
+from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
 from emulator.policies.views import JobView
 from emulator.vocabulary import JobFacts, Kind, MeasuredCosts
 
@@ -19,17 +19,13 @@ class HeldContainer:
     job: str
     kind: Kind
     node: str
-    task: int | None
+    task: TaskId | None
+    """The suspended task that it was given for last; None: something new."""
     since_ns: int
     on_slot: bool = True
     """False while the process in it is stopped."""
     revision: int = 0
     """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
-
-    @property
-    def number(self) -> int:
-        """Place in the order in which containers were made."""
-        return int(self.id.rpartition("-")[2])
 
 
 class NodeState(Enum):
@@ -105,8 +101,8 @@ class Requests:
         self.application_master: int | None = None
         """When the ApplicationMaster's own container was asked for; None when it has it."""
         self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
-        self.resumes: dict[int, tuple[ResumeAsk, int]] = {}
-        """By task, in the order of suspension, with the instant of the request."""
+        self.resumes: dict[TaskId, tuple[ResumeAsk, int]] = {}
+        """By task, in the order they are to go on, with the instant of the request."""
 
     @property
     def pending(self) -> int:
@@ -156,8 +152,8 @@ class Application:
     """Every node that has had one."""
     slots: int = 0
     """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
-    running_reduces: int = 0
-    """Reduces on a slot."""
+    running_victims: int = 0
+    """Tasks on a slot of the kinds that can be victims."""
     last_heartbeat_id: int = -1
     heard_ns: int | None = None
     """When its ApplicationMaster was first heard."""

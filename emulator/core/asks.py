@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, ResumeAsk
+from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
@@ -25,8 +25,8 @@ class Asks:
         self._job = job
         self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         """Attempts that any container will do for."""
-        self._resumes: dict[int, TaskAttempt] = {}
-        """Suspended reduces that ask for a container, by task, in the order of suspension."""
+        self._resumes: dict[TaskId, TaskAttempt] = {}
+        """Suspended tasks that ask for a container, in the order of suspension."""
         self._unsaid = True
         """Whether there may be something to say that no heartbeat has said yet."""
         self._told: tuple[Ask, int, int | None] | None = None
@@ -41,7 +41,7 @@ class Asks:
     def add(self, attempt: TaskAttempt) -> None:
         """It waits for a container."""
         self._unsaid = True
-        if attempt.state is AttemptState.SUSPENDED or attempt.checkpoint is not None:
+        if attempt.state is AttemptState.SUSPENDED or attempt.saved is not None:
             self._resumes[attempt.task] = attempt
         else:
             self._waiting[attempt.kind].append(attempt)
@@ -51,22 +51,27 @@ class Asks:
         return bool(self._waiting[kind])
 
     @property
+    def first_map_to_resume(self) -> TaskAttempt | None:
+        """The stopped map that has waited longest to go on."""
+        return next((attempt for task, attempt in self._resumes.items() if task.kind is Kind.MAP), None)
+
+    @property
     def empty(self) -> bool:
         """Whether nobody waits."""
         return not (self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes)
 
-    def to_resume(self, task: int) -> TaskAttempt | None:
-        """The attempt at a reduce that waits to go on."""
+    def to_resume(self, task: TaskId) -> TaskAttempt | None:
+        """The attempt at a task that waits to go on."""
         return self._resumes.get(task)
 
-    def withdraw_resume(self, task: int) -> None:
-        """Nobody waits any more to go on with a reduce."""
+    def withdraw_resume(self, task: TaskId) -> None:
+        """Nobody waits any more to go on with a task."""
         if self._resumes.pop(task, None) is not None:
             self._unsaid = True
 
-    def withdraw_new(self, kind: Kind, task: int) -> list[TaskAttempt]:
+    def withdraw_new(self, task: TaskId) -> list[TaskAttempt]:
         """Have new attempts at a task wait no longer; those that did."""
-        waiting = self._waiting[kind]
+        waiting = self._waiting[task.kind]
         found = [attempt for attempt in waiting if attempt.task == task]
         for attempt in found:
             waiting.remove(attempt)
@@ -122,7 +127,11 @@ class Asks:
         return True
 
     def _ask(self) -> Ask:
-        resumes = sorted(self._resumes.values(), key=lambda attempt: (attempt.suspended_ns or 0, attempt.task))
+        # Maps first: a reduce that goes on before them may have to wait for their output.
+        resumes = sorted(
+            self._resumes.values(),
+            key=lambda attempt: (attempt.kind is not Kind.MAP, attempt.suspended_ns or 0, attempt.task.number),
+        )
         return Ask(
             maps=len(self._waiting[Kind.MAP]),
             reduces=len(self._waiting[Kind.REDUCE]),
@@ -135,8 +144,8 @@ def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
     if attempt.state is AttemptState.SUSPENDED:
         assert attempt.node is not None
         return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
-    assert attempt.checkpoint is not None
-    return ResumeAsk(attempt.task, attempt.checkpoint.hostname, suspended_ns)
+    assert attempt.saved is not None
+    return ResumeAsk(attempt.task, attempt.saved.node, suspended_ns)
 
 
 def _take_first(waiting: deque[TaskAttempt], prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:

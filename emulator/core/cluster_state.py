@@ -114,4 +114,5 @@ class ClusterState:
         for application in self.applications.values():
             mine = [c for c in self.containers.values() if c.job == application.name and c.on_slot]
             assert application.slots == len(mine), application.name
-            assert application.running_reduces == sum(c.kind is Kind.REDUCE for c in mine), application.name
+            victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
+            assert application.running_victims == victims, application.name

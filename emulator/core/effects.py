@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from emulator.core.messages import Message, TaskCheckpoint
+from emulator.core.messages import Message, Saved
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Kind
 
@@ -33,7 +33,7 @@ class SetTimer(_Effect):
 
 
 class ReadProgress(_Effect):
-    """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own reduces)."""
+    """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own; perhaps none)."""
 
     containers: tuple[str, ...]
 
@@ -61,7 +61,8 @@ class Launch(_Effect):
     attempt: str
     first_key_at_ns: int
     """Do not start the first key (an ApplicationMaster: its work) before this instant; 0: at once."""
-    checkpoint: TaskCheckpoint | None = None
+    saved: Saved | None = None
+    """What it goes on from."""
 
 
 class ProvideInput(_Effect):
@@ -114,13 +115,13 @@ class ExplainJobEviction(_Effect):
     victims: tuple[str, ...]
     """One job for each container, in the order of the choices."""
     candidates: tuple[JobView, ...]
-    """As the first choice saw them; each choice makes its job one container and one reclaimable reduce poorer."""
+    """As the first choice saw them; each choice makes its job one container and one reclaimable task poorer."""
     left_out: int
     """Candidates there were besides."""
 
 
 class ExplainTaskEviction(_Effect):
-    """Why these reduces of ``job`` must give their containers back."""
+    """Why these tasks of ``job`` must give their containers back."""
 
     job: str
     rule: str

@@ -30,7 +30,7 @@ def _task_ppm(task: Task) -> int:
         return WHOLE_PPM
     if not task.keys_total or not task.attempts:
         return 0
-    saved = task.checkpoint.keys_done if task.checkpoint else 0
+    saved = task.saved.keys_done if task.saved else 0
     keys_done = max(saved, *(attempt.estimate.keys_done for attempt in task.open_attempts))
     if not keys_done and task.attempt.estimate.at_ns is None:
         return 0

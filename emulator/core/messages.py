@@ -14,7 +14,7 @@ Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
 
@@ -73,16 +73,43 @@ class _Message(Frozen, tag=True):
 # ---- parts of messages ----
 
 
-class TaskCheckpoint(Frozen):
+class TaskId(NamedTuple):
+    """One task of a job."""
+
+    kind: Kind
+    number: int
+
+
+class KeyCheckpoint(Frozen, tag="key-checkpoint"):
     """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
 
     past_containers: tuple[str, ...]
     """Containers of the suspended attempts, in order; their partial outputs make up the output in this order."""
     keys_done: int
-    input_path: str
-    """Local path of the merged reduce input on ``hostname``."""
-    hostname: str
-    """Node of the last suspended attempt, preferred at resume."""
+    location: str
+    """Local path of the merged reduce input on ``node``."""
+    node: str
+    """Of the last suspended attempt, preferred at resume."""
+    size_bytes: int = 0
+
+
+class ProcessImage(Frozen, tag="process-image"):
+    """A process as it was, with its memory, in a file (CRIU); nobody makes one yet."""
+
+    past_containers: tuple[str, ...]
+    """As of a key checkpoint; the last is that of the process."""
+    keys_done: int
+    """By a reduce, when it was made."""
+    location: str
+    """Where the file is."""
+    node: str
+    """Where the process ran."""
+    size_bytes: int
+    checksum: str
+
+
+Saved: TypeAlias = KeyCheckpoint | ProcessImage
+"""What is left of the work of a process that has ended."""
 
 
 class RealCost(Frozen):
@@ -104,7 +131,7 @@ class ContainerReport(Frozen):
     committing: bool = False
     refusals: int = 0
     """How often a suspend of it has been refused or has failed."""
-    checkpoint: TaskCheckpoint | None = None
+    saved: Saved | None = None
     outcome: Outcome | None = None
     reason: str = ""
     ready_ns: int = 0
@@ -118,10 +145,11 @@ class ContainerReport(Frozen):
 
 
 class ResumeAsk(Frozen):
-    """A container wanted for a suspended reduce."""
+    """A container wanted for a suspended task."""
 
-    task: int
-    hostname: str
+    task: TaskId
+    node: str
+    """Where it was suspended."""
     suspended_ns: int
     container: str | None = None
     """Set when the stopped process itself is to go on: only its own node will do."""
@@ -142,8 +170,8 @@ class Allocation(Frozen):
     kind: Kind
     node: str
     ready_ns: int
-    task: int | None = None
-    """The suspended reduce it is for; None for a new map or reduce."""
+    task: TaskId | None = None
+    """The suspended task it is for; None for a new map or reduce."""
 
 
 class Answer(Frozen):
@@ -153,7 +181,7 @@ class Answer(Frozen):
     allocated: tuple[Allocation, ...] = ()
     finished: tuple[ContainerReport, ...] = ()
     reclaim: int = 0
-    """Number of reduce containers to be given back (natjam step 4)."""
+    """Number of containers to be given back (natjam step 4)."""
     withdrawn: int = 0
     """Of those asked for in earlier answers: no longer wanted, because a container has been killed instead."""
     lost_nodes: tuple[str, ...] = ()
@@ -265,7 +293,7 @@ class StartContainer(_Message):
     task: int
     attempt: str
     ready_ns: int
-    checkpoint: TaskCheckpoint | None = None
+    saved: Saved | None = None
     start_measured: bool = False
     """The task's length has the start of its process in it."""
 
@@ -382,8 +410,7 @@ class ResumeFailed(_Message):
 
 class Checkpointed(_Message):
     container: str
-    checkpoint: TaskCheckpoint
-    size_bytes: int
+    saved: Saved
     cost: RealCost
 
 

@@ -34,6 +34,7 @@ from emulator.core.effects import (
     Suspend,
 )
 from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
+from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
     Checkpointed,
@@ -58,18 +59,18 @@ from emulator.core.messages import (
     ResumeContainer,
     Resumed,
     ResumeFailed,
+    Saved,
     Start,
     StartContainer,
     SuspendContainer,
     Suspended,
     SuspendFailed,
-    TaskCheckpoint,
     TimerFired,
     job_address,
     node_address,
 )
 from emulator.core.settings import NodeSettings, Settings
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind
 
 
 class Event(Enum):
@@ -135,7 +136,7 @@ class Container:
     revision: int = 1
     committing: bool = False
     refusals: int = 0
-    checkpoint: TaskCheckpoint | None = None
+    saved: Saved | None = None
     outcome: Outcome | None = None
     reason: str = ""
     first_key_ns: int | None = None
@@ -215,7 +216,7 @@ class NodeManager:
         self.slots_used += 1
         if self.slots_used > self.node.containers:
             return self._refuse_start(container, now_ns)
-        resuming = message.checkpoint is not None
+        resuming = message.saved is not None
         schedule_ns = 0 if message.start_measured else self._overheads.schedule_ns
         pad_ns = self._overheads.resume_ns if resuming else schedule_ns
         return [
@@ -226,7 +227,7 @@ class NodeManager:
                 task=message.task,
                 attempt=message.attempt,
                 first_key_at_ns=message.ready_ns + pad_ns if pad_ns else 0,
-                checkpoint=message.checkpoint,
+                saved=message.saved,
             )
         ]
 
@@ -243,7 +244,8 @@ class NodeManager:
         if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
             return self._report(container)  # answered before: the process has been resumed since, or has refused
         container.suspend_asked_ns = message.asked_ns
-        if message.mechanism is Mechanism.CHECKPOINT:
+        traits = TRAITS[message.mechanism]
+        if traits.ends_process:
             self._move(container, Event.CHECKPOINT)
             return [Checkpoint(container.id)]
         if self.stopped >= self.node.suspended_limit:
@@ -379,7 +381,7 @@ class NodeManager:
         container = self._named(message.container)
         if container.state not in (ContainerState.CHECKPOINTING, ContainerState.KILLING):
             raise IllegalTransition(f"container {container.id}: no arc for checkpointed in {container.state.value}")
-        container.checkpoint = message.checkpoint
+        container.saved = message.saved
         return []  # reported with the exit, which follows
 
     def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
@@ -394,7 +396,7 @@ class NodeManager:
         container.keys_done = message.keys_done
         if message.code == 0:
             container.outcome = Outcome.SUCCEEDED
-        elif container.checkpoint is not None:
+        elif container.saved is not None:
             container.outcome = Outcome.CHECKPOINTED
         elif killing:
             container.outcome = Outcome.KILLED
@@ -463,7 +465,7 @@ class NodeManager:
             state=container.state,
             committing=container.committing,
             refusals=container.refusals,
-            checkpoint=container.checkpoint,
+            saved=container.saved,
             outcome=container.outcome,
             reason=container.reason,
             ready_ns=container.ready_ns,

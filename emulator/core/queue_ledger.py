@@ -170,7 +170,7 @@ def job_view(application: Application, now_ns: int) -> JobView:
         order=application.order,
         submit_ns=application.submit_ns,
         containers=application.slots,
-        reclaimable=application.running_reduces,
+        reclaimable=application.running_victims,
         pending=application.requests.pending,
         progress_ppm=progress,
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),

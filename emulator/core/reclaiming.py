@@ -23,7 +23,6 @@ from emulator.core.messages import KillContainer, job_address
 from emulator.core.preemptor import Preemptor, net_of
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, JobView
-from emulator.vocabulary import Kind
 
 
 class Reclaiming:
@@ -134,7 +133,7 @@ class Reclaiming:
         tasks = tuple(
             task
             for task in state.task_views(victim, now_ns)
-            if task.kind is Kind.REDUCE and task.container not in self._orders
+            if task.kind in self._scheduler.victims and task.container not in self._orders
         )
         if not tasks:
             return False

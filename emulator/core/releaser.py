@@ -1,10 +1,10 @@
-"""The Releaser: which running reduces of a job are given back (natjam, section 3.2).
+"""The Releaser: which running tasks of a job are given back (natjam, section 3.2).
 
 Theory of operation
 -------------------
 The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
 ApplicationMaster, keeps that debt and, as soon as it has read what the task heartbeats said, orders the running
-reduces by the task eviction policy and takes the first ones; the mechanism policy says of each what happens to it.
+ones by the task eviction policy and takes the first ones; the mechanism policy says of each what happens to it.
 Estimates are refreshed once a period and the latest complete set is used: readings later than the last refresh are
 left for the next.  Reading lazily, all missed readings at once, gives the same estimates as reading every period.
 """
@@ -18,6 +18,7 @@ from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
+from emulator.core.mechanisms import applied_to
 from emulator.core.messages import ProgressSamples
 from emulator.core.settings import Settings
 from emulator.core.task_attempt import AttemptState, TaskAttempt
@@ -47,10 +48,10 @@ class Releaser:
         self._decisions = 0
 
     @staticmethod
-    def candidates(reduces: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
-        """Only RUNNING reduces that have not been chosen already, nor refused just now."""
+    def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
+        """Only RUNNING ones that have not been chosen already, nor refused just now."""
         running = AttemptState.RUNNING
-        return [a for a in reduces if a.state is running and not a.victim and a.spared_until_ns <= now_ns]
+        return [a for a in tasks if a.state is running and not a.victim and a.spared_until_ns <= now_ns]
 
     def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
         """Replay the readings up to the last refresh into the estimates of ``attempts`` (by container)."""
@@ -63,11 +64,11 @@ class Releaser:
                 if attempt.running_ns <= at_ns <= until_ns:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
-    def choose(self, candidates: list[TaskAttempt], keys_total: list[int], now_ns: int) -> Choice | None:
-        """Pay as much of the debt as ``candidates`` allow; mark the victims.  ``keys_total`` is by task."""
+    def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
+        """Pay as much of the debt as ``candidates`` allow; mark the victims."""
         if not self.debt or not candidates:
             return None
-        tasks = tuple(view_of(self.job, attempt, keys_total[attempt.task], now_ns) for attempt in candidates)
+        tasks = tuple(view_of(self.job, attempt, now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
@@ -95,7 +96,11 @@ class Releaser:
         for container in order:
             if len(chosen) == self.debt:
                 break
-            decision = choose_mechanism(self._mechanism, view, by_container[container])
+            task = by_container[container]
+            decision = choose_mechanism(self._mechanism, view, task)
+            applied = applied_to(decision.mechanism, task.kind)
+            if applied is not decision.mechanism:
+                decision = MechanismDecision(applied, decision.numbers)
             if decision.mechanism is not Mechanism.WAIT:
                 chosen.append((container, decision))
         return chosen
@@ -105,7 +110,7 @@ class Releaser:
         return ClusterView(now_ns, Known(tasks=tasks, costs=self.costs))
 
 
-def view_of(job: str, attempt: TaskAttempt, keys_total: int, now_ns: int) -> TaskView:
+def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
     """The attempt as task eviction sees it."""
     container, node = attempt.place
     return TaskView(
@@ -114,8 +119,8 @@ def view_of(job: str, attempt: TaskAttempt, keys_total: int, now_ns: int) -> Tas
         kind=attempt.kind,
         node=node,
         started_ns=attempt.running_ns,
-        task=attempt.task,
+        task=attempt.task.number,
         keys_done=attempt.estimate.keys_done,
-        keys_total=keys_total,
-        remaining_ns=attempt.estimate.remaining_ns(keys_total, now_ns),
+        keys_total=attempt.keys_total,
+        remaining_ns=attempt.estimate.remaining_ns(attempt.keys_total, now_ns),
     )

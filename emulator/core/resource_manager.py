@@ -58,6 +58,7 @@ class ResourceManager:
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
         self._reclaiming = Reclaiming(settings, self.state, self.preemptor, self._orders)
         self._admission = Admission(settings.scheduler.queues)
+        self._victims = settings.scheduler.victims
         self._submitted = 0
         self._ended: dict[str, JobState] = {}
 
@@ -165,8 +166,8 @@ class ResourceManager:
         application.requests.replace(message, application.undelivered, now_ns)
         self.state.queues.note(application)
         for resume in ask.resumes:
-            if resume.hostname in self.state.free_nodes:
-                self.state.attention.wait_for(node_address(resume.hostname))
+            if resume.node in self.state.free_nodes:
+                self.state.attention.wait_for(node_address(resume.node))
         self.preemptor.withdraw_surplus(application.name, application.requests.movable)
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
@@ -216,7 +217,7 @@ class ResourceManager:
                 self.state.free_nodes[held.node] = None
             if application is not None:
                 application.slots -= 1
-                application.running_reduces -= held.kind is Kind.REDUCE
+                application.running_victims -= held.kind in self._victims
                 self.state.queues.note(application)
         if report.state is not ContainerState.DONE:
             return []  # stopped, or being killed as it was

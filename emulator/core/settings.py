@@ -15,7 +15,7 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.vocabulary import Mechanism
+from emulator.vocabulary import Kind, Mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,14 @@ class OverheadSettings:
     resume_ns: int = 0
 
 
+VICTIMS: dict[str, frozenset[Kind]] = {
+    "reduces": frozenset({Kind.REDUCE}),
+    "all": frozenset({Kind.MAP, Kind.REDUCE}),
+}
+"""What may be preempted, by the name it has in an experiment: reduces alone are the papers' choice; an
+ApplicationMaster never is."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
     """The choice on each axis, policies already resolved."""
@@ -107,6 +115,8 @@ class SchedulerSettings:
     placement: PlacementPolicy
     resume_order: Policy[ResumeOrder]
     queues: tuple[QueueSettings, ...]
+    victims: frozenset[Kind] = VICTIMS["reduces"]
+    """What may be a victim."""
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:

@@ -40,7 +40,7 @@ def stragglers(
     rates = [rate for task in reduces for attempt in task.attempts if (rate := attempt.estimate.rate)]
     slow: list[tuple[int, int]] = []
     for attempt in live:
-        task, rate = reduces[attempt.task], attempt.estimate.rate
+        task, rate = reduces[attempt.task.number], attempt.estimate.rate
         if attempt.state is not AttemptState.RUNNING or attempt.victim or not rate:
             continue
         if task.state is not TaskState.RUNNING or task.speculative:
@@ -49,5 +49,5 @@ def stragglers(
         lags = rate * len(rates) * _PPM < sum(rates) * (_PPM - settings.margin_ppm)
         left_ns = attempt.estimate.remaining_ns(task.keys_total, now_ns)
         if lags and left_ns and now_ns - attempt.running_ns >= settings.after_ns:
-            slow.append((-left_ns, attempt.task))
+            slow.append((-left_ns, attempt.task.number))
     return [reduces[task] for _, task in sorted(slow)[:room]]

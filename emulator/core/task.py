@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import TaskCheckpoint
+from emulator.core.messages import Saved, TaskId
 from emulator.core.task_attempt import ENDED, TaskAttempt, attempt_name
 from emulator.vocabulary import Kind
 
@@ -79,8 +79,8 @@ class Task:
     state: TaskState = TaskState.NEW
     attempts: list[TaskAttempt] = field(default_factory=list)
     failures: int = 0
-    checkpoint: TaskCheckpoint | None = None
-    """The last accepted one: authoritative; a crashed attempt's partial output is not in it."""
+    saved: Saved | None = None
+    """What was last accepted: authoritative; a crashed attempt's partial output is not in it."""
     output_node: str | None = None
     speculative: bool = False
     """Whether two attempts are at it."""
@@ -99,17 +99,17 @@ class Task:
         """Those that have not ended, or the newest where all have; suspended ones are among them."""
         return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
 
-    def accept(self, checkpoint: TaskCheckpoint) -> None:
-        """Keep a checkpoint; that of a rival which has come further stays."""
-        if self.checkpoint is None or checkpoint.keys_done >= self.checkpoint.keys_done:
-            self.checkpoint = checkpoint
+    def accept(self, saved: Saved) -> None:
+        """Keep what an attempt has saved; that of a rival which has come further stays."""
+        if self.saved is None or saved.keys_done >= self.saved.keys_done:
+            self.saved = saved
 
     def new_attempt(self, suspended_ns: int | None = None) -> TaskAttempt:
-        """Make the next attempt; it resumes from the last accepted checkpoint, if there is one."""
-        attempt = self._another(self.checkpoint, suspended_ns)
-        if self.checkpoint is not None:
+        """Make the next attempt; it resumes from what was last accepted, if anything was."""
+        attempt = self._another(self.saved, suspended_ns)
+        if self.saved is not None:
             # The rate of a task is its own, whichever attempt showed it: a resumed one is not unknown.
-            attempt.estimate = self._suspended_attempt(self.checkpoint).estimate.unanchored()
+            attempt.estimate = self._suspended_attempt(self.saved).estimate.unanchored()
         return attempt
 
     def rival_attempt(self) -> TaskAttempt:
@@ -118,14 +118,14 @@ class Task:
         self.speculative = True
         return self._another(None, None)
 
-    def _another(self, checkpoint: TaskCheckpoint | None, suspended_ns: int | None) -> TaskAttempt:
+    def _another(self, saved: Saved | None, suspended_ns: int | None) -> TaskAttempt:
         name = attempt_name(self.job, self.kind, self.index, len(self.attempts))
-        attempt = TaskAttempt(name, self.kind, self.index, checkpoint=checkpoint, suspended_ns=suspended_ns)
+        attempt = TaskAttempt(name, TaskId(self.kind, self.index), self.keys_total, saved, suspended_ns)
         self.attempts.append(attempt)
         return attempt
 
-    def _suspended_attempt(self, checkpoint: TaskCheckpoint) -> TaskAttempt:
-        """The newest attempt that came as far as this checkpoint: who saved it, or one that resumed from it."""
-        saved_in = checkpoint.past_containers[-1]
+    def _suspended_attempt(self, saved: Saved) -> TaskAttempt:
+        """The newest attempt that came as far as what was saved: who saved it, or one that resumed from it."""
+        saved_in = saved.past_containers[-1]
         before = reversed(self.attempts[:-1])
-        return next(a for a in before if a.container == saved_in or a.checkpoint == checkpoint)
+        return next(a for a in before if a.container == saved_in or a.saved == saved)

@@ -17,7 +17,7 @@ from enum import Enum
 
 from emulator.core.estimator import RateEstimate
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import TaskCheckpoint
+from emulator.core.messages import Saved, TaskId
 from emulator.vocabulary import Kind, Mechanism
 
 
@@ -95,9 +95,10 @@ class TaskAttempt:
     """One attempt at a task."""
 
     name: str
-    kind: Kind
-    task: int
-    checkpoint: TaskCheckpoint | None = None
+    task: TaskId
+    keys_total: int = 0
+    """0: it counts no keys (a map)."""
+    saved: Saved | None = None
     """What it resumes from; None for a fresh start."""
     suspended_ns: int | None = None
     """When its task (or itself, under *suspend*) was suspended: the order of resumption."""
@@ -117,6 +118,11 @@ class TaskAttempt:
     revision: int = 0
     refusals: int = 0
     estimate: RateEstimate = field(default_factory=RateEstimate)
+
+    @property
+    def kind(self) -> Kind:
+        """Of its task."""
+        return self.task.kind
 
     @property
     def place(self) -> tuple[str, str]:

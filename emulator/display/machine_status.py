@@ -50,7 +50,7 @@ def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
             newest = task.attempt
             if any(attempt.state in _ON_CONTAINER for attempt in task.attempts):
                 running += 1
-            elif newest.state is AttemptState.SUSPENDED or (newest.checkpoint is not None and newest.container is None):
+            elif newest.state is AttemptState.SUSPENDED or (newest.saved is not None and newest.container is None):
                 suspended += 1
     ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
     state = master.state.value if ended else "running"

@@ -186,6 +186,8 @@ class Scheduler(Strict):
     job_eviction: Policy | Choice = "mr"
     task_eviction: Policy | Choice = "srt"
     mechanism: Policy | Choice
+    victims: Literal["reduces", "all"] = "reduces"
+    """What may be preempted: reduces, as in the papers, or maps too."""
     placement: Policy | Placement = "prefer-local"
     resume_order: Policy | Choice = "suspended-first"
 

@@ -140,8 +140,8 @@ class Container:
         return None
 
     def _refusal(self, op: str) -> str | None:
-        if self.kind != "reduce":
-            return f"a {self.kind} task cannot {op}: only reduces are preempted"
+        if op == "checkpoint" and self.kind != "reduce":
+            return f"a {self.kind} task counts no keys, so that there is nothing to save"
         if op == "resume":
             return None if self._stopped else "the container is not suspended"
         return "the container is suspended" if self._stopped else None

@@ -26,19 +26,18 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import shake_128
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from emulator.live import partial_output, records
 from emulator.live.records import Record
+from emulator.live.task import SUSPEND, Task, stop_until_continued, take_signal
 from emulator.storage.local import atomic_file
 
-if TYPE_CHECKING:
-    from emulator.live.task import Task
-
 DEFAULT_VALUE_BYTES = 100
+StepT = TypeVar("StepT")
 _VALUE_BYTES = 1 << 16
 _BLOCK_KEYS = 256
 _KEY_MATERIAL = struct.Struct(">QIIIB")
@@ -105,25 +104,25 @@ def run_map(params: dict[str, Any], services: Task) -> None:
     ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys,
     seed, shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns
     (emulated).  The duration counts from the launch, or from first_key_at_ns where that is later; writing
-    happens inside it.  With ``only_partition`` it runs :func:`localise_without_maps` instead.
+    happens inside it, time for which it is stopped (SIGTSTP) does not count.  It stops between two partitions, or once
+    all is written and no file is open.  With ``only_partition`` it runs :func:`localise_without_maps` instead.
 
     Raises OSError.
     """
-    started_real_ns = time.monotonic_ns()
-    first_key_real_ns = max(started_real_ns, services.clock.to_real_ns(params["first_key_at_ns"]))
-    end_real_ns = first_key_real_ns + services.clock.to_real_duration_ns(params["duration_ns"])
+    time_spent = _ActiveTime(services, params["first_key_at_ns"])
+    duration_real_ns = services.clock.to_real_duration_ns(params["duration_ns"])
 
     def wait() -> None:
         ready_real_ns = time.monotonic_ns()
         services.report("settled")
-        _sleep_until(first_key_real_ns)
+        time_spent.wait_first_key()
         services.report(
             "first_key",
-            real_ns=first_key_real_ns,
-            input_ready_real_ns=min(ready_real_ns, first_key_real_ns),
+            real_ns=time_spent.first_key_real_ns,
+            input_ready_real_ns=min(ready_real_ns, time_spent.first_key_real_ns),
             waited=False,
         )
-        _sleep_until(end_real_ns)
+        time_spent.wait(duration_real_ns)
 
     if params.get("only_partition") is not None:
         localise_without_maps(params)
@@ -133,8 +132,43 @@ def run_map(params: dict[str, Any], services: Task) -> None:
     else:
         data = JobData.from_params(params)
         directory = records.map_directory(params["work_dir"], data.job, params["task"])
-        partitions = (data.partition(params["task"], reduce_index) for reduce_index in range(len(data.reduce_keys)))
+        partitions = time_spent.between(data.partition(params["task"], r) for r in range(len(data.reduce_keys)))
         records.write_map_output(directory, partitions, wait)
+
+
+class _ActiveTime:
+    """When a map has its first key, and how long it works from there on; it is stopped meanwhile when told."""
+
+    def __init__(self, services: Task, first_key_at_ns: int) -> None:
+        self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
+        self._stopped_real_ns = 0
+        """Of the time since the first key."""
+
+    def between(self, steps: Iterable[StepT]) -> Iterator[StepT]:
+        """The steps of the work, with a stop between two of them where one is due."""
+        for step in steps:
+            while taken := take_signal(0):
+                self._obey(taken)
+            yield step
+
+    def wait_first_key(self) -> None:
+        """Sleep until the first key."""
+        while taken := take_signal(self.first_key_real_ns):
+            self._obey(taken)
+
+    def wait(self, duration_real_ns: int) -> None:
+        """Sleep until so much time has been spent on the keys."""
+        while taken := take_signal(self.first_key_real_ns + duration_real_ns + self._stopped_real_ns):
+            self._obey(taken)
+
+    def _obey(self, taken: int) -> None:
+        if taken != SUSPEND:
+            return
+        stopped_real_ns, went_on_real_ns = stop_until_continued()
+        if stopped_real_ns < self.first_key_real_ns:
+            self.first_key_real_ns = max(self.first_key_real_ns, went_on_real_ns)
+        else:
+            self._stopped_real_ns += went_on_real_ns - stopped_real_ns
 
 
 def localise_without_maps(params: dict[str, Any]) -> int:
@@ -158,18 +192,11 @@ def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[
     body = shake_128(name.encode()).digest(_VALUE_BYTES)[8:]
     final = partial_output.final_path(params["output_dir"], job, map_index, "m")
     number = 0
-    with atomic_file(final, partial_output.partial_path(final, params["container_id"])) as file:
+    partial = partial_output.partial_path(final, params["container_id"])
+    with atomic_file(final, partial, before_publishing=before_publishing) as file:
         while left > 0:
             block = (number.to_bytes(8, "big") + body)[:left]
             file.write(block)
             left -= len(block)
             number += 1
-        file.flush()
-        before_publishing()
     partial_output.drop_partials(final)
-
-
-def _sleep_until(real_ns: int) -> None:
-    """Sleep until an instant of CLOCK_MONOTONIC; at once when it has passed."""
-    while (left_real_ns := real_ns - time.monotonic_ns()) > 0:
-        time.sleep(left_real_ns / 1e9)

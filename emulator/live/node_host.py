@@ -29,6 +29,7 @@ from emulator.core.messages import (
     Committing,
     Exited,
     FirstKey,
+    KeyCheckpoint,
     Killed,
     KillFailed,
     Launched,
@@ -40,7 +41,6 @@ from emulator.core.messages import (
     Start,
     Suspended,
     SuspendFailed,
-    TaskCheckpoint,
     node_address,
 )
 from emulator.live import records
@@ -225,7 +225,7 @@ class NodeHost(MachineHost):
 
     def _launch_reduce(self, process: _Process) -> None:
         node, launch = process.node, process.launch
-        spec, saved = self.plan.jobs[launch.job], launch.checkpoint
+        spec, saved = self.plan.jobs[launch.job], launch.saved
         params = reduce_parameters(
             self._site,
             spec,
@@ -233,7 +233,7 @@ class NodeHost(MachineHost):
             Place(node, launch.container, launch.first_key_at_ns),
             self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
             self._outputs.get((node, launch.job), ()),
-            saved and Checkpoint(saved.past_containers, saved.keys_done, saved.input_path, saved.hostname).to_dict(),
+            saved and Checkpoint(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict(),
         )
         self._command("launch", launch.container, kind="reduce", slot=process.slot, params=params)
 
@@ -317,7 +317,7 @@ class NodeHost(MachineHost):
 
     def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
         first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
-        keys_before = process.launch.checkpoint.keys_done if process.launch.checkpoint else 0
+        keys_before = process.launch.saved.keys_done if process.launch.saved else 0
         if process.launch.kind is Kind.REDUCE:
             self._first_readings.append((event["id"], first_key_ns, keys_before))
         # What it cost: up to the input at hand, and from the end of any padding to the first key.
@@ -347,14 +347,14 @@ class NodeHost(MachineHost):
 
     def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
         saved = event["checkpoint"]
-        checkpoint = TaskCheckpoint(
-            tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"]
+        checkpoint = KeyCheckpoint(
+            tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
         )
         self.checkpoint_bytes += event["bytes"]
         key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
         total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
         cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
-        return Checkpointed(event["id"], checkpoint, event["bytes"], cost)
+        return Checkpointed(event["id"], checkpoint, cost)
 
     def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
         return CheckpointFailed(event["id"], event["reason"])

@@ -79,18 +79,17 @@ def write_map_output(
     """Write one map's output into ``directory``; returns its index.
 
     Each of ``partitions`` gives the records of one reduce sorted by key.  ``before_publishing`` is called
-    when all is written and nothing is visible yet (a map waits out its duration there).  Raises OSError, and
-    ValueError for records that are too large or not in order.
+    when all is written, nothing is open and nothing visible yet (a map waits out its duration there).
+    Raises OSError, and ValueError for records that are too large or not in order.
     """
     index: list[Partition] = []
-    with atomic_file(os.path.join(directory, DATA_NAME), durable=False) as file:
+    path = os.path.join(directory, DATA_NAME)
+    with atomic_file(path, durable=False, before_publishing=before_publishing) as file:
         offset = 0
         for records in partitions:
             partition = _write_partition(file.write, records, offset)
             offset += partition.length
             index.append(partition)
-        file.flush()
-        before_publishing()
     packed = _INDEX_HEADER.pack(_INDEX_MAGIC, len(index))
     packed += b"".join(_INDEX_ENTRY.pack(p.offset, p.length, p.records, p.crc32) for p in index)
     with atomic_file(os.path.join(directory, INDEX_NAME), durable=False) as file:

@@ -3,14 +3,12 @@
 The walk is SWIM's: a sleep for every key.  Sleeps aim at absolute instants, so lateness does not add up,
 and those instants move by the time the task was stopped, so stopped time does no work (`sleep` would count
 it).  A checkpoint is taken between two keys: the key in progress is finished first (natjam, section 3.1).
-SIGTSTP is obeyed at once, in the middle of a key: the task closes its files and stops itself with SIGSTOP,
-since the default action of SIGTSTP is ignored in an orphaned process group.
+SIGTSTP is obeyed at once, in the middle of a key: the task closes its files and stops itself.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from typing import Any
 
@@ -29,6 +27,7 @@ from emulator.live.task import (
     SUSPEND,
     Task,
     failure_reason,
+    stop_until_continued,
     take_signal,
 )
 from emulator.records.lag import LagRecorder
@@ -205,9 +204,8 @@ class _Reduce:
             self._reader.close()
         state = self._slot_state
         self._state(TaskState.STOPPED)
-        stopped_at_real_ns = time.monotonic_ns()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        self._stopped_real_ns += time.monotonic_ns() - stopped_at_real_ns
+        stopped_at_real_ns, went_on_real_ns = stop_until_continued()
+        self._stopped_real_ns += went_on_real_ns - stopped_at_real_ns
         self._slot.stopped(self._stopped_real_ns)
         self._state(state)
         self._output.reopen()

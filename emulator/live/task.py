@@ -78,6 +78,16 @@ def take_signal(until_real_ns: int | None) -> int:
             return 0
 
 
+def stop_until_continued() -> tuple[int, int]:
+    """Stop this process; the real instants at which it stopped and went on.
+
+    By SIGSTOP: the default action of SIGTSTP is ignored in an orphaned process group.
+    """
+    stopped_real_ns = time.monotonic_ns()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return stopped_real_ns, time.monotonic_ns()
+
+
 def send_report(descriptor: int, event: str, fields: dict[str, Any]) -> None:
     """Write one report; see `Task.report`."""
     record = pack([os.getpid(), event, fields])

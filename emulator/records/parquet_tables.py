@@ -124,6 +124,7 @@ _OPERATION_COLUMNS = [
 ]
 _CANDIDATE_COLUMNS = [
     *map(_text, ("job",)),
+    _each("kind", _STRING, lambda row: row.kind and row.kind.value),
     _count("task"),
     *map(_text, ("container", "node")),
     *map(_count, ("place", "chosen")),

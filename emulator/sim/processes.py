@@ -17,6 +17,7 @@ from emulator.core.messages import (
     Committing,
     Exited,
     FirstKey,
+    KeyCheckpoint,
     Killed,
     KillFailed,
     Launched,
@@ -28,7 +29,6 @@ from emulator.core.messages import (
     ResumeFailed,
     Suspended,
     SuspendFailed,
-    TaskCheckpoint,
     node_address,
 )
 from emulator.core.settings import Settings
@@ -115,7 +115,7 @@ class VirtualProcesses:
         elif effect.kind is Kind.REDUCE:
             task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[effect.task])
             task.keys = spec.reduce_keys[effect.task]
-            task.keys_before = effect.checkpoint.keys_done if effect.checkpoint else 0
+            task.keys_before = effect.saved.keys_done if effect.saved else 0
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
@@ -226,7 +226,7 @@ class VirtualProcesses:
         if task.launch.kind is Kind.REDUCE:
             self._tell(node_address(task.node), Committing(container))
             size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
-            end_ns = self._costs.commit(task.node, container, task.launch.checkpoint is not None, size_bytes, now_ns)
+            end_ns = self._costs.commit(task.node, container, task.launch.saved is not None, size_bytes, now_ns)
         else:
             written_ns = max(now_ns, task.written_ns)
             end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
@@ -274,8 +274,7 @@ class VirtualProcesses:
             self._tell(address, SuspendFailed(container, "the task is committing"))
             return
         now_ns = self._kernel.now_ns
-        task.token += 1
-        task.active_before_ns, task.since_ns, task.stopped = task.active_ns(now_ns), None, True
+        task.stop(now_ns)
         self._tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
 
     def resume(self, address: str, effect: fx.Resume) -> None:
@@ -286,12 +285,11 @@ class VirtualProcesses:
         task = self._settled(container, ResumeFailed)
         if task is None:
             return
-        task.stopped = False
+        task.go_on(self._kernel.now_ns)
         self._tell(address, Resumed(container, self._cost(delay_ns)))
         if task.first_key_ns is None:
             self._await_input(container)
         else:
-            task.since_ns = self._kernel.now_ns
             self._plan_end(container, task)
 
     def checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
@@ -322,9 +320,9 @@ class VirtualProcesses:
         task = self._settled(container, CheckpointFailed)
         if task is None:
             return  # killed meanwhile
-        before = task.launch.checkpoint.past_containers if task.launch.checkpoint else ()
-        checkpoint = TaskCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
-        self._tell(address, Checkpointed(container, checkpoint, 0, cost))
+        before = task.launch.saved.past_containers if task.launch.saved else ()
+        saved = KeyCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
+        self._tell(address, Checkpointed(container, saved, cost))
         self._end(container, code=75, keys_done=keys_done)
 
     def kill(self, address: str, effect: fx.Kill) -> None:

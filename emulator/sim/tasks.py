@@ -37,7 +37,8 @@ class VirtualTask:
     """Start of the present spell of activity; None while stopped or waiting."""
     waited: bool = False
     """Whether it ran before all map outputs were known."""
-    stopped: bool = False
+    stopped_ns: int | None = None
+    """Since when it is stopped."""
     checkpointing: bool = False
     committing: bool = False
     pending: list[Failure] = field(default_factory=list)
@@ -61,6 +62,25 @@ class VirtualTask:
         start_ns = self.keys_before * self.length_ns // self.keys
         # One ns of grace: instants are rounded down, so a key ends at most 1 ns before its exact time.
         return min(self.keys, ((start_ns + self.active_ns(now_ns) + 1) * self.keys - 1) // self.length_ns)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is stopped now."""
+        return self.stopped_ns is not None
+
+    def stop(self, now_ns: int) -> None:
+        """No work is done from now on."""
+        self.token += 1
+        self.active_before_ns, self.since_ns, self.stopped_ns = self.active_ns(now_ns), None, now_ns
+
+    def go_on(self, now_ns: int) -> None:
+        """It is stopped no more; what a map had not yet written is written that much later."""
+        assert self.stopped_ns is not None
+        if self.written_ns > self.stopped_ns:
+            self.written_ns += now_ns - self.stopped_ns
+        self.stopped_ns = None
+        if self.first_key_ns is not None:
+            self.since_ns = now_ns
 
     @property
     def left_ns(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 from urllib.parse import quote
@@ -33,11 +33,18 @@ def sync_directory(path: str) -> None:
 
 
 @contextmanager
-def atomic_file(path: str, temporary: str | None = None, *, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_file(
+    path: str,
+    temporary: str | None = None,
+    *,
+    durable: bool = True,
+    before_publishing: Callable[[], None] = lambda: None,
+) -> Iterator[BinaryIO]:
     """Write a file under a temporary name; rename it to ``path`` when the block ends without an error.
 
     ``temporary`` must be on the same file system; without it, a hidden name in the file's own directory is
-    used. ``durable`` also waits until the bytes and the name are on the disk.  On an error the temporary file
+    used. ``durable`` also waits until the bytes and the name are on the disk.  ``before_publishing``
+    is called when all is written and closed, before the name changes.  On an error the temporary file
     is removed and whatever stood at ``path`` before stays.  Directories are created when they are not there.
     """
     directory, name = os.path.split(path)
@@ -52,6 +59,7 @@ def atomic_file(path: str, temporary: str | None = None, *, durable: bool = True
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
+        before_publishing()
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(FileNotFoundError):

@@ -10,14 +10,14 @@ from emulator.core.messages import (
     ContainerReported,
     ContainerState,
     Exited,
+    KeyCheckpoint,
     Outcome,
     StartContainer,
-    TaskCheckpoint,
 )
 from emulator.records.journal import Record, decode_record, encode_record
 from emulator.vocabulary import Kind
 
-CHECKPOINT = TaskCheckpoint(("container-000007", "container-000101"), 63, "/tmp/natjam-1/node-3/local/r17", "node-3")
+CHECKPOINT = KeyCheckpoint(("container-000007", "container-000101"), 63, "/tmp/natjam-1/node-3/local/r17", "node-3")
 START = StartContainer(
     "container-000123", "research-XL", Kind.REDUCE, 17, "research-XL/r017.2", 93_120_000_000, CHECKPOINT
 )

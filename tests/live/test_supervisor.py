@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from supervision import Host, in_host
@@ -272,13 +273,47 @@ def test_a_crash_says_where_and_failed_output_says_what(tmp_path: Path) -> None:
     in_host(tmp_path, scenario)
 
 
-def test_a_map_runs_and_is_never_preempted(tmp_path: Path) -> None:
+def _map(host: Host, container: str, **more: Any) -> None:
+    command = host.reduce(container, localised=False)
+    extra = {"reduces": 1, "seed": 7, "shuffle_bytes": None, "map_only": False, "duration_ns": 300_000_000, **more}
+    host.client.send({**command, "kind": "map", "params": {**command["params"], "maps": 1, **extra}})
+
+
+@pytest.mark.parametrize("map_only", [False, True])
+def test_a_map_is_stopped_and_works_as_long_as_it_should(tmp_path: Path, map_only: bool) -> None:
     async def scenario(host: Host) -> None:
-        command = host.reduce("m1", localised=False)
-        extra = {"reduces": 1, "seed": 7, "shuffle_bytes": None, "map_only": False, "duration_ns": 300_000_000}
-        host.client.send({**command, "kind": "map", "params": {**command["params"], "maps": 1, **extra}})
+        _map(host, "m1", map_only=map_only)
+        pid = (await host.event("launched", "m1"))["pid"]
+        first_key = await host.event("first_key", "m1")
+        suspended = await host.do("suspend", "m1")
+        assert (suspended["event"], _state(host, "m1")) == ("suspended", "T")
+        assert not any(str(tmp_path) in link and "/page-" not in link for link in _links(pid))
+        assert not [*tmp_path.rglob("part-m-00000"), *tmp_path.rglob("file.out.index")]
+        resumed = await host.do("resume", "m1")
+        exited = await host.event("exited", "m1")
+        assert (resumed["event"], exited["code"]) == ("resumed", 0)
+        stopped_real_ns = resumed["continued_real_ns"] - suspended["stopped_real_ns"]
+        assert exited["real_ns"] - first_key["real_ns"] >= 300_000_000 + stopped_real_ns
+        assert [*tmp_path.rglob("part-m-00000" if map_only else "file.out.index")]
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_map_that_waits_for_its_first_key_is_stopped_too(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        _map(host, "m1", first_key_at_ns=3600 * 10**9)
+        await host.event("launched", "m1")
+        assert (await host.do("suspend", "m1"))["event"] == "suspended"
+        assert (await host.do("kill", "m1"))["event"] == "killed"
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_map_runs_and_has_no_checkpoint_to_save(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        _map(host, "m1")
         await host.event("first_key", "m1")
-        assert "only reduces" in (await host.do("suspend", "m1"))["reason"]
+        assert "counts no keys" in (await host.do("checkpoint", "m1"))["reason"]
         assert (await host.event("exited", "m1"))["code"] == 0
 
         # The reduce waits for the list of outputs, and finds this map's on its own disk.

@@ -31,6 +31,7 @@ CALM, BAD_NETWORK = (
         delay_ns=st.integers(0, 4 * SECOND_NS),
     ),
 )
+_VICTIMS = st.sampled_from(("reduces", "all"))
 _COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
 PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
 
@@ -81,6 +82,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         swap_gb=draw(st.integers(0, 2)),
         max_suspended=draw(st.integers(0, 4)),
         mechanism=mechanism,
+        victims=draw(_VICTIMS),
         allocation=allocation,
         queues=caps if allocation == "hard-cap" else None,
         job_eviction=eviction,
@@ -96,8 +98,9 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
 
 
 @st.composite
-def _workloads(draw: st.DrawFn, containers: int, one_queue: bool) -> tuple[JobSpec, ...]:
-    """A research job that fills the cluster with reduces, urgent jobs that come meanwhile, and some of any kind."""
+def _workloads(draw: st.DrawFn, containers: int, one_queue: bool, long_maps: bool) -> tuple[JobSpec, ...]:
+    """A research job that fills the cluster with reduces (or maps), urgent jobs that come meanwhile, and some of any
+    kind."""
 
     def lengths(fewest: int, most: int, longest_ms: int, shortest_ms: int = 100) -> tuple[float, ...]:
         drawn = draw(st.lists(st.integers(shortest_ms, longest_ms), min_size=fewest, max_size=most))
@@ -105,7 +108,8 @@ def _workloads(draw: st.DrawFn, containers: int, one_queue: bool) -> tuple[JobSp
 
     key_s = draw(st.sampled_from((0.3, 2.5)))
     reduces = lengths(containers - 1, containers + 2, 40_000, shortest_ms=8_000)
-    jobs = [make_job("big", "research", 0.0, lengths(0, 2, 1000), reduces, key_s)]
+    maps = lengths(0, containers + 1, 20_000) if long_maps else lengths(0, 2, 1000)
+    jobs = [make_job("big", "research", 0.0, maps, reduces, key_s)]
     for number in range(draw(st.sampled_from((1, 2, 3, 0)))):
         submit_s = draw(st.integers(1_000, 20_000)) / 1000
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, lengths(0, 3, 2000), lengths(1, 4, 8_000)))
@@ -134,13 +138,15 @@ def storms(draw: st.DrawFn) -> Case:
         containers=containers,
         max_suspended=draw(st.integers(1, 4)),
         mechanism=draw(st.sampled_from(("suspend", "suspend", "checkpoint"))),
+        victims=draw(_VICTIMS),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
     )
-    reduces_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))
-    jobs = [make_job("research", "research", 0.0, (), reduces_s, 0.5)]
+    lengths_s = tuple(draw(st.lists(st.integers(10, 40), min_size=2 * containers - 1, max_size=2 * containers)))
+    maps = draw(st.integers(0, len(lengths_s))) if Kind.MAP in cluster.scheduler.victims else 0
+    jobs = [make_job("research", "research", 0.0, lengths_s[:maps], lengths_s[maps:], 0.5)]
     for number in range(draw(st.integers(3, 6))):
         lengths_s = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
         submit_s = 6.0 + 7 * number + draw(st.integers(0, 3000)) / 1000
@@ -163,6 +169,7 @@ def races(draw: st.DrawFn) -> Case:
         memory_gb=containers + draw(st.integers(0, 3)),
         max_suspended=draw(st.integers(1, 4)),
         mechanism=mechanism,
+        victims=draw(_VICTIMS),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, PROFILE))),
@@ -191,7 +198,8 @@ def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: boo
     """Clusters with work; ``faults``: processes crash and nodes are lost."""
     cluster = draw(_cluster_settings())
     one_queue = len(cluster.scheduler.queues) == 1
-    jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue))
+    maps_are_victims = Kind.MAP in cluster.scheduler.victims
+    jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue, maps_are_victims))
     costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
     if not faults:
         return Case(cluster, jobs, costs, chaos)

@@ -30,6 +30,7 @@ from emulator.core.messages import (
     ContainerState,
     FirstKey,
     JobState,
+    KeyCheckpoint,
     KillContainer,
     MapOutputs,
     MapOutputsReceived,
@@ -42,7 +43,6 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
-    TaskCheckpoint,
     TimerFired,
 )
 from emulator.core.task import TaskState
@@ -136,7 +136,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 continue
             ours = place.start.container == start.container
             assert ours or place.report.state is DONE, f"{start.attempt} runs in {place.start.container} already"
-        past = start.checkpoint.past_containers if start.checkpoint else ()
+        past = start.saved.past_containers if start.saved else ()
         assert all(self.places[container].report.outcome is Outcome.CHECKPOINTED for container in past)
 
     def place(self, recent: int) -> Place | None:
@@ -199,7 +199,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                     return
                 continue
             del requests.resumes[task]
-            self.give(Allocation(f"c{len(self.places) + 1}", Kind.REDUCE, node, ready_ns, task))
+            self.give(Allocation(f"c{len(self.places) + 1}", task.kind, node, ready_ns, task))
             return
         for kind in (Kind.MAP, Kind.REDUCE):
             if requests.since[kind]:
@@ -270,10 +270,10 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 place.change(state=SUSPENDED)
             else:
                 assert place.start is not None
-                before = place.start.checkpoint.past_containers if place.start.checkpoint else ()
+                before = place.start.saved.past_containers if place.start.saved else ()
                 name, node = command.container, place.allocation.node
-                saved = TaskCheckpoint((*before, name), len(before) + 1, "input", node)
-                place.change(state=DONE, outcome=Outcome.CHECKPOINTED, checkpoint=saved)
+                saved = KeyCheckpoint((*before, name), len(before) + 1, "input", node)
+                place.change(state=DONE, outcome=Outcome.CHECKPOINTED, saved=saved)
 
     @rule(recent=RECENT)
     def commits(self, recent: int) -> None:

@@ -23,6 +23,7 @@ from emulator.core.messages import (
     ContainerState,
     Exited,
     FirstKey,
+    KeyCheckpoint,
     KillContainer,
     Killed,
     KillFailed,
@@ -41,7 +42,6 @@ from emulator.core.messages import (
     SuspendContainer,
     Suspended,
     SuspendFailed,
-    TaskCheckpoint,
     TimerFired,
 )
 from emulator.core.node_manager import NodeManager
@@ -328,7 +328,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
             process.stopped = False
             self.tell(Resumed(container, FREE))
         else:
-            self.tell(Checkpointed(container, TaskCheckpoint((container,), 3, "input", "node-1"), 9, FREE))
+            self.tell(Checkpointed(container, KeyCheckpoint((container,), 3, "input", "node-1", 9), FREE))
             self.end(container, 75, None)
 
     @precondition(lambda self: self.alive(None, Launch, Suspend, Resume, Checkpoint))

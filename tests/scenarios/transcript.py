@@ -113,7 +113,7 @@ def _transition(old: AttemptState, new: AttemptState) -> str:
 
 def _effect_lines(effect: Effect) -> Iterator[str]:
     if isinstance(effect, fx.Launch):
-        resumed = f" from key {effect.checkpoint.keys_done}" if effect.checkpoint else ""
+        resumed = f" from key {effect.saved.keys_done}" if effect.saved else ""
         yield f"launches {effect.attempt} in {effect.container}{resumed}"
     elif isinstance(effect, fx.Suspend | fx.Resume | fx.Checkpoint | fx.Kill):
         yield f"{type(effect).__name__.lower()} {effect.container}"
@@ -129,5 +129,5 @@ def _answer_lines(to: str, answer: Answer | None) -> Iterator[str]:
     if answer.reclaim:
         yield f"asks {to} to give back {answer.reclaim}"
     for given in answer.allocated:
-        wanted = f" for suspended reduce {given.task}" if given.task is not None else ""
+        wanted = f" for suspended {given.kind.value} {given.task.number}" if given.task is not None else ""
         yield f"gives {to} {given.container} on {given.node} ({given.kind.value}){wanted}"

@@ -18,6 +18,7 @@ from emulator.core.messages import (
     ContainerReported,
     ContainerState,
     JobState,
+    KeyCheckpoint,
     KillContainer,
     Launched,
     Message,
@@ -28,7 +29,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
-    TaskCheckpoint,
+    TaskId,
     TimerFired,
 )
 from emulator.core.task_attempt import AttemptState, TaskAttempt
@@ -71,7 +72,8 @@ class Bench:
         return message.ask
 
     def give(self, container: str, task: int | None = None, kind: Kind = Kind.REDUCE) -> list[Effect]:
-        return self.answer(allocated=(Allocation(container, kind, "node-1", self.now_ns, task),))
+        resumed = None if task is None else TaskId(kind, task)
+        return self.answer(allocated=(Allocation(container, kind, "node-1", self.now_ns, resumed),))
 
     def report(self, container: str, state: ContainerState, revision: int, **more: object) -> list[Effect]:
         return self(ContainerReported(report(container, state, revision, **more)))
@@ -233,14 +235,14 @@ def test_a_checkpoint_is_what_the_next_attempt_and_a_retry_start_from() -> None:
     bench = Bench("checkpoint", reduces=1)
     bench.run("c1")
     bench.suspend("c1")
-    saved = TaskCheckpoint(("c1",), 4, "input", "node-1")
-    bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, checkpoint=saved)
+    saved = KeyCheckpoint(("c1",), 4, "input", "node-1")
+    bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, saved=saved)
     assert bench.attempt(number=0).state is AttemptState.SUSPENDED
     (start,) = sent(bench.give("c2", task=0), StartContainer)
-    assert start.checkpoint == saved
+    assert start.saved == saved
     bench.report("c2", DONE, 5, outcome=Outcome.CRASHED)
     (start,) = sent(bench.give("c3", task=0), StartContainer)
-    assert start.checkpoint == saved
+    assert start.saved == saved
 
 
 @pytest.mark.parametrize("message", [Start("c0"), Launched("c1", RealCost(0))])

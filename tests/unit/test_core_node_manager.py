@@ -17,6 +17,7 @@ from emulator.core.messages import (
     ContainerState,
     Exited,
     FirstKey,
+    KeyCheckpoint,
     KillContainer,
     Launched,
     LaunchFailed,
@@ -34,7 +35,6 @@ from emulator.core.messages import (
     SuspendContainer,
     Suspended,
     SuspendFailed,
-    TaskCheckpoint,
     TimerFired,
 )
 from emulator.core.node_manager import NodeManager
@@ -42,7 +42,7 @@ from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 
 FREE = RealCost(0)
-CHECKPOINT = TaskCheckpoint(("c1",), 3, "input", "node-1")
+CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")
 
 
 class Bench:
@@ -245,7 +245,7 @@ def test_a_heartbeat_without_news_changes_nothing(bench: Bench) -> None:
         ("running", Suspended("c1", 1, FREE)),
         ("running", Resumed("c1", FREE)),
         ("running", SuspendFailed("c1", "x")),
-        ("running", Checkpointed("c1", CHECKPOINT, 1, FREE)),
+        ("running", Checkpointed("c1", CHECKPOINT, FREE)),
         ("suspended", Suspended("c1", 1, FREE)),
         ("suspended", Launched("c1", FREE)),
         ("checkpointing", Suspended("c1", 1, FREE)),

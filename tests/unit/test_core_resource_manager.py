@@ -22,9 +22,12 @@ from emulator.core.messages import (
     Outcome,
     ResumeAsk,
     StartContainer,
+    TaskId,
 )
 from emulator.core.settings import QueueSettings
 from emulator.vocabulary import JobFacts, Kind
+
+REDUCE_0 = TaskId(Kind.REDUCE, 0)
 
 
 def report(container: str, state: ContainerState, revision: int, outcome: Outcome | None = None) -> ContainerReport:
@@ -41,14 +44,14 @@ def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() ->
     stopped = report(given.container, STOPPED, 4)
     bench.node("node-1", stopped)
     assert bench.free == 2
-    bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),)))
+    bench.ask("a", Ask(resumes=(ResumeAsk(REDUCE_0, "node-1", 1, given.container),)))
     bench.node("node-1", stopped)
     assert bench.free == 1
     bench.node("node-1", stopped)
     assert bench.free == 1
     answer = bench.ask("a", Ask())
     assert answer is not None
-    assert [(a.container, a.task) for a in answer.allocated] == [(given.container, 0)]
+    assert [(a.container, a.task) for a in answer.allocated] == [(given.container, REDUCE_0)]
     bench.node("node-1", report(given.container, DONE, 9, Outcome.SUCCEEDED))
     assert bench.free == 2
 
@@ -56,9 +59,10 @@ def test_a_stop_told_again_after_the_container_was_given_back_frees_nothing() ->
 def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that_it_stopped() -> None:
     bench = Bench(make_settings(containers=3, mechanism="suspend"))
     (given,) = bench.running_job("a", Ask(reduces=1)).allocated
-    bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),)))  # the master has heard of it first
+    resume = Ask(resumes=(ResumeAsk(REDUCE_0, "node-1", 1, given.container),))
+    bench.ask("a", resume)  # the master has heard of it first
     bench.node()
-    assert bench.ask("a", Ask(resumes=(ResumeAsk(0, "node-1", 1, given.container),))) is None
+    assert bench.ask("a", resume) is None
     bench.node("node-1", report(given.container, STOPPED, 4))
     answer = bench.ask("a", Ask())
     assert answer is not None

@@ -9,7 +9,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.estimator import RateEstimate
-from emulator.core.messages import KillContainer, TaskCheckpoint
+from emulator.core.messages import KeyCheckpoint, KillContainer, TaskId
 from emulator.core.settings import SpeculationSettings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskState
@@ -27,7 +27,12 @@ def task_with(index: int, rate: int | None, keys_done: int = 10, running_s: floa
     running_ns = round(running_s * SECOND_NS)
     task.attempts.append(
         TaskAttempt(
-            f"a{index}", Kind.REDUCE, index, state=AttemptState.RUNNING, running_ns=running_ns, estimate=estimate
+            f"a{index}",
+            TaskId(Kind.REDUCE, index),
+            100,
+            state=AttemptState.RUNNING,
+            running_ns=running_ns,
+            estimate=estimate,
         )
     )
     return task
@@ -84,12 +89,12 @@ def test_a_task_whose_attempts_were_both_evicted_goes_on_from_the_further_with_i
     second.estimate = RateEstimate(NOW_NS, 30, 10**9)
     first.container, second.container = "c1", "c2"
     assert task.speculative
-    task.accept(TaskCheckpoint(("c1",), 41, "/in", "node-1"))
-    task.accept(TaskCheckpoint(("c2",), 31, "/in", "node-2"))
+    task.accept(KeyCheckpoint(("c1",), 41, "/in", "node-1"))
+    task.accept(KeyCheckpoint(("c2",), 31, "/in", "node-2"))
     first.state = second.state = AttemptState.SUSPENDED
     third = task.new_attempt(suspended_ns=NOW_NS)
-    assert third.checkpoint is not None
-    assert third.checkpoint.past_containers == ("c1",)
+    assert third.saved is not None
+    assert third.saved.past_containers == ("c1",)
     assert third.estimate == RateEstimate(None, 40, 250 * 10**6), "the time it lay suspended is not in it"
     assert third.estimate.remaining_ns(100, NOW_NS + 10**15) == third.estimate.remaining_ns(100, NOW_NS)
 
@@ -138,4 +143,4 @@ def test_either_of_two_attempts_may_be_evicted(mechanism: str) -> None:
 
 
 def _is_rival(attempt: TaskAttempt) -> bool:
-    return attempt.checkpoint is None and not attempt.name.endswith(".0")
+    return attempt.saved is None and not attempt.name.endswith(".0")

@@ -9,7 +9,7 @@ import pytest
 from emulator.core import effects as fx
 from emulator.core import messages as ms
 from emulator.core.job import JobSpec
-from emulator.core.messages import ContainerState, JobState, Outcome, RealCost, TaskCheckpoint
+from emulator.core.messages import ContainerState, JobState, KeyCheckpoint, Outcome, RealCost
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, Operation, SuspendedSpan, fold, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
@@ -70,7 +70,7 @@ class Script:
         attempt: str,
         node: str = "n1",
         kind: Kind = Kind.REDUCE,
-        checkpoint: TaskCheckpoint | None = None,
+        checkpoint: KeyCheckpoint | None = None,
         ready_s: float | None = None,
         launched: bool = True,
     ) -> None:
@@ -129,14 +129,14 @@ class Script:
         self.at(t_s, "client", ms.JobFinished("j", state, ns(finish_s)))
 
 
-def checkpointed(script: Script, t_s: float = 40.7) -> TaskCheckpoint:
+def checkpointed(script: Script, t_s: float = 40.7) -> KeyCheckpoint:
     """Reduce 0 on c1: fresh at 10, first key at 11.5, checkpoint at 30 keys, known free at 41.35."""
     script.submit()
     script.start(10, "c1", "r000.0")
     script.first_key(11.5, "c1", input_ready_s=11)
     script.ask_to_suspend(40, "c1", Mechanism.CHECKPOINT)
-    checkpoint = TaskCheckpoint(("c1",), 30, "/in", "n1")
-    script.at(t_s, "nm:n1", ms.Checkpointed("c1", checkpoint, 321, RealCost(4 * MS, 20 * MS)))
+    checkpoint = KeyCheckpoint(("c1",), 30, "/in", "n1", 321)
+    script.at(t_s, "nm:n1", ms.Checkpointed("c1", checkpoint, RealCost(4 * MS, 20 * MS)))
     script.exit(t_s, "c1", Outcome.CHECKPOINTED, 30, code=75)
     script.told(41.35)
     return checkpoint
@@ -311,7 +311,7 @@ def test_what_is_killed_because_its_job_is_over_is_no_kill() -> None:
 
 def test_a_launch_that_fails_has_done_nothing() -> None:
     script = Script()
-    script.start(10, "c1", "r000.0", checkpoint=TaskCheckpoint(("gone",), 30, "/in", "n1"), launched=False)
+    script.start(10, "c1", "r000.0", checkpoint=KeyCheckpoint(("gone",), 30, "/in", "n1"), launched=False)
     failed = ms.LaunchFailed("c1", "no room")
     script.nm(10.5, "c1", failed, ContainerState.DONE, outcome=Outcome.LAUNCH_FAILED, why="no room")
     history = script.history(job())

@@ -62,6 +62,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(hint)
     if isinstance(hint, type) and issubclass(hint, Frozen):
         return objects_of(hint)
+    if isinstance(hint, type) and issubclass(hint, tuple):
+        return st.builds(hint, **{name: values_of(one) for name, one in get_type_hints(hint).items()})
     return {int: st.integers(-(2**63), 2**63 - 1), str: st.text(max_size=8), bool: st.booleans()}[hint]
 
 

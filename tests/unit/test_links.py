@@ -15,10 +15,11 @@ from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerState,
+    KeyCheckpoint,
     NodeHeartbeat,
     ResumeAsk,
     StartContainer,
-    TaskCheckpoint,
+    TaskId,
 )
 from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
 from emulator.live.links import Address, LinkError, Links
@@ -28,8 +29,8 @@ from emulator.vocabulary import Kind
 SECRET = "a secret of this run"
 BATCH: Batch = [
     ("rm", NodeHeartbeat("node-1", 17, (ContainerReport("c", "j", Kind.MAP, "node-1", 3, ContainerState.DONE),))),
-    ("rm", Heartbeat("j", 18, 2, Ask(1, 2, (ResumeAsk(0, "node-1", 5),)))),
-    ("nm:node-1", StartContainer("c", "j", Kind.REDUCE, 4, "j/r004.1", 9, TaskCheckpoint(("b",), 3, "/in", "node-1"))),
+    ("rm", Heartbeat("j", 18, 2, Ask(1, 2, (ResumeAsk(TaskId(Kind.REDUCE, 0), "node-1", 5),)))),
+    ("nm:node-1", StartContainer("c", "j", Kind.REDUCE, 4, "j/r004.1", 9, KeyCheckpoint(("b",), 3, "/in", "node-1"))),
     (HOST, LaunchApplication("job \u00e9\n", "c", "nodes-1", 1, 1 << 62)),
     (HOST, ProgressReadings((("c", 1, 2), ("d", 3, 4)))),
 ]

@@ -139,7 +139,7 @@ class ContainerStory:
             add("schedule", ready_ns, self.first_key_ns, self.launch_cost)
             add("application_master_start", self.launch_ns, self.first_key_ns, self.launch_cost)
             return found
-        name = "schedule" if self.start.checkpoint is None else "resume"
+        name = "schedule" if self.start.saved is None else "resume"
         add(name, ready_ns, self.first_key_ns, self.first_key_cost)
         for stop in self.stops:
             add("suspend", stop.asked_ns, self.stop_told_ns(stop), stop.cost)

@@ -14,7 +14,7 @@ from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy, TaskEviction
 from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.policies.views import JobView, MechanismDecision, TaskView
-from emulator.vocabulary import Frozen
+from emulator.vocabulary import Frozen, Kind
 
 
 class Decision(Frozen):
@@ -56,6 +56,7 @@ class Candidate(Frozen):
     progress: float | None
     """Share done."""
     remaining_ns: int | None
+    kind: Kind | None = None
     task: int | None = None
     container: str | None = None
     node: str | None = None
@@ -109,6 +110,7 @@ def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
             score=value,
             progress=None if task.keys_done is None or not task.keys_total else task.keys_done / task.keys_total,
             remaining_ns=task.remaining_ns,
+            kind=task.kind,
             task=task.task,
             container=task.container,
             node=task.node,

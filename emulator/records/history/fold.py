@@ -158,7 +158,7 @@ class HistoryBuilder:
     def _checkpointed(self, message: Checkpointed, record: Record) -> None:
         story = self._story(message.container)
         story.suspend_cost = message.cost
-        story.checkpoint_bytes += message.size_bytes
+        story.checkpoint_bytes += message.saved.size_bytes
 
     def _killed(self, message: Killed, record: Record) -> None:
         self._story(message.container).kill_cost = message.cost

@@ -131,8 +131,8 @@ def _attempt_rows(spec: JobSpec, stories: list[ContainerStory], attempt_of: Mapp
 def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, str], superseded: bool) -> AttemptRow:
     start = story.start
     assert start is not None
-    checkpoint, is_reduce = start.checkpoint, start.kind is Kind.REDUCE
-    keys_start = checkpoint.keys_done if checkpoint else 0
+    saved, is_reduce = start.saved, start.kind is Kind.REDUCE
+    keys_start = saved.keys_done if saved else 0
     keys_done = story.keys_done
     if not is_reduce:
         keys_done = 0
@@ -162,7 +162,7 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
         keys_start=keys_start,
         keys_done=keys_done,
         keys_total=spec.reduce_keys[start.task] if is_reduce else 0,
-        resumed_from=attempt_of.get(checkpoint.past_containers[-1]) if checkpoint else None,
+        resumed_from=attempt_of.get(saved.past_containers[-1]) if saved else None,
         suspended_spans=story.suspended_spans,
         busy_ns=story.running_ns(story.launched_ns),
         active_ns=active_ns,
