@@ -322,7 +322,9 @@ class CheckedCluster(SimulatedCluster):
         if self.processes.tasks or manager.state.containers or manager.state.applications:
             return False
         free = all(
-            len(node.free) == node.capacity for node in manager.state.nodes.values() if node.name not in self.lost_nodes
+            len(node.free) == node.settings.containers
+            for node in manager.state.nodes.values()
+            if node.name not in self.lost_nodes
         )
         managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
         return free and not any(machine.containers for machine in managers)

@@ -148,7 +148,7 @@ class Allocator:
     def _is_stopped_at(self, container: str, node: Node) -> bool:
         """Whether its process can go on there: not before its node has said that it has stopped."""
         held = self._state.containers.get(container)
-        return held is not None and not held.on_slot and held.node == node.name
+        return held is not None and held.node == node.name and not node.ledger.on_slot(held.id)
 
     def _give(self, wish: _Wish, node: Node, now_ns: int) -> list[Effect]:
         state, application = self._state, wish.application
@@ -161,8 +161,7 @@ class Allocator:
         if held is None:
             held = self._new_container(wish, node, now_ns)
         else:
-            node.stopped -= 1
-        held.on_slot = True
+            node.ledger.resume(held.id, held.kind)
         held.task = wish.task
         application.slots += 1
         application.running_victims += wish.kind in self._victims
@@ -180,6 +179,7 @@ class Allocator:
         held = HeldContainer(name, application.name, wish.kind, node.name, wish.task, now_ns)
         self._state.containers[held.id] = application.containers[held.id] = held
         application.nodes[node.name] = None
+        node.ledger.take(held.id, held.kind)
         return held
 
     def _launch_application_master(

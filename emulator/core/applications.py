@@ -6,7 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from emulator.core.machine import TransitionTable
 from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
+from emulator.core.node_ledger import NodeLedger
+from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
 from emulator.vocabulary import JobFacts, Kind, MeasuredCosts
 
@@ -22,8 +25,6 @@ class HeldContainer:
     task: TaskId | None
     """The suspended task that it was given for last; None: something new."""
     since_ns: int
-    on_slot: bool = True
-    """False while the process in it is stopped."""
     revision: int = 0
     """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
 
@@ -34,6 +35,23 @@ class NodeState(Enum):
     UNKNOWN = "not heard of yet"
     ALIVE = "alive"
     LOST = "lost"
+
+
+class NodeEvent(Enum):
+    """What moves a worker."""
+
+    HEARD = "first heartbeat"
+    LOSE = "given up"
+
+
+NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
+    "node",
+    {
+        (NodeState.UNKNOWN, NodeEvent.HEARD): NodeState.ALIVE,
+        (NodeState.UNKNOWN, NodeEvent.LOSE): NodeState.LOST,
+        (NodeState.ALIVE, NodeEvent.LOSE): NodeState.LOST,
+    },
+)
 
 
 @dataclass(slots=True)
@@ -48,13 +66,11 @@ class FreeSlot:
 class Node:
     """A worker."""
 
-    name: str
-    rack: str
-    capacity: int
+    settings: NodeSettings
+    ledger: NodeLedger
+    """Who holds what of it, as far as is known here."""
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
-    stopped: int = 0
-    """Processes that are stopped there."""
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs that have had a container here, whose end the NodeManager has still to be told."""
     told_jobs: tuple[str, ...] = ()
@@ -63,10 +79,23 @@ class Node:
     answered_id: int = -1
     """The newest heartbeat that was answered with such news."""
 
+    @property
+    def name(self) -> str:
+        """Unique in the cluster."""
+        return self.settings.name
+
     def register(self, now_ns: int) -> None:
         """Its first heartbeat: all its containers are free."""
-        self.state = NodeState.ALIVE
-        self.free.extend(FreeSlot(now_ns, None) for _ in range(self.capacity))
+        self._move(NodeEvent.HEARD)
+        self.free.extend(FreeSlot(now_ns, None) for _ in range(self.settings.containers))
+
+    def lose(self) -> None:
+        """It has been given up: nothing is given out there any more."""
+        self._move(NodeEvent.LOSE)
+        self.free.clear()
+
+    def _move(self, event: NodeEvent) -> None:
+        self.state = NODE_TABLE.next(self.state, event, self.name)
 
     def freed(self, now_ns: int, former_owner: str) -> bool:
         """One of its containers has come free; whether that can be given out."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.attention import Attention
 from emulator.core.cost_ledger import CostLedger
+from emulator.core.node_ledger import NodeLedger
 from emulator.core.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
@@ -25,7 +26,7 @@ class ClusterState:
 
     def __init__(self, settings: Settings) -> None:
         self.revision = 0
-        self.nodes = {node.name: Node(node.name, node.rack, node.containers) for node in settings.nodes}
+        self.nodes = {node.name: Node(node, NodeLedger(node)) for node in settings.nodes}
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""
         self.containers: dict[str, HeldContainer] = {}
@@ -51,6 +52,10 @@ class ClusterState:
         self.attention.selection_left_out |= left_out > 0
         return waiting
 
+    def on_slot(self, held: HeldContainer) -> bool:
+        """Whether it holds a container of its node: not while its process is stopped."""
+        return self.nodes[held.node].ledger.on_slot(held.id)
+
     # ---- parts of views ----
 
     def queue_views(self) -> tuple[QueueView, ...]:
@@ -66,7 +71,7 @@ class ClusterState:
         return tuple(
             TaskView(held.id, held.job, held.kind, held.node, held.since_ns)
             for held in self.applications[job].containers.values()
-            if held.on_slot and held.kind is not Kind.APPLICATION_MASTER
+            if self.on_slot(held) and held.kind is not Kind.APPLICATION_MASTER
         )
 
     def node_views(self) -> Mapping[str, NodeView]:
@@ -79,17 +84,17 @@ class ClusterState:
         return None if node is None else self._node_view(node)
 
     def _node_view(self, node: Node) -> NodeView:
-        settings = self._settings.nodes_by_name[node.name]
+        settings = node.settings
         return NodeView(
             name=node.name,
-            rack=node.rack,
+            rack=settings.rack,
             alive=node.state is NodeState.ALIVE,
-            capacity=node.capacity,
+            capacity=settings.containers,
             free=len(node.free),
             memory_bytes=settings.memory_bytes,
             swap_bytes=settings.swap_bytes,
-            stopped=node.stopped,
-            stopped_bytes=node.stopped * settings.container_memory_bytes,
+            stopped=node.ledger.stopped,
+            stopped_bytes=node.ledger.stopped_bytes,
             costs=self.costs.measured(node.name),
         )
 
@@ -104,15 +109,17 @@ class ClusterState:
     def validate(self) -> None:
         """No node over-committed, every slot either free or held, counters agree."""
         for node in self.nodes.values():
-            stopped = sum(1 for c in self.containers.values() if c.node == node.name and not c.on_slot)
-            assert node.stopped == stopped, f"{node.name}: {node.stopped} stopped"
-            held = sum(1 for c in self.containers.values() if c.node == node.name and c.on_slot)
+            node.ledger.validate()
+            here = [c for c in self.containers.values() if c.node == node.name]
+            held = sum(map(self.on_slot, here))
+            assert (held, len(here) - held) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
-                assert held + len(node.free) == node.capacity, f"{node.name}: {held} held, {len(node.free)} free"
+                total, free = node.settings.containers, len(node.free)
+                assert held + free == total, f"{node.name}: {held} held, {free} free"
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
         for application in self.applications.values():
-            mine = [c for c in self.containers.values() if c.job == application.name and c.on_slot]
+            mine = [c for c in self.containers.values() if c.job == application.name and self.on_slot(c)]
             assert application.slots == len(mine), application.name
             victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
             assert application.running_victims == victims, application.name

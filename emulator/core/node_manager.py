@@ -69,6 +69,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.core.node_ledger import NodeLedger, NoRoom
 from emulator.core.settings import NodeSettings, Settings
 from emulator.vocabulary import Kind
 
@@ -131,8 +132,6 @@ class Container:
     kind: Kind
     ready_ns: int
     state: ContainerState = ContainerState.LAUNCHING
-    on_slot: bool = True
-    """Whether it holds one of the node's containers; a stopped one, even while it is killed, does not."""
     revision: int = 1
     committing: bool = False
     refusals: int = 0
@@ -156,7 +155,7 @@ class NodeManager:
         self.containers: dict[str, Container] = {}
         self.unacknowledged: dict[str, int | None] = {}
         """Freed containers the ResourceManager has not acknowledged, and the heartbeat that first told it."""
-        self.slots_used = 0
+        self.ledger = NodeLedger(node)
         self.revision = 0
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
@@ -213,9 +212,10 @@ class NodeManager:
             return []  # late or repeated: its container may have ended and been forgotten
         container = Container(message.container, message.job, message.kind, message.ready_ns)
         self.containers[container.id] = container
-        self.slots_used += 1
-        if self.slots_used > self.node.containers:
-            return self._refuse_start(container, now_ns)
+        try:
+            self.ledger.take(container.id, container.kind)
+        except NoRoom as refusal:
+            return self._refuse_start(container, str(refusal), now_ns)
         resuming = message.saved is not None
         schedule_ns = 0 if message.start_measured else self._overheads.schedule_ns
         pad_ns = self._overheads.resume_ns if resuming else schedule_ns
@@ -231,10 +231,9 @@ class NodeManager:
             )
         ]
 
-    def _refuse_start(self, container: Container, now_ns: int) -> list[Effect]:
+    def _refuse_start(self, container: Container, reason: str, now_ns: int) -> list[Effect]:
         container.state = ContainerState.DONE
-        container.outcome = Outcome.LAUNCH_FAILED
-        container.reason = f"{self.node.name} has no free container"
+        container.outcome, container.reason = Outcome.LAUNCH_FAILED, reason
         return self._free(container, now_ns)
 
     def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
@@ -248,9 +247,11 @@ class NodeManager:
         if traits.ends_process:
             self._move(container, Event.CHECKPOINT)
             return [Checkpoint(container.id)]
-        if self.stopped >= self.node.suspended_limit:
+        try:
+            self.ledger.set_aside(container.id)
+        except NoRoom as refusal:
             container.refusals += 1
-            container.reason = f"{self.node.name} holds {self.stopped} stopped processes and has room for no more"
+            container.reason = str(refusal)
             return self._report_change(container)
         self._move(container, Event.SUSPEND)
         return [Suspend(container.id)]
@@ -261,9 +262,11 @@ class NodeManager:
             return self._report(container) if container else []
         if message.ready_ns <= container.ready_ns:
             return self._report(container)  # of an earlier resume: this stop has been given no container yet
+        try:
+            self.ledger.resume(container.id, container.kind)
+        except NoRoom:
+            return self._report(container)  # it will be repeated
         self._move(container, Event.RESUME)
-        container.on_slot = True
-        self.slots_used += 1
         container.ready_ns = message.ready_ns
         container.slot_free_ns = None
         self.unacknowledged.pop(container.id, None)
@@ -282,7 +285,6 @@ class NodeManager:
             container.state = ContainerState.DONE
             container.outcome, container.reason = Outcome.KILLED, message.why
             self.containers[container.id] = container
-            self.slots_used += 1  # given back at once by _free
             return self._free(container, now_ns)
         if container.state in (ContainerState.DONE, ContainerState.KILLING):
             return self._report(container)
@@ -407,15 +409,6 @@ class NodeManager:
 
     # ---- parts ----
 
-    @property
-    def stopped(self) -> int:
-        """Processes stopped or about to be; a stopped one that is being killed is there until its exit."""
-        held = (ContainerState.SUSPENDED, ContainerState.SUSPENDING)
-        return sum(
-            container.state in held or (container.state is ContainerState.KILLING and not container.on_slot)
-            for container in self.containers.values()
-        )
-
     def _named(self, container_id: str) -> Container:
         container = self.containers.get(container_id)
         if container is None:
@@ -431,12 +424,16 @@ class NodeManager:
     def _move(self, container: Container, event: Event) -> None:
         container.state = CONTAINER_TABLE.next(container.state, event, container.id)
         container.revision += 1
+        if event in (Event.SUSPEND_FAILED, Event.KILL):
+            self.ledger.keep(container.id)
 
     def _free(self, container: Container, now_ns: int) -> list[Effect]:
         """The slot is free: tell the job now, the ResourceManager at the next heartbeat or when the profile says."""
         self.unacknowledged[container.id] = None
-        self.slots_used -= container.on_slot
-        container.on_slot = False
+        if container.state is ContainerState.SUSPENDED:
+            self.ledger.stop(container.id)
+        elif container.id in self.ledger:  # a start that was refused has never been charged
+            self.ledger.end(container.id)
         container.slot_free_ns = now_ns
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
@@ -506,11 +503,13 @@ class NodeManager:
 
     def validate_state(self) -> None:
         """Never over-committed, neither in slots nor in memory; what is free is told until it is acknowledged."""
-        held = sum(container.on_slot for container in self.containers.values())
-        assert self.slots_used == held <= self.node.containers, f"{self.address}: {self.slots_used} containers in use"
-        assert self.stopped <= self.node.suspended_limit, f"{self.address}: {self.stopped} stopped processes"
+        self.ledger.validate()
+        assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
+        assert self.ledger.stopped <= self.node.suspended_limit, f"{self.address}: {self.ledger.stopped} stopped"
+        for container in self.containers.values():
+            assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
         for container_id in self.unacknowledged:
-            assert not self.containers[container_id].on_slot, f"{container_id} told free and is not"
+            assert not self.ledger.on_slot(container_id), f"{container_id} told free and is not"
 
 
 _FAILED_EVENT = {

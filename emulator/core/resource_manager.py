@@ -175,9 +175,8 @@ class ResourceManager:
         if node.state is NodeState.LOST:
             return []
         self.state.revision += 1
-        node.state = NodeState.LOST
-        self.state.containers_left -= node.capacity
-        node.free.clear()
+        node.lose()
+        self.state.containers_left -= node.settings.containers
         self.state.free_nodes.pop(node.name, None)
         self.state.attention.wait_for(node_address(node.name))
         for application in self.state.applications.values():
@@ -209,19 +208,20 @@ class ResourceManager:
         held.revision = report.revision
         self.state.costs.take(report, held.task is not None, now_ns)
         application = self.state.applications.get(held.job)
-        was_stopped = not held.on_slot
-        if held.on_slot:
-            held.on_slot = False
-            self.state.nodes[held.node].stopped += report.state is not ContainerState.DONE
-            if self.state.nodes[held.node].freed(now_ns, held.job):
+        node = self.state.nodes[held.node]
+        is_over = report.state is ContainerState.DONE
+        if node.ledger.on_slot(held.id):
+            if not is_over:
+                node.ledger.stop(held.id)
+            if node.freed(now_ns, held.job):
                 self.state.free_nodes[held.node] = None
             if application is not None:
                 application.slots -= 1
                 application.running_victims -= held.kind in self._victims
                 self.state.queues.note(application)
-        if report.state is not ContainerState.DONE:
+        if not is_over:
             return []  # stopped, or being killed as it was
-        self.state.nodes[held.node].stopped -= was_stopped
+        node.ledger.end(held.id)
         del self.state.containers[held.id]
         if application is not None:
             del application.containers[held.id]

@@ -34,7 +34,7 @@ def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> Clu
     used: dict[str, int] = {}
     for application in manager.state.applications.values():
         used[application.queue] = used.get(application.queue, 0) + application.slots
-    suspended = sum(not held.on_slot for held in manager.state.containers.values())
+    suspended = sum(node.ledger.stopped for node in manager.state.nodes.values())
     states = dict.fromkeys(manager.state.applications, "submitted")
     states |= {job: state.value for job, state in client.states.items()}
     return ClusterStatus(now_ns, used, suspended, states)

@@ -156,7 +156,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
 
     @rule(job=JOBS)
     def start_container(self, job: str) -> None:
-        if self.machine.slots_used < 2:
+        if self.machine.ledger.used < 2:
             container = f"c{len(self.started)}"
             self.started.append(container)
             self.command(StartContainer(container, job, Kind.REDUCE, 0, f"{job}/r000.0", self.now_ns))
@@ -170,7 +170,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
         """Only what has stopped (it may have ended since), and with a container free: so they are given out."""
         known = self.machine.containers.get(self.recent(recent))
         stopped = (ContainerState.SUSPENDED, ContainerState.KILLING, ContainerState.DONE)
-        if self.machine.slots_used < 2 and known is not None and known.state in stopped:
+        if self.machine.ledger.used < 2 and known is not None and known.state in stopped:
             self.command(ResumeContainer(known.id, self.now_ns))
 
     @rule(recent=RECENT, rarely=st.integers(0, 3))
@@ -198,9 +198,9 @@ class NodeManagerAlone(RuleBasedStateMachine):
     def an_old_command_comes_again(self, data: st.DataObject) -> None:
         message = data.draw(st.sampled_from(self.commands))
         start = isinstance(message, StartContainer) and message.container not in self.machine.containers
-        if start and self.machine.slots_used >= 2:
+        if start and self.machine.ledger.used >= 2:
             return
-        if isinstance(message, ResumeContainer) and self.machine.slots_used >= 2:
+        if isinstance(message, ResumeContainer) and self.machine.ledger.used >= 2:
             before = self.shown(message.container)
             newest = self.processes[message.container].carried_out if message.container in self.processes else {}
             if message.ready_ns <= newest.get(ResumeContainer, -1):
@@ -236,7 +236,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
         self.tell(NodeHeartbeatResponse(self.heartbeats[-1].id, ("a", "b")))
         for message in self.commands:
             self.tell(message)
-        assert not any(state.on_slot for state in self.machine.containers.values())
+        assert not self.machine.ledger.used
 
     # ---- longer ways at once, to get far ----
 
@@ -406,7 +406,9 @@ class NodeManagerAlone(RuleBasedStateMachine):
     @invariant()
     def slots_are_those_of_processes_that_run(self) -> None:
         going = {name for name, process in self.processes.items() if not process.ended and not process.stopped}
-        held = {container.id for container in self.machine.containers.values() if container.on_slot}
+        held = {
+            container.id for container in self.machine.containers.values() if self.machine.ledger.on_slot(container.id)
+        }
         assert going <= held
         for name in held - going:
             state = self.machine.containers[name].state

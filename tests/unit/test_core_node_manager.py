@@ -127,7 +127,7 @@ def test_a_repeated_resume_that_comes_after_the_next_stop_takes_no_container(ben
     late = bench(ResumeContainer("c1", 200))
     assert report_of(late).state is ContainerState.SUSPENDED
     assert len(late) == 1
-    assert bench.machine.slots_used == 2
+    assert bench.machine.ledger.used == 2
 
 
 def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench
     assert not bench.machine.containers
     assert bench(StartContainer("c1", "a", Kind.REDUCE, 0, "a/r000.0", 0)) == []
     assert bench(StartContainer("c9", "a", Kind.REDUCE, 1, "a/r001.0", 0)) == []
-    assert bench.machine.slots_used == 0
+    assert bench.machine.ledger.used == 0
 
 
 def test_a_kill_of_a_container_that_has_ended_and_been_forgotten_tells_of_no_second_end(bench: Bench) -> None:

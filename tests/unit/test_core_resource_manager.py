@@ -24,6 +24,7 @@ from emulator.core.messages import (
     StartContainer,
     TaskId,
 )
+from emulator.core.node_ledger import NodeLedger
 from emulator.core.settings import QueueSettings
 from emulator.vocabulary import JobFacts, Kind
 
@@ -179,7 +180,8 @@ def test_a_message_for_somebody_else_is_refused() -> None:
 
 
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
-    node = Node("node-1", "rack-1", 1, finished_jobs=["a"])
+    settings = make_settings().nodes[0]
+    node = Node(settings, NodeLedger(settings), finished_jobs=["a"])
     assert node.take_news(heard_id=-1, heartbeat_id=10)
     assert node.take_news(heard_id=-1, heartbeat_id=30)
     assert node.told_jobs == ("a",)

@@ -1,0 +1,192 @@
+"""The ledger of a node: what it has, and who holds what of it.  NodeManager and ResourceManager each keep one.
+
+Theory of operation
+-------------------
+A container is charged for a slot and for memory.  While its process is stopped it holds no slot, but its memory is
+still charged: stopped processes have what RAM and swap leave beside a full set of containers, and there may be at most
+``max_stopped`` of them (os-assisted-preemption, section III).  Room for a process that is to be stopped is set aside
+first (``set_aside``), so that two that stop at the same time do not both take the last.
+
+A node may have slots for maps only, for reduces only and for anything (Hadoop 1 and FLEX keep the first two apart); a
+container takes one of its own kind before one for anything.  What a node has may change: it is then over-committed
+until it has given up ``surplus`` slots, and nothing more is given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from emulator.core.settings import NodeSettings
+from emulator.vocabulary import Kind
+
+
+class Slot(Enum):
+    """What a slot is for."""
+
+    MAP = "map"
+    REDUCE = "reduce"
+    ANY = "any"
+
+
+class Charge(Enum):
+    """What a container holds of its node."""
+
+    RUNNING = "a slot and memory"
+    SET_ASIDE = "a slot, memory, and room to be stopped"
+    STOPPED = "memory"
+
+
+class NoRoom(Exception):
+    """The node has not what is wanted; says how much of it there is.  Nothing has been changed."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    slot: Slot
+    memory_bytes: int
+    charge: Charge = Charge.RUNNING
+
+
+_SLOTS_FOR = {
+    Kind.APPLICATION_MASTER: (Slot.ANY,),
+    Kind.MAP: (Slot.MAP, Slot.ANY),
+    Kind.REDUCE: (Slot.REDUCE, Slot.ANY),
+}
+
+
+@dataclass(slots=True)
+class NodeLedger:
+    """See the module's theory of operation."""
+
+    node: NodeSettings
+    slots: Mapping[Slot, int] = field(default_factory=dict)
+    """How many there are of each; none at all: as many for anything as the node has containers."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices that stopped processes are saved to; nothing is charged for them yet."""
+    stopped: int = 0
+    """Processes stopped, and those that room has been set aside for."""
+    stopped_bytes: int = 0
+    """Their memory."""
+    running_bytes: int = 0
+    """Memory of the processes on a slot."""
+    _used: dict[Slot, int] = field(default_factory=lambda: dict.fromkeys(Slot, 0))
+    _entries: dict[str, _Entry] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.slots = self.slots or {Slot.ANY: self.node.containers}
+
+    # ---- what there is ----
+
+    @property
+    def used(self) -> int:
+        """Slots in use."""
+        return sum(self._used.values())
+
+    @property
+    def total(self) -> int:
+        """All slots."""
+        return sum(self.slots.values())
+
+    @property
+    def surplus(self) -> int:
+        """Slots in use that there are not any more."""
+        return sum(max(0, used - self.slots.get(slot, 0)) for slot, used in self._used.items())
+
+    @property
+    def swapped_bytes(self) -> int:
+        """What of all that RAM does not hold."""
+        stopped = (e.memory_bytes for e in self._entries.values() if e.charge is Charge.STOPPED)
+        return max(0, self.running_bytes + sum(stopped) - self.node.memory_bytes)
+
+    def free(self, kind: Kind) -> int:
+        """Slots that a container of that kind could have."""
+        return sum(max(0, self.slots.get(slot, 0) - self._used[slot]) for slot in _SLOTS_FOR[kind])
+
+    def on_slot(self, container: str) -> bool:
+        """Whether it holds a slot."""
+        entry = self._entries.get(container)
+        return entry is not None and entry.charge is not Charge.STOPPED
+
+    def __contains__(self, container: str) -> bool:
+        return container in self._entries
+
+    # ---- what happens ----
+
+    def take(self, container: str, kind: Kind, memory_bytes: int | None = None) -> None:
+        """It begins.  Raises NoRoom."""
+        size_bytes = self.node.container_memory_bytes if memory_bytes is None else memory_bytes
+        self._entries[container] = _Entry(self._take_slot(kind), size_bytes)
+        self.running_bytes += size_bytes
+
+    def set_aside(self, container: str) -> None:
+        """It is to be stopped.  Raises NoRoom."""
+        entry, node = self._entries[container], self.node
+        beside_bytes = self.total * node.container_memory_bytes
+        room_bytes = max(0, node.memory_bytes + node.swap_bytes - beside_bytes)
+        if self.stopped >= node.max_suspended or self.stopped_bytes + entry.memory_bytes > room_bytes:
+            raise NoRoom(f"{node.name} holds {self.stopped} stopped processes and has room for no more")
+        self._count_stopped(entry, 1)
+        entry.charge = Charge.SET_ASIDE
+
+    def keep(self, container: str) -> None:
+        """It is not stopped after all."""
+        entry = self._entries[container]
+        if entry.charge is Charge.SET_ASIDE:
+            self._count_stopped(entry, -1)
+            entry.charge = Charge.RUNNING
+
+    def stop(self, container: str) -> None:
+        """Its process is stopped: its slot is free."""
+        entry = self._entries[container]
+        if entry.charge is Charge.RUNNING:
+            self._count_stopped(entry, 1)
+        self._leave_slot(entry)
+        entry.charge = Charge.STOPPED
+
+    def resume(self, container: str, kind: Kind) -> None:
+        """Its stopped process goes on.  Raises NoRoom."""
+        entry = self._entries[container]
+        entry.slot = self._take_slot(kind)
+        entry.charge = Charge.RUNNING
+        self._count_stopped(entry, -1)
+        self.running_bytes += entry.memory_bytes
+
+    def end(self, container: str) -> None:
+        """It is gone."""
+        entry = self._entries.pop(container)
+        if entry.charge is not Charge.RUNNING:
+            self._count_stopped(entry, -1)
+        if entry.charge is not Charge.STOPPED:
+            self._leave_slot(entry)
+
+    def change(self, slots: Mapping[Slot, int]) -> None:
+        """From now on there are so many slots."""
+        self.slots = dict(slots)
+
+    # ---- parts ----
+
+    def _take_slot(self, kind: Kind) -> Slot:
+        slot = next((s for s in _SLOTS_FOR[kind] if self._used[s] < self.slots.get(s, 0)), None)
+        if slot is None:
+            raise NoRoom(f"{self.node.name} has no free container for a {kind.value}: {self.used} of {self.total} used")
+        self._used[slot] += 1
+        return slot
+
+    def _leave_slot(self, entry: _Entry) -> None:
+        self._used[entry.slot] -= 1
+        self.running_bytes -= entry.memory_bytes
+
+    def _count_stopped(self, entry: _Entry, change: int) -> None:
+        self.stopped += change
+        self.stopped_bytes += change * entry.memory_bytes
+
+    def validate(self) -> None:
+        """Raise AssertionError where the sums are wrong."""
+        entries = list(self._entries.values())
+        on_slot = [entry for entry in entries if entry.charge is not Charge.STOPPED]
+        held = [entry for entry in entries if entry.charge is not Charge.RUNNING]
+        assert self._used == {slot: sum(entry.slot is slot for entry in on_slot) for slot in Slot}
+        assert self.running_bytes == sum(entry.memory_bytes for entry in on_slot)
+        assert (self.stopped, self.stopped_bytes) == (len(held), sum(entry.memory_bytes for entry in held))

@@ -1,0 +1,128 @@
+"""The ledger of a node: whatever is asked of it, nothing is given out twice and the sums are right."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.core.node_ledger import NodeLedger, NoRoom, Slot
+from emulator.core.settings import NodeSettings
+from emulator.vocabulary import Kind
+
+NAMES = st.sampled_from([f"c{number}" for number in range(8)])
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("take", "set_aside", "keep", "stop", "resume", "end")),
+        NAMES,
+        st.sampled_from(tuple(Kind)),
+        st.integers(0, 3),
+    ),
+    max_size=60,
+)
+
+
+def node(containers: int = 4, memory: int = 6, swap: int = 0, max_suspended: int = 8) -> NodeSettings:
+    return NodeSettings("n1", "r1", containers, 1, memory, swap, max_suspended)
+
+
+def kinds_of(slots: dict[Slot, int]) -> NodeLedger:
+    return NodeLedger(node(sum(slots.values())), slots)
+
+
+@given(
+    st.dictionaries(st.sampled_from(Slot), st.integers(0, 3)), st.integers(0, 12), st.integers(0, 3), st.integers(0, 4),
+    STEPS,
+)  # fmt: skip
+def test_nothing_is_given_out_twice(
+    slots: dict[Slot, int], memory: int, swap: int, most: int, steps: list[tuple[str, str, Kind, int]]
+) -> None:
+    slots = slots if any(slots.values()) else {Slot.ANY: 1}
+    total = sum(slots.values())
+    ledger = NodeLedger(node(total, memory, swap, most), slots)
+    kinds: dict[str, Kind] = {}
+    sizes: dict[str, int] = {}
+    state: dict[str, str] = {}
+    for step, name, kind, size in steps:
+        was = state.get(name)
+        with suppress(NoRoom):
+            if step == "take" and was is None:
+                ledger.take(name, kind, size)
+                kinds[name], sizes[name], state[name] = kind, size, "running"
+            elif step == "set_aside" and was == "running":
+                ledger.set_aside(name)
+                state[name] = "set aside"
+            elif step == "keep" and was == "set aside":
+                ledger.keep(name)
+                state[name] = "running"
+            elif step == "stop" and was == "set aside":
+                ledger.stop(name)
+                state[name] = "stopped"
+            elif step == "resume" and was == "stopped":
+                ledger.resume(name, kinds[name])
+                state[name] = "running"
+            elif step == "end" and was is not None:
+                ledger.end(name)
+                del state[name]
+        ledger.validate()
+        on_slot = [name for name, what in state.items() if what != "stopped"]
+        stopped = [name for name, what in state.items() if what != "running"]
+        assert {name for name in kinds if ledger.on_slot(name)} == set(on_slot)
+        assert (ledger.used, ledger.stopped, ledger.surplus) == (len(on_slot), len(stopped), 0)
+        assert len(on_slot) <= total
+        for one, own in ((Kind.MAP, Slot.MAP), (Kind.REDUCE, Slot.REDUCE), (Kind.APPLICATION_MASTER, None)):
+            held = sum(kinds[name] is one for name in on_slot)
+            assert held <= slots.get(Slot.ANY, 0) + (slots.get(own, 0) if own else 0)
+        assert len(stopped) <= most
+        assert ledger.stopped_bytes == sum(sizes[name] for name in stopped)
+        assert ledger.stopped_bytes <= max(0, memory + swap - total)
+
+
+def test_maps_and_reduces_have_slots_of_their_own() -> None:
+    ledger = kinds_of({Slot.MAP: 1, Slot.REDUCE: 1, Slot.ANY: 1})
+    ledger.take("m1", Kind.MAP)
+    assert (ledger.free(Kind.MAP), ledger.free(Kind.REDUCE), ledger.free(Kind.APPLICATION_MASTER)) == (1, 2, 1)
+    ledger.take("m2", Kind.MAP)
+    with pytest.raises(NoRoom, match="n1 has no free container for a map: 2 of 3 used"):
+        ledger.take("m3", Kind.MAP)
+    ledger.take("r1", Kind.REDUCE)
+    ledger.end("m1")
+    assert (ledger.free(Kind.MAP), ledger.free(Kind.REDUCE)) == (1, 0)
+
+
+def test_a_refusal_says_the_numbers() -> None:
+    ledger = NodeLedger(node(containers=2, memory=3, max_suspended=8))
+    for name in ("c1", "c2"):
+        ledger.take(name, Kind.REDUCE)
+    ledger.set_aside("c1")
+    with pytest.raises(NoRoom, match="n1 holds 1 stopped processes and has room for no more"):
+        ledger.set_aside("c2")
+    ledger.keep("c1")
+    ledger.set_aside("c2")
+
+
+def test_what_ram_does_not_hold_is_swapped() -> None:
+    ledger = NodeLedger(node(containers=2, memory=2, swap=2))
+    for name in ("c1", "c2"):
+        ledger.take(name, Kind.REDUCE)
+    ledger.set_aside("c1")
+    ledger.stop("c1")
+    assert ledger.swapped_bytes == 0
+    ledger.take("c3", Kind.MAP)
+    assert (ledger.running_bytes, ledger.stopped_bytes, ledger.swapped_bytes) == (2, 1, 1)
+
+
+def test_a_node_that_has_less_gives_out_nothing_until_the_surplus_is_gone() -> None:
+    ledger = NodeLedger(node(containers=3))
+    for name in ("c1", "c2", "c3"):
+        ledger.take(name, Kind.REDUCE)
+    ledger.change({Slot.ANY: 1})
+    assert (ledger.surplus, ledger.free(Kind.REDUCE)) == (2, 0)
+    ledger.end("c1")
+    ledger.end("c2")
+    with pytest.raises(NoRoom):
+        ledger.take("c4", Kind.REDUCE)
+    ledger.end("c3")
+    ledger.take("c4", Kind.REDUCE)
