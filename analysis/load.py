@@ -87,7 +87,8 @@ def load_decisions(*paths: str | Path) -> DataFrame:
       of a job; ``resource-manager``: a task to kill in place of one not given back in time; ``application-master``: a
       task of its own, for a map whose output is missing), ``rule``, ``requester`` (the job that wanted containers,
       where jobs were chosen), ``left_out`` (candidates there were besides) are those of the whole choice.
-    - ``job``, and where tasks were chosen ``task``, ``attempt``, ``container`` and ``node``, name the candidate;
+    - ``job``, and where tasks were chosen ``kind``, ``task``, ``attempt``, ``container`` and ``node``, name the
+      candidate;
       ``chosen`` is the number of containers taken from it, 0 where it was passed over; ``place`` its place in line.
     - ``score`` is what the rule went by and ``score_name`` what that is: ``containers`` (of *pr*, the weight of the
       draw), ``deadline_s``, ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or ``started_s``

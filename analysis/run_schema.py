@@ -33,15 +33,16 @@ _OPTIONAL: dict[str, set[str]] = {
     },
     "operations": {"mechanism_real_ms", "key_real_ms"},
     "decisions": {
-        *("requester", "task", "attempt", "container", "node", "score_name", "score", "containers", "reclaimable"),
-        *("priority", "deadline_s", "laxity_s", "progress", "keys_done", "keys_total", "remaining_s", "started_s"),
+        *("requester", "kind", "task", "attempt", "container", "node", "score_name", "score", "containers"),
+        *("reclaimable", "priority", "deadline_s", "laxity_s", "progress", "keys_done", "keys_total"),
+        *("remaining_s", "started_s"),
     },
 }
 """Columns that may have no value."""
 _WORDS: dict[tuple[str, str], frozenset[str]] = {
     ("jobs", "state"): frozenset(JobState),
     ("operations", "operation"): frozenset(OPERATIONS),
-    **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts")},
+    **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts", "decisions")},
     **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
 }
 _DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
