@@ -39,6 +39,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    FetchFailed,
     JobState,
     KillContainer,
     MapOutputsReceived,
@@ -527,14 +528,25 @@ class ApplicationMaster:
             return []
         lost = [task for task in self.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]
         for task in lost:
-            task.move(TaskEvent.OUTPUT_LOST)
-            task.output_node = None
-            self._maps_done -= 1
-            self._request(task.new_attempt())
-        if not lost:
-            return []
+            self._run_again(task, now_ns)
+        return self._make_room_for_maps(now_ns) if lost else []
+
+    def _run_again(self, map_task: Task, now_ns: int) -> None:
+        """Its output is lost; reduces wait for it, and need not fail."""
+        map_task.move(TaskEvent.OUTPUT_LOST)
+        map_task.output_node = None
+        self._maps_done -= 1
+        self._map_news_ns = now_ns
+        self._request(map_task.new_attempt())
         self._outputs.incomplete()
-        return self._make_room_for_maps(now_ns)
+
+    def _fetch_failed(self, message: FetchFailed, now_ns: int) -> list[Effect]:
+        """A reduce has asked for a map's output several times, in vain."""
+        task = self.maps[message.map]
+        known = message.version == self._outputs.version  # else other outputs are on their way to it
+        if known and task.state is TaskState.SUCCEEDED and self.state is JobState.RUNNING:
+            self._run_again(task, now_ns)
+        return []
 
     def _maps_starve_ns(self) -> int | None:
         """When maps that must run again or go on have waited long, and no other will end and leave its container."""
@@ -619,6 +631,7 @@ _HANDLERS = {
     ContainerReported: ApplicationMaster._reported,
     MapOutputsReceived: ApplicationMaster._outputs_received,
     ProgressSamples: ApplicationMaster._progress,
+    FetchFailed: ApplicationMaster._fetch_failed,
 }
 
 _COUNT_THEMSELVES = frozenset({ApplicationMaster._timer, ApplicationMaster._response})

@@ -116,7 +116,8 @@ class MapOutputLedger:
         self._job = job
         self._retry_ns = retry_ns
         self._nodes: tuple[str, ...] | None = None
-        self._version = 0
+        self.version = 0
+        """Of what was last complete."""
         self._told: set[str] = set()
         self._unacknowledged: dict[str, int] = {}
 
@@ -126,7 +127,7 @@ class MapOutputLedger:
     def complete(self, nodes: tuple[str, ...]) -> None:
         """All maps are done; ``nodes[i]`` has the output of map i.  Whoever knew an older version must be told anew."""
         self._nodes = nodes
-        self._version += 1
+        self.version += 1
         self._told.clear()
         self._unacknowledged.clear()
 
@@ -144,7 +145,7 @@ class MapOutputLedger:
 
     def received(self, node: str, version: int) -> None:
         """``node`` has acknowledged."""
-        if version == self._version:
+        if version == self.version:
             self._unacknowledged.pop(node, None)
 
     def forget_node(self, node: str) -> None:
@@ -160,7 +161,7 @@ class MapOutputLedger:
 
     def _message(self, node: str) -> Send:
         assert self._nodes is not None
-        return Send(node_address(node), MapOutputs(self._job, self._version, self._nodes))
+        return Send(node_address(node), MapOutputs(self._job, self.version, self._nodes))
 
 
 def _shows_done(report: ContainerReport, command: Message) -> bool:

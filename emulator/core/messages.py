@@ -458,6 +458,19 @@ class Exited(_Message):
     reason: str = ""
 
 
+class FetchFailed(_Message):
+    """From a reduce to its ApplicationMaster: it cannot have the output of a map and waits until that has run again.
+
+    Said again until other outputs come (natjam has it from Hadoop's shuffle).
+    """
+
+    container: str
+    map: int
+    version: int
+    """Of the map outputs it knew (``MapOutputs``)."""
+    reason: str
+
+
 Message: TypeAlias = (
     SubmitJob
     | JobFinished
@@ -489,5 +502,6 @@ Message: TypeAlias = (
     | FirstKey
     | Committing
     | Exited
+    | FetchFailed
 )
 """All messages there are."""

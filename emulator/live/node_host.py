@@ -28,6 +28,7 @@ from emulator.core.messages import (
     CheckpointFailed,
     Committing,
     Exited,
+    FetchFailed,
     FirstKey,
     KeyCheckpoint,
     Killed,
@@ -41,6 +42,7 @@ from emulator.core.messages import (
     Start,
     Suspended,
     SuspendFailed,
+    job_address,
     node_address,
 )
 from emulator.live import records
@@ -259,7 +261,8 @@ class NodeHost(MachineHost):
             self.tell(address, KillFailed(container, "the process has ended"))
 
     def _provide_input(self, node: str, effect: fx.ProvideInput) -> None:
-        outputs = [{"map": index, "url": self.shuffle_urls[at]} for index, at in enumerate(effect.nodes)]
+        urls = [self.shuffle_urls[at] for at in effect.nodes]
+        outputs = [{"map": index, "url": url, "version": effect.version} for index, url in enumerate(urls)]
         self._outputs[node, effect.job] = outputs
         for container, process in self._processes.items():
             launch = process.launch
@@ -282,6 +285,11 @@ class NodeHost(MachineHost):
             return
         if _is_input(container):
             self._on_input_event(container, process, event)
+            return
+        if event["event"] == "fetch_failed":
+            failed = FetchFailed(container, event["map"], event["version"], event["reason"])
+            address = job_address(process.launch.job)
+            self.post(self._routes[address], address, failed)
             return
         completion = _COMPLETIONS.get(event["event"])
         if completion is not None:

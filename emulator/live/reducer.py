@@ -33,6 +33,8 @@ from emulator.live.task import (
 from emulator.records.lag import LagRecorder
 
 _LAG_BUCKETS_A_REPORT = 200
+_SAY_AGAIN_REAL_NS = 5_000_000_000
+"""A map's output that could not be fetched is asked for again so often, until it comes."""
 
 
 class _CheckpointWanted(Exception):
@@ -108,22 +110,22 @@ class _Reduce:
                 break
             except shuffle.FetchFailed as error:
                 here = False
-                self._task.report(
-                    "fetch_failed", real_ns=time.monotonic_ns(), map=error.map_index, reason=str(error)[:1000]
-                )
-                self._wait_input()
+                if not self._maps_missing():
+                    self._wait_input(failed=error)
         self._reader = records.open_keys(self._input_path, self._keys_done)
 
     def _maps_missing(self) -> bool:
         return len({output["map"] for output in self._outputs}) < self._task.params["maps"]
 
-    def _wait_input(self) -> None:
-        """Wait until the node host has sent another list of map outputs."""
+    def _wait_input(self, failed: shuffle.FetchFailed | None = None) -> None:
+        """Wait until the node host has sent another list of map outputs; one that has ``failed`` must be made again."""
         self._waited = True
         self._state(TaskState.WAITING_INPUT)
         self._task.report("settled")
         while True:
-            taken = take_signal(None)
+            if failed is not None:
+                self._report_failed_fetch(failed)
+            taken = take_signal(None if failed is None else time.monotonic_ns() + _SAY_AGAIN_REAL_NS)
             if taken == CHECKPOINT:
                 raise _CheckpointWanted
             if taken == SUSPEND:
@@ -132,6 +134,10 @@ class _Reduce:
                 packed = (self._task.container_directory / INPUT_FILE).read_bytes()
                 self._outputs = msgpack.unpackb(packed)
                 return
+
+    def _report_failed_fetch(self, failed: shuffle.FetchFailed) -> None:
+        version = max(output["version"] for output in self._outputs)
+        self._task.report("fetch_failed", map=failed.map_index, version=version, reason=str(failed)[:1000])
 
     # Keys
 

@@ -16,6 +16,7 @@ from emulator.core.messages import (
     CheckpointFailed,
     Committing,
     Exited,
+    FetchFailed,
     FirstKey,
     KeyCheckpoint,
     Killed,
@@ -29,6 +30,7 @@ from emulator.core.messages import (
     ResumeFailed,
     Suspended,
     SuspendFailed,
+    job_address,
     node_address,
 )
 from emulator.core.settings import Settings
@@ -76,11 +78,13 @@ class VirtualProcesses:
         self._application_begins = application_begins
         self._application_ended = application_ended
         # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
-        self._inputs: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._inputs: dict[tuple[str, str], fx.ProvideInput] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
         self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
         """Reduces by node and job, in the order of their launch."""
         self._data: dict[str, JobData] = {}
+        self._lost_outputs: set[tuple[str, int, str]] = set()
+        """Job, map and node of outputs that cannot be had there any more."""
 
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         self._kernel.at(self._kernel.now_ns + delay_ns, action)
@@ -89,6 +93,10 @@ class VirtualProcesses:
         """All that runs there is gone from one moment to the next, and nobody is told."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
+
+    def lose_output(self, job: str, map_index: int, node: str) -> None:
+        """What lies there of the output of a map is gone; whoever wants to fetch it will find out."""
+        self._lost_outputs.add((job, map_index, node))
 
     def read_progress(self, address: str, effect: fx.ReadProgress) -> None:
         """Answered at once, with what the tasks' heartbeats have said."""
@@ -150,9 +158,10 @@ class VirtualProcesses:
             return costs.launch_map(node, launch.container, self._data_of(launch.job).map_output(), now_ns)
         if self._is_localised(task):
             return costs.launch_reduce(node, launch.container, None, now_ns)
-        if (node, launch.job) not in self._inputs:
+        inputs = self._inputs.get((node, launch.job))
+        if inputs is None or self._missing(inputs) is not None:
             return costs.launch_waiting(node, launch.container, now_ns)
-        fetched = self._fetched(task, self._inputs[node, launch.job])
+        fetched = self._fetched(task, inputs.nodes)
         return costs.launch_reduce(node, launch.container, fetched, now_ns)
 
     def _launched(self, container: str) -> None:
@@ -174,14 +183,25 @@ class VirtualProcesses:
             return
         launch, now_ns = task.launch, self._kernel.now_ns
         if task.ready_ns is None:
-            outputs = self._inputs.get((task.node, launch.job))
-            if outputs is None:
+            inputs = self._inputs.get((task.node, launch.job))
+            missing = None if inputs is None else self._missing(inputs)
+            if inputs is None or missing is not None:
                 task.waited = True
+                if inputs is not None and missing is not None:
+                    failed = FetchFailed(container, missing, inputs.version, "lost")
+                    self._tell(job_address(launch.job), failed)
                 return  # ProvideInput will come
-            fetched = self._fetched(task, outputs)
+            fetched = self._fetched(task, inputs.nodes)
             task.ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
         ready_ns = max(now_ns, task.ready_ns)
         self._kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
+
+    def _missing(self, inputs: fx.ProvideInput) -> int | None:
+        """The first map of which the output cannot be had where it is said to lie."""
+        if not self._lost_outputs:
+            return None
+        places = ((inputs.job, index, node) for index, node in enumerate(inputs.nodes))
+        return next((index for job, index, node in places if (job, index, node) in self._lost_outputs), None)
 
     def _is_localised(self, task: VirtualTask) -> bool:
         """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
@@ -235,7 +255,7 @@ class VirtualProcesses:
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         """Where the map outputs of a job lie: reduces that have waited for that fetch them."""
         node = address.partition(":")[2]
-        self._inputs[node, effect.job] = effect.nodes
+        self._inputs[node, effect.job] = effect
         for container, task in list(self._reduces.get((node, effect.job), {}).items()):
             if task.first_key_ns is None and not task.stopped and task.launched_ns:
                 self._await_input(container)
@@ -351,6 +371,8 @@ class VirtualProcesses:
         task = self._remove(container)
         if task is None:
             return
+        if code == 0 and task.launch.kind is Kind.MAP:
+            self._lost_outputs.discard((task.launch.job, task.launch.task, task.node))
         if keys_done is None:
             keys_done = task.keys if code == 0 else task.keys_done(self._kernel.now_ns)
         for failure in task.pending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def test_killed_reduces_a_killed_supervisor_and_a_killed_janitor_are_made_good(t
     of_research = sum(row["lost_s"] for row in crashed if row["job"] == "research")
     assert research["lost_work_s"] == pytest.approx(of_research)
     assert summary["work"]["wasted_fraction"] > 0
+
+
+def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(tmp_path: Path) -> None:
+    two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [60]")
+    with NatjamRun(tmp_path, experiment=two_waves) as run:
+        run.walking("research")
+        outputs = [path for directory in run.work_directories() for path in directory.glob("node-*/map/research")]
+        assert outputs
+        for path in outputs:
+            shutil.rmtree(path)
+        run.check_verified()
+        attempts = [row for row in run.table("attempts") if row["job"] == "research"]
+    assert {row["outcome"] for row in attempts if row["kind"] == "reduce"} <= {"succeeded", "killed"}
+    assert "crashed" not in {row["outcome"] for row in attempts}
+    succeeded = [row["task"] for row in attempts if row["kind"] == "map" and row["outcome"] == "succeeded"]
+    assert sorted(succeeded) == [0, 0, 1, 1], "each map ran once more"
 
 
 def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_map_runs_and_has_no_checkpoint_to_save(tmp_path: Path) -> None:
         # The reduce waits for the list of outputs, and finds this map's on its own disk.
         job = {"job": "job of m1", "maps": 1, "localised": False}
         await host.launch("r1", keys=5, **job)
-        outputs = [{"map": 0, "url": "http://127.0.0.1:1"}]
+        outputs = [{"map": 0, "url": "http://127.0.0.1:1", "version": 3}]
         host.client.send({"op": "input", "id": "r1", "outputs": outputs})
         first_key = await host.event("first_key", "r1")
         assert first_key["waited"]
@@ -331,10 +331,10 @@ def test_a_map_runs_and_has_no_checkpoint_to_save(tmp_path: Path) -> None:
 
 def test_an_input_that_cannot_be_fetched_is_reported_and_awaited_again(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
-        outputs = [{"map": 0, "url": "http://127.0.0.1:1"}]
+        outputs = [{"map": 0, "url": "http://127.0.0.1:1", "version": 3}]
         await host.launch("r1", keys=5, maps=1, outputs=outputs, localised=False)
         failed = await host.event("fetch_failed", "r1")
-        assert failed["map"] == 0
+        assert (failed["map"], failed["version"]) == (0, 3)
         assert "127.0.0.1:1" in failed["reason"]
         host.reduce("unused", keys=5, job="job of r1")  # puts the input on the node's disk
         host.client.send({"op": "input", "id": "r1", "outputs": outputs})

@@ -10,6 +10,7 @@ from msgspec import structs
 from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator import policies
+from emulator.core.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
@@ -59,6 +60,8 @@ class Case:
     master_crash: tuple[int, int] | None = None
     losses: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which node)."""
+    lost_outputs: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, which of the map outputs then there)."""
 
 
 @st.composite
@@ -205,7 +208,8 @@ def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: boo
         return Case(cluster, jobs, costs, chaos)
     master_crash = draw(st.sampled_from((None, None, None, (8_000, 0), (30_000, 1))))
     losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
-    return Case(cluster, jobs, costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), master_crash, losses)
+    crashes, lost_outputs = draw(_misfortunes(_ATTEMPTS_MAX - 1)), draw(_misfortunes(4, latest_ms=30_000))
+    return Case(cluster, jobs, costs, chaos, crashes, master_crash, losses, lost_outputs)
 
 
 def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
@@ -227,6 +231,15 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         cluster.kernel.at(at_ms * 1_000_000, partial(crash, which, False))
     if case.master_crash is not None:
         cluster.kernel.at(case.master_crash[0] * 1_000_000, partial(crash, case.master_crash[1], True))
+
+    def lose_output(which: int) -> None:
+        masters = [machine for machine in cluster.machines.values() if isinstance(machine, ApplicationMaster)]
+        lying = [(am.job, task.index, task.output_node) for am in masters for task in am.maps if task.output_node]
+        if lying:
+            cluster.processes.lose_output(*lying[which % len(lying)])
+
+    for at_ms, which in case.lost_outputs:
+        cluster.kernel.at(at_ms * 1_000_000, partial(lose_output, which))
     for at_ms, which in case.losses:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose, which))
 
