@@ -95,7 +95,8 @@ def load_decisions(*paths: str | Path) -> DataFrame:
       (where nothing better was known); None for a rule of the user's own.
     - What else was known of a job: ``containers`` and ``reclaimable`` net of those asked back, ``priority``,
       ``deadline_s``, ``laxity_s``, ``progress`` (0 to 1), ``remaining_s``; of a task: ``keys_done``, ``keys_total``,
-      ``progress``, ``remaining_s``, ``started_s``.
+      ``progress``, ``remaining_s``, ``started_s``; of a victim task: ``mechanism``, and in ``mechanism_numbers`` what
+      spoke for it.
 
     Raises:
         ConfigError: as ``load``.

@@ -35,7 +35,7 @@ _OPTIONAL: dict[str, set[str]] = {
     "decisions": {
         *("requester", "kind", "task", "attempt", "container", "node", "score_name", "score", "containers"),
         *("reclaimable", "priority", "deadline_s", "laxity_s", "progress", "keys_done", "keys_total"),
-        *("remaining_s", "started_s"),
+        *("remaining_s", "started_s", "mechanism", "mechanism_numbers"),
     },
 }
 """Columns that may have no value."""

@@ -55,6 +55,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.releaser import Releaser, view_of
+from emulator.core.resuming import Resuming
 from emulator.core.settings import Settings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskEvent, TaskState
@@ -104,7 +105,7 @@ class ApplicationMaster:
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
         self._seed = settings.seed
-        self._asks = Asks(spec.name)
+        self._asks = Asks(spec.name, Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys))
         self._live: dict[str, TaskAttempt] = {}
         """Attempts that have a container, by container."""
         self._commands = CommandLedger(settings.protocol.retry_ns)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
+from emulator.core.resuming import Resuming
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
@@ -21,12 +22,15 @@ from emulator.vocabulary import Kind
 class Asks:
     """The asks of one job; see the module's theory of operation."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, resuming: Resuming) -> None:
         self._job = job
+        self._resuming = resuming
         self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         """Attempts that any container will do for."""
         self._resumes: dict[TaskId, TaskAttempt] = {}
         """Suspended tasks that ask for a container, in the order of suspension."""
+        self._ask = Ask()
+        """As it was when there was last something new to say."""
         self._unsaid = True
         """Whether there may be something to say that no heartbeat has said yet."""
         self._told: tuple[Ask, int, int | None] | None = None
@@ -104,8 +108,9 @@ class Asks:
 
     def heartbeat(self, now_ns: int, progress_ppm: int | None) -> tuple[ApplicationHeartbeat, bool]:
         """The next heartbeat, and whether it says anything."""
-        says = (self._ask(), self.answer_id, progress_ppm)
-        self._unsaid = False
+        if self._unsaid:
+            self._ask, self._unsaid = self._made_anew(now_ns), False
+        says = (self._ask, self.answer_id, progress_ppm)
         if says == self._told and self._sent is None:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id), False
         self._sent = (now_ns, says)
@@ -126,12 +131,8 @@ class Asks:
         self._unsaid = True
         return True
 
-    def _ask(self) -> Ask:
-        # Maps first: a reduce that goes on before them may have to wait for their output.
-        resumes = sorted(
-            self._resumes.values(),
-            key=lambda attempt: (attempt.kind is not Kind.MAP, attempt.suspended_ns or 0, attempt.task.number),
-        )
+    def _made_anew(self, now_ns: int) -> Ask:
+        resumes = self._resuming.in_order(self._resumes.values(), now_ns)
         return Ask(
             maps=len(self._waiting[Kind.MAP]),
             reduces=len(self._waiting[Kind.REDUCE]),

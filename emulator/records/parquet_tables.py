@@ -82,6 +82,10 @@ def _score(row: Candidate) -> float | None:
     return _seconds(row.score) if is_time else row.score
 
 
+def _mechanism_numbers(row: Candidate) -> str | None:
+    return row.mechanism and " ".join(f"{what}={much}" for what, much in row.mechanism.numbers)
+
+
 _JOB_COLUMNS = [
     _text("name"),
     _text("queue"),
@@ -135,6 +139,8 @@ _CANDIDATE_COLUMNS = [
     _each("progress", _SECONDS, attrgetter("progress")),
     *map(_count, ("keys_done", "keys_total")),
     *map(_time, ("remaining", "started")),
+    _each("mechanism", _STRING, lambda row: row.mechanism and row.mechanism.mechanism.value),
+    _each("mechanism_numbers", _STRING, _mechanism_numbers),
 ]
 _DECISIONS_A_CHUNK = 512
 

@@ -94,6 +94,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
         placement=draw(st.sampled_from((None, None, EVEN_NODES))),
+        resume_order=draw(st.sampled_from(policies.RESUME_ORDER.names)),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,

@@ -1,0 +1,89 @@
+"""A user's own policy on each axis: a few lines in a file beside the experiment, and what it then decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.frames import DataFrame
+from analysis.load import load, load_decisions
+from emulator.policies import AXES
+from tests.simulated_runs import simulate
+
+OWN = {
+    "allocation": """
+        from emulator.policies.views import AllocationDecision
+        def mine(view):
+            names = tuple(queue.name for queue in view.queues)
+            return AllocationDecision(names, ((names[0], names[1:]),))
+    """,
+    "job_selection": """
+        def mine(view, jobs):
+            return [job.name for job in sorted(jobs, key=lambda job: job.containers)]
+    """,
+    "job_eviction": """
+        def mine(view, jobs, random):
+            return max(jobs, key=lambda job: job.submit_ns).name
+    """,
+    "task_eviction": """
+        def mine(view, tasks, random):
+            return [task.container for task in sorted(tasks, key=lambda task: task.node)]
+    """,
+    "mechanism": """
+        from emulator.policies.views import MechanismDecision
+        from emulator.vocabulary import Mechanism
+        def mine(view, task):
+            is_even = task.task % 2 == 0
+            return MechanismDecision(Mechanism.KILL if is_even else Mechanism.CHECKPOINT, (("number", task.task),))
+    """,
+    "placement": """
+        from emulator.policies.views import PlacementDecision
+        def mine(view, suspended, node):
+            return PlacementDecision(node.name != suspended.node)
+    """,
+    "resume_order": """
+        def mine(view, suspended):
+            return sorted(suspended, key=lambda task: -task.suspended_ns)
+    """,
+}
+
+
+def run_with_own(axis: str, directory: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
+    lines = [line[8:] for line in OWN[axis].strip("\n").splitlines()]
+    assert len(lines) < 10
+    module = f"own_{axis}_{abs(hash(str(directory)))}"
+    (directory / f"{module}.py").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(str(directory))
+    where = "scheduler.allocation.name" if axis == "allocation" else f"scheduler.{axis}"
+    return simulate(directory, "run", f"{where}={module}:mine", *more)
+
+
+@pytest.mark.parametrize("axis", list(AXES))
+def test_a_policy_of_ones_own_on_each_axis(axis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = load(run_with_own(axis, tmp_path, monkeypatch)).jobs
+    assert set(jobs["state"]) == {"succeeded"}
+    assert jobs["suspensions"].sum() + jobs["kills"].sum() > 5
+
+
+@pytest.fixture
+def by_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataFrame:
+    return load_decisions(run_with_own("mechanism", tmp_path, monkeypatch))
+
+
+def test_each_victim_has_its_mechanism_and_the_numbers_that_spoke_for_it(by_mechanism: DataFrame) -> None:
+    victims = by_mechanism[(by_mechanism["by"] == "releaser") & (by_mechanism["chosen"] == 1)]
+    assert set(victims["mechanism"]) == {"kill", "checkpoint"}
+    for mechanism, numbers, task in zip(
+        victims["mechanism"], victims["mechanism_numbers"], victims["task"], strict=True
+    ):
+        assert numbers == f"number={int(task)}"
+        assert mechanism == ("checkpoint" if task % 2 else "kill")
+
+
+def test_who_goes_on_elsewhere_does_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = load(run_with_own("placement", tmp_path, monkeypatch)).attempts.set_index("attempt")
+    resumed = attempts[attempts["resumed_from"].notna()]
+    before = attempts.loc[resumed["resumed_from"], "node"]
+    assert len(resumed) > 5
+    assert (resumed["node"].to_numpy() != before.to_numpy()).all()
