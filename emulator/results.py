@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -12,7 +13,7 @@ from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.records.history import History, HistoryBuilder
+from emulator.records.history import History, HistoryBuilder, joined
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 from emulator.records.replay_run import whole_records
@@ -28,7 +29,7 @@ LAG_BOUND_HEARTBEATS = 0.5
 def write_results(
     directory: RunDirectory,
     experiment: Experiment,
-    rows: History,
+    history: HistoryBuilder,
     result: EngineResult,
     output: dict[str, Any] | None,
     aftermath: Aftermath,
@@ -41,10 +42,11 @@ def write_results(
     Raises:
         RunError: a file cannot be written.
     """
-    left_out = aftermath.why_no_pictures(len(rows.attempts))
-    tables = directory.write_tables(rows, keep=left_out is None)
+    left_out = aftermath.why_no_pictures(history.attempts)
+    summed: list[History] = []
+    tables = directory.write_tables(_noted(history.parts(), summed), keep=left_out is None)
     summary = build_summary(
-        rows,
+        joined(summed),
         experiment,
         state=state,
         seed=experiment.seed,
@@ -65,6 +67,13 @@ def write_results(
     return summary
 
 
+def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]:
+    """Parts of a history as they pass; ``summed`` receives what its summary is made of."""
+    for part in parts:
+        yield part
+        summed.append(History(part.jobs, [], [], part.operations, part.checkpoint_bytes))
+
+
 def write_failed(
     directory: RunDirectory,
     experiment: Experiment,
@@ -78,11 +87,10 @@ def write_failed(
     Raises:
         RunError: a file cannot be written.
     """
-    rows = history.finish()
-    if not rows.attempts:
+    if not history.attempts:
         return False
     unmeasured = EngineResult([], real_s, None, None, 0, {"reason": reason, "lag": None})
-    write_results(directory, experiment, rows, unmeasured, None, aftermath, FAILED)
+    write_results(directory, experiment, history, unmeasured, None, aftermath, FAILED)
     return True
 
 

@@ -129,7 +129,7 @@ def _run_and_write(
     if result.output_path is not None:
         on_status(replace(last[0], phase="verifying the output", journal=()))
         output = aftermath.verify(jobs, seed, result.output_path)
-    return write_results(directory, once, history.finish(), result, output, aftermath)
+    return write_results(directory, once, history, result, output, aftermath)
 
 
 def _engine(name: str) -> Engine:

@@ -46,7 +46,7 @@ class FollowedRun:
         end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))
         operations, decisions = (
             operations_table(history.operations),
-            decisions_table(history.decisions, history.attempts),
+            decisions_table(history.decisions, {row.container: row.attempt for row in history.attempts}),
         )
         tables = RunTables(jobs, attempts, operations, decisions, self._shape, end_s)
         lag = {"lag_s": [at_s for at_s, _ in self._lag], "lag_p99_real_ms": [lag_ms for _, lag_ms in self._lag]}

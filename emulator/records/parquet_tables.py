@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -156,7 +156,7 @@ def tables_of(history: History) -> dict[str, pyarrow.Table]:
         "tasks": tasks_table(history.tasks),
         "attempts": attempts_table(history.attempts),
         "operations": operations_table(history.operations),
-        "decisions": decisions_table(history.decisions, history.attempts),
+        "decisions": decisions_table(history.decisions, {row.container: row.attempt for row in history.attempts}),
     }
 
 
@@ -180,16 +180,15 @@ def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
     return _table(_OPERATION_COLUMNS, rows)
 
 
-def decisions_table(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> pyarrow.Table:
-    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``."""
-    return pyarrow.concat_tables(decisions_tables(decisions, attempts))
+def decisions_table(decisions: Sequence[Decision], attempt_of: Mapping[str, str]) -> pyarrow.Table:
+    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``.
 
-
-def decisions_tables(decisions: Sequence[Decision], attempts: Sequence[AttemptRow]) -> Iterator[pyarrow.Table]:
-    """The same in parts, at least one: a large run has many."""
-    attempt_of = {row.container: row.attempt for row in attempts}
-    for start in range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK):
-        yield _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of)
+    ``attempt_of`` has the attempts of containers.
+    """
+    chunks = range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK)
+    return pyarrow.concat_tables(
+        _decisions_chunk(decisions[start : start + _DECISIONS_A_CHUNK], start, attempt_of) for start in chunks
+    )
 
 
 def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapping[str, str]) -> pyarrow.Table:

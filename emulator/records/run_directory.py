@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 
-from emulator.errors import ConfigError
+from emulator.errors import ConfigError, RunError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.model import Experiment, dump_experiment, dump_settings
 from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
-from emulator.records.parquet_tables import attempts_table, decisions_tables, jobs_table, operations_table, tasks_table
+from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
 from emulator.records.summary import FAILED
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 MOST_JOBS_IN_YAML = 1000
 """More are written as JSON lines, which take a tenth of the time."""
-_ROWS_A_PART = 50_000
-"""Of a table: as many are in memory as columns at a time."""
+_ROWS_A_PART = 10_000
+"""Of a table: so many become columns, and are written, at a time."""
+_TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
+    "jobs": jobs_table,
+    "tasks": tasks_table,
+    "attempts": attempts_table,
+    "operations": operations_table,
+}
 
 
 class RunDirectory:
@@ -120,43 +125,71 @@ class RunDirectory:
         except OSError as error:  # somebody has removed the directory
             raise JournalError(f"{self.journal_path}: cannot be written: {error.strerror}") from None
 
-    def write_tables(self, history: History, keep: bool) -> dict[str, pyarrow.Table]:
+    def write_tables(self, parts: Iterable[History], keep: bool) -> dict[str, pyarrow.Table]:
         """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.
 
-        With ``keep``, returns what they hold: a large run has not the memory for all of them at once.  Raises RunError.
+        Rows become columns as the parts of the run's history come, and are let go.  With ``keep``, returns what the
+        tables hold: a large run has not the memory for them.  Raises RunError.
         """
-        tables: dict[str, Callable[[], Iterator[pyarrow.Table]]] = {
-            "jobs": lambda: _in_parts(jobs_table, history.jobs),
-            "tasks": lambda: _in_parts(tasks_table, history.tasks),
-            "attempts": lambda: _in_parts(attempts_table, history.attempts),
-            "operations": lambda: _in_parts(operations_table, history.operations),
-            "decisions": lambda: decisions_tables(history.decisions, history.attempts),
-        }
-        kept = {}
-        for name, make in tables.items():
-            with written_whole(self.path / f"{name}.parquet") as unfinished:
-                parts = _write_parts(unfinished, make(), keep)
-            if keep:
-                kept[name] = pyarrow.concat_tables(parts)
-        return kept
+        attempt_of: dict[str, str] = {}
+        made = {**_TABLES, "decisions": lambda decisions: decisions_table(decisions, attempt_of)}
+        with contextlib.ExitStack() as stack:
+            files = {
+                name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", make, keep))
+                for name, make in made.items()
+            }
+            for part in parts:
+                attempt_of.update((row.container, row.attempt) for row in part.attempts)
+                for name, file in files.items():
+                    file.add(getattr(part, name))
+        return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``: the last thing a run does.  Raises RunError."""
         write_json(self.path / SUMMARY_NAME, summary)
 
 
-def _in_parts(make: Callable[[Sequence[Any]], pyarrow.Table], rows: Sequence[Any]) -> Iterator[pyarrow.Table]:
-    for start in range(0, max(1, len(rows)), _ROWS_A_PART):
-        yield make(rows[start : start + _ROWS_A_PART])
+class _TableFile:
+    """A Parquet file that is written some thousand rows at a time, whole or not at all; a context manager."""
 
+    def __init__(self, path: Path, make: Callable[[Sequence[Any]], pyarrow.Table], keep: bool) -> None:
+        self._path = path
+        self._make = make
+        self._keep = keep
+        self._rows: list[Any] = []
+        self.kept = [make(())]
+        """What was written, and the schema where that is nothing."""
 
-def _write_parts(path: Path, parts: Iterator[pyarrow.Table], keep: bool) -> list[pyarrow.Table]:
-    """Write one after another, at least one, to one Parquet file; with ``keep``, all of them."""
-    first = next(parts)
-    kept = []
-    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
-        for part in itertools.chain([first], parts):
-            writer.write_table(part)
-            if keep:
-                kept.append(part)
-    return kept
+    def add(self, rows: Sequence[Any]) -> None:
+        """Take the next rows.  Raises RunError."""
+        self._rows += rows
+        if len(self._rows) >= _ROWS_A_PART:
+            self._write()
+
+    def _write(self) -> None:
+        table = self._make(self._rows)
+        self._rows.clear()
+        with self._errors_named():
+            self._writer.write_table(table)
+        if self._keep:
+            self.kept.append(table)
+
+    @contextlib.contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be written: {error.strerror or error}") from None
+
+    def __enter__(self) -> _TableFile:
+        with self._errors_named():
+            self._writer = pyarrow.parquet.ParquetWriter(unfinished_path(self._path), self.kept[0].schema)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._errors_named():
+            if kind is None:
+                self._write()
+            self._writer.close()
+            if kind is None:
+                unfinished_path(self._path).replace(self._path)

@@ -10,7 +10,7 @@ from emulator.core.messages import JobState
 from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbances
-from emulator.records.history import AttemptRow, History, JobRow, overhead_statistics
+from emulator.records.history import History, JobRow, overhead_statistics
 
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
@@ -34,7 +34,7 @@ def build_summary(
     """The summary of one run; times are emulated seconds unless the name says real, None where there is no figure.
 
     Args:
-        history: folded from the run's journal; all that can be counted from it is.
+        history: folded from the run's journal; its tasks and attempts are not looked at, their sums are in its jobs.
         experiment: what was run.
         state: ``FINISHED`` or ``FAILED``.
         seed: of this repeat.
@@ -61,7 +61,7 @@ def build_summary(
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
         "overheads": overheads,
-        "work": _work(history.attempts, containers, makespan_ns),
+        "work": _work(history.jobs, containers, makespan_ns),
         "swap_bytes": swap_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
         "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
@@ -101,9 +101,9 @@ def _job(row: JobRow) -> dict[str, Any]:
     }
 
 
-def _work(attempts: Sequence[AttemptRow], containers: int, makespan_ns: int | None) -> dict[str, Any]:
-    useful_ns, lost_ns = sum(row.useful_ns for row in attempts), sum(row.lost_ns for row in attempts)
-    busy_ns = sum(row.busy_ns for row in attempts)
+def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> dict[str, Any]:
+    useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_ns for row in jobs)
+    busy_ns = sum(row.busy_ns for row in jobs)
     return {
         "useful_s": _seconds(useful_ns),
         "lost_s": _seconds(lost_ns),

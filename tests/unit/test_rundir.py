@@ -144,7 +144,7 @@ def test_what_cannot_be_written_is_named(directory: RunDirectory, experiment: Ex
     with pytest.raises(RunError, match=r"experiment.yaml: cannot be written: No such file"):
         directory.write_experiment(experiment)
     with pytest.raises(RunError, match=r"jobs.parquet: cannot be written"):
-        directory.write_tables(History([], [], [], [], 0), keep=False)
+        directory.write_tables([History([], [], [], [], 0)], keep=False)
     with pytest.raises(RunError, match=r"claims.json: cannot be written"):
         write_json(directory.path / "claims.json", {})
 
@@ -157,7 +157,7 @@ def read(directory: RunDirectory, name: str) -> pyarrow.Table:
 
 
 def test_rows_in_seconds(directory: RunDirectory) -> None:
-    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [OPERATION], 0), keep=False)
+    directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
     tables = ("jobs", "tasks", "attempts", "operations", "decisions")
     assert files(directory) == {f"{name}.parquet" for name in tables}
     assert read(directory, "jobs").to_pylist() == [
@@ -206,9 +206,9 @@ def test_rows_in_seconds(directory: RunDirectory) -> None:
 
 
 def test_schemas_do_not_depend_on_the_rows(directory: RunDirectory, tmp_path: Path) -> None:
-    directory.write_tables(History([JOB], [TASK], [ATTEMPT], [OPERATION], 0), keep=False)
+    directory.write_tables([History([JOB], [TASK], [ATTEMPT], [OPERATION], 0)], keep=False)
     empty = RunDirectory.create(tmp_path / "empty")
-    empty.write_tables(History([], [], [], [], 0), keep=False)
+    empty.write_tables([History([], [], [], [], 0)], keep=False)
     for name in ("jobs", "tasks", "attempts", "operations"):
         assert read(empty, name).num_rows == 0
         assert read(empty, name).schema == read(directory, name).schema

@@ -110,13 +110,13 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
 
 def test_work_and_utilization(experiment: Experiment) -> None:
     """Two nodes of two containers for 100 s: 400 container seconds, 6.5 of them busy, 6.4 useful, as much lost."""
-    lost = replace(ATTEMPT, useful_ns=0, lost_ns=ATTEMPT.active_ns, busy_ns=3_500_000_000)
-    made = summary(experiment, History([job("a", 0, 100)], [], [ATTEMPT, lost], [], 0))
+    sums = {"useful_ns": 6_400_000_000, "lost_ns": 6_400_000_000, "busy_ns": 10_000_000_000}
+    made = summary(experiment, History([replace(job("a", 0, 100), **sums)], [], [], [], 0))
     assert made["work"] == {"useful_s": 6.4, "lost_s": 6.4, "wasted_fraction": 0.5, "utilization": 0.025}
 
 
 def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None:
-    made = summary(experiment, History([job("a", 0, None)], [], [], [], 0), output=None)
+    made = summary(experiment, History([replace(job("a", 0, None), lost_ns=0)], [], [], [], 0), output=None)
     assert made["makespan_s"] is None
     assert made["work"] == {"useful_s": 0.0, "lost_s": 0.0, "wasted_fraction": 0.0, "utilization": None}
     assert made["jobs"][0]["completion_s"] is None

@@ -4,6 +4,7 @@ from emulator.records.history.decisions import Candidate, Decision
 from emulator.records.history.fold import HistoryBuilder, fold
 from emulator.records.history.overheads import overhead_statistics
 from emulator.records.history.rows import AttemptRow, History, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.records.history.tables import joined
 
 __all__ = [
     "AttemptRow",
@@ -16,5 +17,6 @@ __all__ = [
     "SuspendedSpan",
     "TaskRow",
     "fold",
+    "joined",
     "overhead_statistics",
 ]

@@ -11,7 +11,7 @@ differ by a little: what was told free is matched to a stop or an end by the rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from emulator.core.effects import (
@@ -50,7 +50,7 @@ from emulator.core.messages import (
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History
-from emulator.records.history.tables import make_tables
+from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
 from emulator.vocabulary import Kind
 
@@ -76,21 +76,30 @@ class HistoryBuilder:
             if handler is not None:
                 handler(self, effect, record)
 
+    @property
+    def attempts(self) -> int:
+        """How many there have been."""
+        return sum(story.start is not None for story in self._stories.values())
+
     def tables(self) -> History:
         """The tables of what has been taken so far."""
-        return self._make_tables(dict(self._stories))
+        return joined(self._parts(dict(self._stories)))
 
     def finish(self) -> History:
-        """The tables of all that has been taken, which is let go meanwhile: a large run has not the memory for both."""
-        return self._make_tables(self._stories)
+        """The tables of all that has been taken, which is let go meanwhile."""
+        return joined(self.parts())
 
-    def _make_tables(self, stories: dict[str, ContainerStory]) -> History:
+    def parts(self) -> Iterator[History]:
+        """The same one job after the other: a large run has not the memory for all.  The decisions come last."""
+        return self._parts(self._stories)
+
+    def _parts(self, stories: dict[str, ContainerStory]) -> Iterator[History]:
         for story in stories.values():
             if story.node in self._lost_nodes:
                 story.lose(*self._lost_nodes[story.node])
-        tables = make_tables(list(self._jobs.values()), stories, self._submitted, self._finished)
-        tables.decisions.extend(sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor)))
-        return tables
+        yield from tables_by_job(list(self._jobs.values()), stories, self._submitted, self._finished)
+        decisions = sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor))
+        yield History([], [], [], [], 0, decisions)
 
     def _story(self, container: str) -> ContainerStory:
         story = self._stories.get(container)

@@ -111,6 +111,8 @@ class JobRow(Frozen):
     kills: int
     useful_ns: int
     lost_ns: int
+    busy_ns: int = 0
+    """For how long the processes of its attempts, ApplicationMasters included, were there and not stopped."""
     reason: str = ""
     """Why it failed; empty where it did not."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Outcome
@@ -39,13 +42,13 @@ class _Counts:
         return min(self.starts_ns, default=None)
 
 
-def make_tables(
+def tables_by_job(
     jobs: list[JobSpec],
     stories: dict[str, ContainerStory],
     submitted: Collection[str],
     finished: Mapping[str, JobFinished],
-) -> History:
-    """The tables of a run; raises JournalError for a job that the workload does not have.
+) -> Iterator[History]:
+    """The tables of a run, one job's after the other; raises JournalError for a job that the workload does not have.
 
     ``stories``, by container, is emptied: where nobody else holds them, a job's are gone when its rows are there.
     """
@@ -60,14 +63,26 @@ def make_tables(
             raise JournalError(f"the journal has a job '{story.start.job}' that the workload does not have")
         by_job[story.start.job].append(story)
         attempt_of[story.container] = story.start.attempt
-    history = History([], [], [], [], 0)
-    checkpoint_bytes = 0
     for spec in jobs:
         mine = sorted(by_job.pop(spec.name), key=_order)
-        end = finished.get(spec.name)
-        checkpoint_bytes += sum(story.checkpoint_bytes for story in mine)
-        _add_job(history, spec, mine, attempt_of, end, spec.name in submitted)
-    return History(history.jobs, history.tasks, history.attempts, history.operations, checkpoint_bytes)
+        history = History([], [], [], [], sum(story.checkpoint_bytes for story in mine))
+        _add_job(history, spec, mine, attempt_of, finished.get(spec.name), spec.name in submitted)
+        del mine
+        yield history
+
+
+def joined(parts: Iterable[History]) -> History:
+    """Parts of the tables of one run as a whole."""
+    whole, checkpoint_bytes = History([], [], [], [], 0), 0
+    for part in parts:
+        for rows, more in zip(_lists(whole), _lists(part), strict=True):
+            rows.extend(more)
+        checkpoint_bytes += part.checkpoint_bytes
+    return msgspec.structs.replace(whole, checkpoint_bytes=checkpoint_bytes)
+
+
+def _lists(history: History) -> tuple[list[Any], ...]:
+    return history.jobs, history.tasks, history.attempts, history.operations, history.decisions
 
 
 def _order(story: ContainerStory) -> tuple[int, int, int, str]:
@@ -117,6 +132,7 @@ def _add_job(
             kills=total.kills,
             useful_ns=total.useful_ns,
             lost_ns=total.lost_ns,
+            busy_ns=sum(row.busy_ns for row in history.attempts),
             reason=end.reason if end else "",
         )
     )
