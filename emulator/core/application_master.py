@@ -394,7 +394,7 @@ class ApplicationMaster:
         if report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
             if report.saved is not None:
-                task.accept(report.saved)
+                task.accept(report.saved, attempt.saved)
             self._retry(task, now_ns)
             return []
         if report.outcome in (Outcome.KILLED, Outcome.LOST):

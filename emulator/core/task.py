@@ -99,9 +99,13 @@ class Task:
         """Those that have not ended, or the newest where all have; suspended ones are among them."""
         return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
 
-    def accept(self, saved: Saved) -> None:
-        """Keep what an attempt has saved; that of a rival which has come further stays."""
-        if self.saved is None or saved.keys_done >= self.saved.keys_done:
+    def accept(self, saved: Saved, resumed_from: Saved | None) -> None:
+        """Keep what an attempt has saved; that of a rival which has come further stays.
+
+        An attempt that has resumed from what was last accepted knows better, also where it has come less far: part of
+        that was lost.
+        """
+        if self.saved is None or saved.keys_done >= self.saved.keys_done or resumed_from == self.saved:
             self.saved = saved
 
     def new_attempt(self, suspended_ns: int | None = None) -> TaskAttempt:

@@ -6,6 +6,9 @@ bytes in hexadecimal of the SHA-256 of every value in map order, each preceded b
 Where the job's output size is given, key ``g`` of the job's ``T`` (reduces in order) has a line of
 ``O*(g+1)//T - O*g//T`` bytes: filled with a tab and the digest over and over.  A line is never cut below its
 own length.
+
+What a checkpoint counts is sealed: beside the partial file stands one with its keys, bytes and CRC-32.  Who resumes,
+and who commits, looks at the seals; where one does not fit, work goes on from the last checkpoint before it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -20,6 +24,8 @@ from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory
 
 _BUFFER_BYTES = 1 << 18
 _COPY_BYTES = 1 << 20
+_SEAL_SUFFIX = ".seal"
+_SEAL_BYTES = 100
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
 
 
@@ -87,6 +93,8 @@ class PartialOutput:
         self._next_key = sum(reduce_keys[:task]) + keys_done
         self._buffer = bytearray()
         self._offset = 0
+        self._crc = 0
+        """Of the first ``_offset`` bytes."""
         self._descriptor = -1
         self._open(os.O_CREAT | os.O_TRUNC)
 
@@ -135,6 +143,12 @@ class PartialOutput:
             raise self._error(error) from error
         return self._offset
 
+    def seal(self) -> None:
+        """Say beside the file what is in it, once it is on the disk: a checkpoint counts on it."""
+        self.sync()
+        with atomic_file(f"{self.path}{_SEAL_SUFFIX}") as file:
+            file.write(b"%d %d %d\n" % (self.keys, self._offset, self._crc))
+
     def close(self, *, durable: bool = True) -> None:
         """Write what is buffered, fsync it, and close the file; :meth:`reopen` continues it.
 
@@ -182,7 +196,9 @@ class PartialOutput:
         taken = 0
         try:
             while taken < len(view):
-                taken += os.pwrite(self._descriptor, view[taken:], self._offset + taken)
+                written = os.pwrite(self._descriptor, view[taken:], self._offset + taken)
+                self._crc = zlib.crc32(view[taken : taken + written], self._crc)
+                taken += written
         except OSError as error:
             raise self._error(error) from error
         finally:
@@ -192,6 +208,31 @@ class PartialOutput:
 
     def _error(self, error: OSError) -> OutputError:
         return OutputError(f"partial output {self.path}: {error.strerror or error}")
+
+
+def sound_partials(output_directory: str, job: str, task: int, containers: Sequence[str]) -> list[int]:
+    """Keys in each of the partial outputs of ``containers``, up to the first that is not as it was sealed."""
+    final = final_path(output_directory, job, task)
+    found: list[int] = []
+    for container in containers:
+        path = partial_path(final, container)
+        try:
+            with open(f"{path}{_SEAL_SUFFIX}", "rb") as seal:
+                keys, size, crc = map(int, seal.read(_SEAL_BYTES).split())
+            if _size_and_crc(path) != (size, crc):
+                break
+        except (OSError, ValueError):
+            break
+        found.append(keys)
+    return found
+
+
+def _size_and_crc(path: str) -> tuple[int, int]:
+    size = crc = 0
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(_COPY_BYTES):
+            size, crc = size + len(block), zlib.crc32(block, crc)
+    return size, crc
 
 
 def commit(output_directory: str, job: str, task: int, containers: Sequence[str], keys: int) -> int:

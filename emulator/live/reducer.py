@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -65,7 +66,7 @@ class _Reduce:
         self._outputs: list[dict[str, Any]] = params["outputs"]
         self._past: Checkpoint | None = None
         if params["checkpoint"] is not None:
-            self._past = Checkpoint.from_dict(params["checkpoint"], "launch parameters")
+            self._past = self._what_is_left_of(Checkpoint.from_dict(params["checkpoint"], "launch parameters"))
         self._keys_done = self._past.keys_done if self._past else 0
         self._input_path = records.input_path(params["work_dir"], params["job"], params["task"])
         self._stopped_real_ns = 0
@@ -80,6 +81,14 @@ class _Reduce:
             params["output_bytes"],
             self._keys_done,
         )
+
+    def _what_is_left_of(self, past: Checkpoint) -> Checkpoint | None:
+        """A checkpoint as far as the partial outputs that it counts are as they were; None: nothing of it."""
+        params, containers = self._task.params, past.past_containers
+        keys = partial_output.sound_partials(params["output_dir"], params["job"], params["task"], containers)
+        if len(keys) == len(containers) and sum(keys) == past.keys_done:
+            return past
+        return replace(past, past_containers=containers[: len(keys)], keys_done=sum(keys)) if keys else None
 
     def run(self) -> int:
         self._slot.start(self._keys_done, self._keys)
@@ -194,6 +203,8 @@ class _Reduce:
         self._task.report("committing", real_ns=time.monotonic_ns())
         self._output.close()
         params = self._task.params
+        if self._past is not None and self._what_is_left_of(self._past) != self._past:
+            raise partial_output.OutputError("what attempts before had written has changed since they were suspended")
         partial_output.commit(params["output_dir"], params["job"], params["task"], self._containers(), self._keys)
         self._report_lag()
         self._state(TaskState.DONE)
@@ -218,6 +229,7 @@ class _Reduce:
 
     def _write_checkpoint(self) -> None:
         key_done_real_ns = time.monotonic_ns()
+        self._output.seal()
         self._output.close()
         saved = Checkpoint(
             past_containers=self._containers(),

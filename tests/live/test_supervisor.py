@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from supervision import Host, in_host
 
+from emulator.live.partial_output import PartialOutput
 from emulator.live.progress_page import TaskState
 
 
@@ -113,6 +114,58 @@ def test_a_checkpoint_resumed_twice_gives_the_bytes_of_an_uninterrupted_run(tmp_
     in_host(tmp_path, scenario)
 
 
+@pytest.mark.parametrize(
+    ("damaged", "goes_on_from"), [("attempt-1", 1), ("attempt-0", 0), ("attempt-1.seal", 1), (None, 2)]
+)
+def test_a_damaged_checkpoint_means_the_last_good_one(tmp_path: Path, damaged: str | None, goes_on_from: int) -> None:
+    async def scenario(host: Host) -> None:
+        await host.launch("whole", keys=9, key_s=0.01, job="j")
+        assert (await host.event("exited", "whole"))["code"] == 0
+        expected = host.output("j")
+        other = {"job": "j", "output_dir": str(tmp_path / "resumed")}
+        saved, counters = None, [0]
+        for number, stop_at in enumerate([3, 6]):
+            name = f"attempt-{number}"
+            await host.launch(name, keys=9, key_s=0.03, checkpoint=saved, **other)
+            await host.keys_done(name, stop_at)
+            saved = (await host.do("checkpoint", name))["checkpoint"]
+            counters.append(saved["keys_done"])
+        if damaged is not None:
+            _flip_a_bit(tmp_path / f"resumed/_partial/j/part-r-00000.{damaged}")
+        await host.launch("last", keys=9, key_s=0.03, checkpoint=saved, **other)
+        await host.event("first_key", "last")
+        assert host.client.page.read(host.slots["last"]).keys_done in range(counters[goes_on_from], 10)
+        saved = (await host.do("checkpoint", "last"))["checkpoint"]
+        assert saved["past_containers"] == [*(f"attempt-{n}" for n in range(goes_on_from)), "last"]
+        await host.launch("end", keys=9, key_s=0.01, checkpoint=saved, **other)
+        assert (await host.event("exited", "end"))["code"] == 0
+        assert (tmp_path / "resumed/j/part-r-00000").read_bytes() == expected
+
+    in_host(tmp_path, scenario)
+
+
+def test_damage_done_while_the_last_attempt_walks_is_found_before_anything_is_committed(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        await host.launch("c1", keys=9, key_s=0.03, job="j")
+        await host.keys_done("c1", 3)
+        saved = (await host.do("checkpoint", "c1"))["checkpoint"]
+        await host.launch("c2", keys=9, key_s=0.1, job="j", checkpoint=saved)
+        await host.event("first_key", "c2")
+        _flip_a_bit(tmp_path / "output/_partial/j/part-r-00000.c1")
+        exited = await host.event("exited", "c2")
+        assert exited["code"] == 74
+        assert "has changed since" in exited["reason"]
+        assert not (tmp_path / "output/j/part-r-00000").exists()
+
+    in_host(tmp_path, scenario)
+
+
+def _flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
 def test_a_resumed_reduce_does_only_the_work_that_is_left(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
         saved = {
@@ -122,12 +175,16 @@ def test_a_resumed_reduce_does_only_the_work_that_is_left(tmp_path: Path) -> Non
             "input_path": str(tmp_path / "not here any more"),
             "hostname": "node-1",
         }
+        before = PartialOutput(str(tmp_path / "output"), "job of c2", 0, "c1", [2000], None)
+        for number in range(1999):
+            before.append(b"%016x" % number, [b"a value"])
+        before.seal()
+        before.close()
         # One key of 50 ms is left; the 1,999 before it took a hundred seconds, more than this test waits.
         await host.launch("c2", keys=2000, key_s=0.05, checkpoint=saved)
         await host.event("committing", "c2")
         exited = await host.event("exited", "c2")
-        assert (exited["code"], exited["keys_done"]) == (74, 2000)
-        assert "part-r-00000.c1" in exited["reason"]  # which never was
+        assert (exited["code"], exited["keys_done"]) == (0, 2000)
 
     in_host(tmp_path, scenario)
 

@@ -89,8 +89,8 @@ def test_a_task_whose_attempts_were_both_evicted_goes_on_from_the_further_with_i
     second.estimate = RateEstimate(NOW_NS, 30, 10**9)
     first.container, second.container = "c1", "c2"
     assert task.speculative
-    task.accept(KeyCheckpoint(("c1",), 41, "/in", "node-1"))
-    task.accept(KeyCheckpoint(("c2",), 31, "/in", "node-2"))
+    task.accept(KeyCheckpoint(("c1",), 41, "/in", "node-1"), None)
+    task.accept(KeyCheckpoint(("c2",), 31, "/in", "node-2"), None)
     first.state = second.state = AttemptState.SUSPENDED
     third = task.new_attempt(suspended_ns=NOW_NS)
     assert third.saved is not None
