@@ -42,7 +42,14 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
     return Settings(
         seed=seed,
         protocol=_protocol(experiment),
-        overheads=OverheadSettings(profile.schedule_ns, profile.suspend_ns, profile.resume_ns),
+        overheads=OverheadSettings(
+            profile.schedule_ns,
+            profile.suspend_ns,
+            profile.resume_ns,
+            profile.launch_ns,
+            profile.application_start_ns,
+            profile.amrm_client,
+        ),
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
     )
@@ -106,11 +113,13 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
     def chosen(axis: Axis[PolicyT]) -> PolicyT:
         return find_policy(axis, experiment.scheduler.choice(axis.name), Path.cwd())
 
-    job_eviction = chosen(policies.JOB_EVICTION)
+    allocation, job_eviction = chosen(policies.ALLOCATION), chosen(policies.JOB_EVICTION)
     is_dictated = experiment.scheduler.choice("job_selection").name == policies.AUTO
     return SchedulerSettings(
-        allocation=chosen(policies.ALLOCATION),
-        job_selection=policies.selection_for(job_eviction) if is_dictated else chosen(policies.JOB_SELECTION),
+        allocation=allocation,
+        job_selection=policies.selection_for(job_eviction, allocation)
+        if is_dictated
+        else chosen(policies.JOB_SELECTION),
         job_eviction=job_eviction,
         task_eviction=chosen(policies.TASK_EVICTION),
         mechanism=chosen(policies.MECHANISM),

@@ -105,7 +105,7 @@ def make_settings(
         overheads=overheads or OverheadSettings(),
         scheduler=SchedulerSettings(
             allocation=policies.ALLOCATION.by_name[allocation],
-            job_selection=policies.selection_for(eviction)
+            job_selection=policies.selection_for(eviction, policies.ALLOCATION.by_name[allocation])
             if is_dictated
             else policies.JOB_SELECTION.by_name[job_selection],
             job_eviction=eviction,
@@ -159,7 +159,7 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ResourceManager.attention", "ResourceManager._reclaimed_revision", "OrderLedger.due_ns"),
+        *("ClusterState.attention", "Reclaiming._reclaimed_revision", "OrderLedger.due_ns"),
         *("Preemptor.due_ns", "Application.view"),
     }
 )

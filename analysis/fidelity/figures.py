@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from emulator.experiment.model import Experiment
-from emulator.policies import AUTO, AXES, JOB_EVICTION, selection_for
+from emulator.policies import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
 """How far job completion times may be off: on average; at worst, as a share or in heartbeats, whichever is more."""
@@ -213,7 +213,7 @@ def choices(names: Mapping[str, str], **more: str) -> tuple[tuple[str, str], ...
     found = {**names, **more}
     eviction = JOB_EVICTION.by_name.get(found["job_eviction"])
     if found["job_selection"] == AUTO and eviction is not None:
-        found["job_selection"] = selection_for(eviction).name
+        found["job_selection"] = selection_for(eviction, ALLOCATION.by_name.get(found["allocation"])).name
     compared = ["allocation", "job_selection", "mechanism"]
     if found["mechanism"] != _WAIT:
         compared += ["job_eviction", "task_eviction"]

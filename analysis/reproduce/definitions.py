@@ -7,7 +7,8 @@ one.  A new paper is a new file of claims and a directory of figures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -25,6 +26,24 @@ Published = Number | dict[str, Any] | str
 ALL = "all"
 
 
+class Recorded(Strict):
+    """Runs of another system that were recorded: a JSON file in the paper's directory, by run; and a job's figure."""
+
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
+    value: str
+
+    def published(self, paper: str) -> dict[str, float]:
+        """The figure of every job, by ``run.seed.job``; where it is 0 there is nothing to be held to."""
+        runs = json.loads((_folder() / paper / self.file).read_text())
+        return {
+            f"{name}.{case['seed']}.{job['job']}": job[self.value]
+            for name, run in runs.items()
+            for case in run["cases"]
+            for job in case["jobs"]
+            if job[self.value]
+        }
+
+
 class Claim(Strict):
     """One result of a paper."""
 
@@ -33,6 +52,8 @@ class Claim(Strict):
     profile: str = "hadoop-0.23"
     published: Published | None = None
     """One figure, parts of it by name, or what the paper says in words."""
+    recorded: Recorded | None = None
+    """In place of it: where its parts were recorded."""
     accept: Annotated[dict[str, Any], Field(min_length=1)]
     note: str = ""
 
@@ -47,6 +68,12 @@ class ClaimFile(Strict):
 
     paper: str
     claims: tuple[Claim, ...]
+
+    def with_published(self) -> Iterator[Claim]:
+        """The claims, recorded figures read."""
+        for claim in self.claims:
+            recorded = claim.recorded
+            yield claim if recorded is None else claim.model_copy(update={"published": recorded.published(self.paper)})
 
 
 class Linear(Strict):
@@ -209,7 +236,7 @@ class FigureDefinition(Strict):
 def all_claims() -> dict[str, Claim]:
     """The claims of all papers, by id.  Raises ConfigError."""
     files = [validated(read_document(path), ClaimFile) for path in sorted(_folder().glob("*.yaml"))]
-    return {claim.id: claim for file in files for claim in file.claims}
+    return {claim.id: claim for file in files for claim in file.with_published()}
 
 
 @cache

@@ -84,7 +84,9 @@ def _accepted(accept: dict[str, Any], part: str | None) -> str:
     words = []
     for kind, limit in accept.items():
         name, _, side = kind.rpartition("_")
-        if not name or name == part:
+        if kind == "within_absolute":
+            words.append(f"within {limit:g}")
+        elif not name or name == part:
             words.append(
                 f"within {limit:.0%}" if side == "within" else f"{'at least' if side == 'min' else 'at most'} {limit:g}"
             )

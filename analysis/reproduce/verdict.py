@@ -71,9 +71,13 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
         return f"{of_part}was not measured"
     for kind, limit in claim.accept.items():
         name, _, side = kind.rpartition("_")
-        if name and name != part:
+        if kind == "within_absolute":
+            published = claim.published_of(part)
+            if published is None or abs(mean - published) > limit + _ROUNDING:
+                return f"{of_part}{mean:.4g} is not within {limit:g} of the published {published}"
+        elif name and name != part:
             continue
-        if side == "within":
+        elif side == "within":
             published = claim.published_of(part)
             if not published:
                 return f"{of_part}there is no published figure to be within {limit:.0%} of"

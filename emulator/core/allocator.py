@@ -23,7 +23,7 @@ from emulator.core.effects import Effect
 from emulator.core.messages import Allocation, ResumeAsk, StartContainer, TaskId, job_address, node_address
 from emulator.core.preemptor import Preemptor
 from emulator.core.settings import Settings
-from emulator.policies.views import ClusterView, NodeView, SuspendedView
+from emulator.policies.views import AllocationDecision, ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import Kind
 
 
@@ -75,9 +75,13 @@ class Allocator:
         effects: list[Effect] = []
         state = self._state
         state.attention.selection_left_out = False
+        given = 0
         while node.free and state.queues.pending:
             offer = _Offer(node, state.view(now_ns))
-            wish = self._next_wish(offer)
+            decision = allocate(self._allocation, offer.view)
+            if given == decision.per_heartbeat:
+                break
+            wish = self._next_wish(decision, offer)
             if wish is None:
                 if not offer.is_declined or self._placement.strangers_are_alike:  # else another node may be taken
                     address = node_address(node.name)
@@ -85,6 +89,7 @@ class Allocator:
                 break
             state.revision += 1
             effects += self._give(wish, node, now_ns)
+            given += 1
         return effects
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
@@ -94,8 +99,7 @@ class Allocator:
             return None
         return self._state.attention.free_node_ns(self._state.revision, now_ns)
 
-    def _next_wish(self, offer: _Offer) -> _Wish | None:
-        decision = allocate(self._allocation, offer.view)
+    def _next_wish(self, decision: AllocationDecision, offer: _Offer) -> _Wish | None:
         offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
             wish = self._first_wish(queue, decision.resumes_first, offer)

@@ -100,6 +100,8 @@ class ApplicationMaster:
         self.releaser = Releaser(spec.name, settings)
         self._mechanisms = settings.scheduler.mechanism.among
         self._victims = settings.scheduler.victims
+        self._names_victims = settings.scheduler.allocation.paced is not None
+        self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
         self._timers = Timers()
@@ -141,7 +143,10 @@ class ApplicationMaster:
             task.move(TaskEvent.SCHEDULE)
             self._request(task.new_attempt())
         self._ask_for_reduces_if_due()
-        return [*self._finish_if_done(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        effects = self._finish_if_done(now_ns)
+        if self._registers_at_once and not effects:
+            effects = self._heartbeat(now_ns)
+        return [*effects, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if message.name == HEARTBEAT:
@@ -157,7 +162,7 @@ class ApplicationMaster:
         if self._final_acknowledged:
             return []
         effects: list[Effect] = [*self._heartbeat(now_ns)]
-        if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.debt):
+        if self.state is JobState.RUNNING and (self._commands or self._outputs or self.releaser.owes):
             self.revision += 1
             effects += [*self._commands.repeat(now_ns), *self._outputs.repeat(now_ns), *self._release(now_ns)]
         if self._reads_progress and self.state is JobState.RUNNING:
@@ -173,7 +178,7 @@ class ApplicationMaster:
             return None
         if self._asks.to_tell or self.state is not JobState.RUNNING:
             return now_ns
-        if self._commands or self._outputs or self.releaser.debt or self._reads_progress:
+        if self._commands or self._outputs or self.releaser.owes or self._reads_progress:
             return now_ns
         return self._maps_starve_ns() if self._live else None
 
@@ -195,6 +200,7 @@ class ApplicationMaster:
         if answer.costs is not None:
             self.releaser.costs = answer.costs
         self.releaser.debt = max(0, self.releaser.debt - answer.withdrawn) + answer.reclaim
+        self.releaser.named.update(dict.fromkeys(answer.named))
         for allocation in answer.allocated:  # before what has ended: a container may have been lost since it was given
             effects += self._assign(allocation, now_ns)
         for report in answer.finished:
@@ -349,7 +355,7 @@ class ApplicationMaster:
             return
         attempt.move(AttemptEvent.REFUSED)
         self._spare(attempt)
-        self.releaser.debt += 1
+        self.releaser.debt += not self._names_victims
         # Not the same one again at once: another node may have room.
         attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 
@@ -401,7 +407,7 @@ class ApplicationMaster:
             attempt.move(AttemptEvent.KILL)
             self._retry(task, now_ns)
             if report.outcome is Outcome.LOST and was_victim:
-                self.releaser.debt += 1  # its container has not come free: the node is gone
+                self.releaser.debt += not self._names_victims  # its container has not come free: the node is gone
             return []
         attempt.move(AttemptEvent.FAIL)
         task.failures += 1
@@ -479,7 +485,7 @@ class ApplicationMaster:
 
     def _release(self, now_ns: int) -> list[Effect]:
         """Read progress when there is a debt and somebody to pay it."""
-        if not self.releaser.debt or self.state is not JobState.RUNNING:
+        if not self.releaser.owes or self.state is not JobState.RUNNING:
             return []
         candidates = self.releaser.candidates(self._possible_victims(), now_ns)
         if not candidates:

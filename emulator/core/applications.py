@@ -25,6 +25,8 @@ class HeldContainer:
     task: TaskId | None
     """The suspended task that it was given for last; None: something new."""
     since_ns: int
+    taken: bool = False
+    """Whether it has been taken back by name: it counts as gone, although its node still has it."""
     revision: int = 0
     """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
 
@@ -76,6 +78,8 @@ class Node:
     told_jobs: tuple[str, ...] = ()
     """Jobs whose end it has been told in answer to heartbeat ``told_id``; repeated until it says it has heard."""
     told_id: int = -1
+    to_kill: list[str] = field(default_factory=list)
+    """Containers that it must kill, and has still to be told of."""
     answered_id: int = -1
     """The newest heartbeat that was answered with such news."""
 
@@ -183,6 +187,10 @@ class Application:
     """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
     running_victims: int = 0
     """Tasks on a slot of the kinds that can be victims."""
+    taken: int = 0
+    """Of these, tasks that have been taken back by name."""
+    named: list[str] = field(default_factory=list)
+    """Those of them that it has still to be asked for."""
     last_heartbeat_id: int = -1
     heard_ns: int | None = None
     """When its ApplicationMaster was first heard."""
@@ -219,7 +227,7 @@ class Application:
     @property
     def has_news(self) -> bool:
         """Whether the next heartbeat will be answered with something."""
-        waiting = self.allocated or self.finished or self.reclaim or self.withdrawn or self.lost_nodes
+        waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
         return self.answer is not None or bool(waiting)
 
     def acknowledge(self, answer_id: int) -> bool:
@@ -238,10 +246,11 @@ class Application:
                 allocated=tuple(self.allocated),
                 finished=tuple(self.finished),
                 reclaim=self.reclaim,
+                named=tuple(self.named),
                 withdrawn=self.withdrawn,
                 lost_nodes=tuple(self.lost_nodes),
-                costs=costs if self.reclaim else None,
+                costs=costs if self.reclaim or self.named else None,
             )
-            self.allocated, self.finished, self.lost_nodes = [], [], []
+            self.allocated, self.finished, self.lost_nodes, self.named = [], [], [], []
             self.reclaim = self.withdrawn = 0
         return self.answer

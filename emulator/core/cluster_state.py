@@ -67,11 +67,12 @@ class ClusterState:
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
-        """See ``ClusterSource``: containers of maps and reduces; which task is in one, its job alone knows."""
+        """See ``ClusterSource``: containers of maps and reduces, but for those taken back by name; which task is in
+        one, its job alone knows."""
         return tuple(
             TaskView(held.id, held.job, held.kind, held.node, held.since_ns)
             for held in self.applications[job].containers.values()
-            if self.on_slot(held) and held.kind is not Kind.APPLICATION_MASTER
+            if self.on_slot(held) and not held.taken and held.kind is not Kind.APPLICATION_MASTER
         )
 
     def node_views(self) -> Mapping[str, NodeView]:
@@ -121,5 +122,6 @@ class ClusterState:
         for application in self.applications.values():
             mine = [c for c in self.containers.values() if c.job == application.name and self.on_slot(c)]
             assert application.slots == len(mine), application.name
+            assert application.taken == sum(c.taken for c in mine), application.name
             victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
             assert application.running_victims == victims, application.name

@@ -12,6 +12,7 @@ from emulator.policies.policy import (
     JobEviction,
     JobSelection,
     MechanismPolicy,
+    Pace,
     PlacementPolicy,
     Policy,
     ResumeOrder,
@@ -25,6 +26,7 @@ from emulator.policies.views import (
     NodeView,
     PlacementDecision,
     SuspendedView,
+    Take,
     TaskView,
 )
 from emulator.vocabulary import Mechanism
@@ -50,7 +52,21 @@ def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     most = decision.reclaims_a_run
     if most is not None and (type(most) is not int or most < 1):
         raise _error("allocation", policy, most, "as reclaims_a_run None or a whole number from 1")
+    most = decision.per_heartbeat
+    if most is not None and (type(most) is not int or most < 1):
+        raise _error("allocation", policy, most, "as per_heartbeat None or a whole number from 1")
     return decision
+
+
+def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:
+    """How many containers of which jobs an allocation would take back in this round.  Raises PolicyError."""
+    returned = pace.takes(view)
+    items = _items(returned)
+    if items is None or not all(isinstance(item, Take) and item.containers > 0 for item in items):
+        raise _error("allocation", policy, returned, "takes of one container or more")
+    for take in items:
+        _distinct("allocation", policy, take.jobs, view.jobs, "as a take's jobs names of jobs")
+    return items
 
 
 def _is_reclaim(pair: Any, queues: Collection[str]) -> bool:

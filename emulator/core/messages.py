@@ -182,6 +182,8 @@ class Answer(Frozen):
     finished: tuple[ContainerReport, ...] = ()
     reclaim: int = 0
     """Number of containers to be given back (natjam step 4)."""
+    named: tuple[str, ...] = ()
+    """Containers to be given back that the ResourceManager has chosen itself."""
     withdrawn: int = 0
     """Of those asked for in earlier answers: no longer wanted, because a container has been killed instead."""
     lost_nodes: tuple[str, ...] = ()

@@ -216,9 +216,6 @@ class NodeManager:
             self.ledger.take(container.id, container.kind)
         except NoRoom as refusal:
             return self._refuse_start(container, str(refusal), now_ns)
-        resuming = message.saved is not None
-        schedule_ns = 0 if message.start_measured else self._overheads.schedule_ns
-        pad_ns = self._overheads.resume_ns if resuming else schedule_ns
         return [
             Launch(
                 container=message.container,
@@ -226,10 +223,21 @@ class NodeManager:
                 kind=message.kind,
                 task=message.task,
                 attempt=message.attempt,
-                first_key_at_ns=message.ready_ns + pad_ns if pad_ns else 0,
+                first_key_at_ns=self._padded_ns(message, now_ns),
                 saved=message.saved,
             )
         ]
+
+    def _padded_ns(self, message: StartContainer, now_ns: int) -> int:
+        """Not before this its first key, as the profile has it; 0: as soon as it can."""
+        profile = self._overheads
+        is_master = message.kind is Kind.APPLICATION_MASTER
+        schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
+        if message.saved is not None:
+            schedule_ns = profile.resume_ns
+        elif message.start_measured:
+            schedule_ns = launch_ns = 0
+        return max(message.ready_ns + schedule_ns if schedule_ns else 0, now_ns + launch_ns if launch_ns else 0)
 
     def _refuse_start(self, container: Container, reason: str, now_ns: int) -> list[Effect]:
         container.state = ContainerState.DONE
@@ -449,6 +457,9 @@ class NodeManager:
     def _report(self, container: Container) -> list[Effect]:
         if container.kind is Kind.APPLICATION_MASTER:
             return []  # it knows
+        ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
+        if self._overheads.amrm_client and ended_by_itself:
+            return []  # the ResourceManager tells it
         return [Send(job_address(container.job), ContainerReported(self.report(container)))]
 
     def report(self, container: Container) -> ContainerReport:

@@ -96,7 +96,9 @@ class QueueLedger:
         application.view = None
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
-        self._note(application, application.slots, pending, (pending > 0, resuming > 0, pending > resuming))
+        self._note(
+            application, application.slots - application.taken, pending, (pending > 0, resuming > 0, pending > resuming)
+        )
 
     def forget(self, application: Application) -> None:
         """It has ended."""
@@ -146,7 +148,8 @@ class QueueLedger:
         found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
         for application in applications:
             used, pending = found[application.queue]
-            found[application.queue] = used + application.slots, pending + application.requests.pending
+            held = application.slots - application.taken
+            found[application.queue] = used + held, pending + application.requests.pending
             known, application.view = application.view, None
             assert known is None or known == job_view(application, view.now_ns), application.name
         assert found == {name: (queue.used, queue.pending) for name, queue in self._queues.items()}
@@ -169,8 +172,8 @@ def job_view(application: Application, now_ns: int) -> JobView:
         facts=application.facts,
         order=application.order,
         submit_ns=application.submit_ns,
-        containers=application.slots,
-        reclaimable=application.running_victims,
+        containers=application.slots - application.taken,
+        reclaimable=application.running_victims - application.taken,
         pending=application.requests.pending,
         progress_ppm=progress,
         remaining_ns=None if progress is None or heard_ns is None else remaining_ns(progress, now_ns - heard_ns),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from emulator.core.applications import Application
+from emulator.core.applications import Application, Node
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
@@ -48,8 +48,8 @@ class Reclaiming:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    def run(self, now_ns: int) -> list[Effect]:
-        """One run of the Preemptor.  Raises PolicyError."""
+    def run(self, now_ns: int, tick_ns: int) -> list[Effect]:
+        """One run of the Preemptor, which was to be at ``tick_ns``.  Raises PolicyError."""
         effects: list[Effect] = []
         state = self._state
         state.revision += self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
@@ -126,6 +126,10 @@ class Reclaiming:
         asked = self._preemptor.asked()
         views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
         return {view.name: view for view in views if view.reclaimable > 0}
+
+    def answer(self, node: Node, now_ns: int) -> list[Effect]:
+        """What a heartbeat of ``node`` is answered with: nothing, kills are told at once (natjam, section 3.2)."""
+        return []
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
         """Kill the victim job's container that the task eviction order puts first; whether there was one."""

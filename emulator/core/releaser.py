@@ -40,12 +40,19 @@ class Releaser:
         self.job = job
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
+        self.named: dict[str, None] = {}
+        """Containers asked back by name that have not been made victims yet."""
         self.costs = MeasuredCosts()
         self._seed = settings.seed
         self._eviction = settings.scheduler.task_eviction
         self._mechanism = settings.scheduler.mechanism
         self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
+
+    @property
+    def owes(self) -> bool:
+        """Whether something is still to be given back."""
+        return bool(self.debt or self.named)
 
     @staticmethod
     def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
@@ -65,22 +72,27 @@ class Releaser:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
     def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
-        """Pay as much of the debt as ``candidates`` allow; mark the victims."""
-        if not self.debt or not candidates:
+        """Pay as much of the debt as ``candidates`` allow; mark the victims.
+
+        Of containers that were named, those that are not among ``candidates`` give way by themselves or not at all.
+        """
+        if not self.owes or not candidates:
             return None
         tasks = tuple(view_of(self.job, attempt, now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
-        order = order_tasks(self._eviction, view, tasks, random)
-        chosen = self._with_mechanisms(view, tasks, order)
+        named = tuple(task.container for task in tasks if task.container in self.named)
+        order = named or order_tasks(self._eviction, view, tasks, random)
+        chosen = self._with_mechanisms(view, tasks, order, len(named) or self.debt)
+        self.named.clear()
         if not chosen:
             return None
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
             victim.victim, victim.mechanism = True, decision.mechanism
-        self.debt -= len(victims)
+        self.debt -= 0 if named else len(victims)
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]
         mechanisms = tuple(decision for _, decision in chosen)
@@ -88,13 +100,13 @@ class Releaser:
         return Choice(victims, why)
 
     def _with_mechanisms(
-        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...]
+        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int
     ) -> list[tuple[str, MechanismDecision]]:
-        """As many of ``order`` as the debt wants, each with what happens to it; who is to be waited for is left out."""
+        """As many of ``order`` as are wanted, each with what happens to it; who is to be waited for is left out."""
         by_container = {task.container: task for task in tasks}
         chosen: list[tuple[str, MechanismDecision]] = []
         for container in order:
-            if len(chosen) == self.debt:
+            if len(chosen) == most:
                 break
             task = by_container[container]
             decision = choose_mechanism(self._mechanism, view, task)

@@ -40,6 +40,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.core.paced import PacedPreemption
 from emulator.core.preemptor import Preemptor
 from emulator.core.reclaiming import Reclaiming
 from emulator.core.settings import Settings
@@ -53,10 +54,16 @@ class ResourceManager:
         self.address = RESOURCE_MANAGER
         self.state = ClusterState(settings)
         self.preemptor = Preemptor(settings)
-        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.protocol.preemptor_period_ns)
-        self._orders = OrderLedger(settings.protocol.retry_ns, settings.overheads.schedule_ns)
+        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
+        start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
+        self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
-        self._reclaiming = Reclaiming(settings, self.state, self.preemptor, self._orders)
+        pace = settings.scheduler.allocation.paced
+        self._reclaiming: Reclaiming | PacedPreemption = (
+            Reclaiming(settings, self.state, self.preemptor, self._orders)
+            if pace is None
+            else PacedPreemption(settings, pace, self.state, self._orders)
+        )
         self._admission = Admission(settings.scheduler.queues)
         self._victims = settings.scheduler.victims
         self._submitted = 0
@@ -98,7 +105,7 @@ class ResourceManager:
         return [SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        preempted, again = self._reclaiming.run(now_ns), self._orders.repeat(now_ns)
+        preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
         self.state.revision += len(again)
         return [*preempted, *again, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
 
@@ -126,7 +133,7 @@ class ResourceManager:
         effects: list[Effect] = []
         for report in message.freed:
             effects += self._freed(report, now_ns)
-        effects += self._allocator.allocate(node, now_ns)
+        effects += [*self._reclaiming.answer(node, now_ns), *self._allocator.allocate(node, now_ns)]
         self.state.revision += node.take_news(message.heard_id, message.id)
         if node.told_jobs or node.finished_jobs:
             self.state.attention.wait_for(address)
@@ -218,7 +225,9 @@ class ResourceManager:
             if application is not None:
                 application.slots -= 1
                 application.running_victims -= held.kind in self._victims
+                application.taken -= held.taken
                 self.state.queues.note(application)
+            held.taken = False
         if not is_over:
             return []  # stopped, or being killed as it was
         node.ledger.end(held.id)

@@ -93,6 +93,13 @@ class OverheadSettings:
     schedule_ns: int = 0
     suspend_ns: int = 0
     resume_ns: int = 0
+    launch_ns: int = 0
+    """Of a task, from the order to launch it to its first key: waits for containers and heartbeats come on top."""
+    application_start_ns: int = 0
+    """Of an ApplicationMaster, likewise."""
+    amrm_client: bool = False
+    """Whether an ApplicationMaster speaks to the ResourceManager as Hadoop's client does: it asks as it registers, and
+    hears of the end of a container in answer to its own heartbeat."""
 
 
 VICTIMS: dict[str, frozenset[Kind]] = {
@@ -151,6 +158,12 @@ class Settings:
     scheduler: SchedulerSettings
     nodes: tuple[NodeSettings, ...]
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
+
+    @property
+    def preemptor_period_ns(self) -> int:
+        """From one run of what takes containers back to the next."""
+        pace = self.scheduler.allocation.paced
+        return self.protocol.preemptor_period_ns if pace is None else pace.interval_ns
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes_by_name", {node.name: node for node in self.nodes})

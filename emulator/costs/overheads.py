@@ -3,6 +3,9 @@
 A profile pads the emulation to a total, heartbeat waits included, in emulated time.  *schedule* and *resume*
 run from the later of (request at the ResourceManager, container free) to the first key; *suspend* from the
 ApplicationMaster asking the task to the container free at the ResourceManager.
+
+A profile may instead say what a *launch* takes by itself, from the order to the first key (of an ApplicationMaster:
+its start).  Waits for containers and heartbeats are then what the emulation makes them.
 """
 
 from __future__ import annotations
@@ -32,6 +35,11 @@ class OverheadProfile:
     resume_ns: int
     heartbeat_ns: int | None = None
     """Heartbeat period the figures were measured with, where known; nothing is set by it."""
+    launch_ns: int = 0
+    application_start_ns: int = 0
+    amrm_client: bool = False
+    """Whether ApplicationMasters speak to the ResourceManager as Hadoop's client does: they ask as they register, and
+    hear of the end of a container in answer to their own heartbeats, not from its node."""
 
 
 def profile_names() -> list[str]:
@@ -89,4 +97,7 @@ def _read_profile(path: Path) -> OverheadProfile:
         _nanoseconds(profile.suspend_s),
         _nanoseconds(profile.resume_s),
         None if profile.heartbeat_s is None else _nanoseconds(profile.heartbeat_s),
+        _nanoseconds(profile.launch_s),
+        _nanoseconds(profile.application_start_s),
+        profile.amrm_client,
     )

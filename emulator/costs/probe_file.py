@@ -36,6 +36,9 @@ class OverheadNumbers(Strict):
     schedule_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     suspend_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    launch_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    application_start_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    amrm_client: bool = False
     heartbeat_s: float | None = Field(default=None, gt=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
 
 

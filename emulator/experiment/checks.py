@@ -155,6 +155,14 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
             f" '{eviction}' took it from, again and again; set it to auto or {dictated}, or set"
             " allow_inconsistent: true to see that",
         )
+    allocation = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    own = allocation.dictates.name if allocation is not None and allocation.dictates is not None else None
+    if own and selection not in (policies.AUTO, own) and not scheduler.allow_inconsistent:
+        yield (
+            ("scheduler", "job_selection"),
+            f"'{selection}' is not the order of jobs that {scheduler.allocation.name} goes by; set it to auto or {own},"
+            " or set allow_inconsistent: true",
+        )
 
 
 def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster | None) -> Iterator[Problem]:

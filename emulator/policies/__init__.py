@@ -14,7 +14,7 @@ from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import FIFO, JOB_SELECTION
 from emulator.policies.mechanism import MECHANISM
 from emulator.policies.placement import PLACEMENT
-from emulator.policies.policy import Axis, JobEviction, JobSelection, Policy
+from emulator.policies.policy import AllocationPolicy, Axis, JobEviction, JobSelection, Policy
 from emulator.policies.resume_order import RESUME_ORDER
 from emulator.policies.task_eviction import TASK_EVICTION
 
@@ -25,6 +25,6 @@ AXES: dict[str, Axis[Any]] = {
 AUTO = "auto"
 
 
-def selection_for(eviction: Policy[JobEviction]) -> Policy[JobSelection]:
-    """``job_selection: auto``: what the job eviction dictates, else FIFO."""
-    return eviction.dictates or FIFO
+def selection_for(eviction: Policy[JobEviction], allocation: AllocationPolicy | None = None) -> Policy[JobSelection]:
+    """``job_selection: auto``: what the allocation dictates, else the job eviction, else FIFO."""
+    return (allocation.dictates if allocation is not None else None) or eviction.dictates or FIFO

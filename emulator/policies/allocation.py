@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cmp_to_key
-
 from emulator.policies.policy import AllocationPolicy, Axis
-from emulator.policies.views import AllocationDecision, ClusterView, QueueView
+from emulator.policies.queue_order import most_underserved
+from emulator.policies.views import AllocationDecision, ClusterView
+from emulator.policies.yarn import YARN_CAPACITY
 
 
 def two_queue(view: ClusterView) -> AllocationDecision:
@@ -36,7 +35,7 @@ def single_queue(view: ClusterView) -> AllocationDecision:
 
 def hard_cap(view: ClusterView) -> AllocationDecision:
     """No queue ever holds more than its capacity; nothing is preempted."""
-    return AllocationDecision(_most_underserved(queue for queue in view.queues if queue.used < queue.capacity))
+    return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.capacity))
 
 
 def soft_cap(view: ClusterView) -> AllocationDecision:
@@ -44,18 +43,7 @@ def soft_cap(view: ClusterView) -> AllocationDecision:
 
     The most underserved queue (least used / capacity) goes first.
     """
-    return AllocationDecision(_most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
-
-
-def _most_underserved(queues: Iterable[QueueView]) -> tuple[str, ...]:
-    def compare(a: QueueView, b: QueueView) -> int:
-        # used_a / capacity_a against used_b / capacity_b in whole numbers; a queue without capacity comes last.
-        left, right = a.used * b.capacity, b.used * a.capacity
-        if a.capacity == 0 or b.capacity == 0:
-            left, right = int(a.capacity == 0), int(b.capacity == 0)
-        return (left > right) - (left < right) or (a.rank - b.rank)
-
-    return tuple(queue.name for queue in sorted(queues, key=cmp_to_key(compare)))
+    return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
 
 
 ALLOCATION: Axis[AllocationPolicy] = Axis(
@@ -65,6 +53,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         AllocationPolicy("single-queue", single_queue, "natjam, section 4", most_queues=1),
         AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
         AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),
+        YARN_CAPACITY,
     ),
     AllocationPolicy,
 )

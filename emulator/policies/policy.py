@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from emulator.policies.views import (
     AllocationDecision,
@@ -22,6 +22,7 @@ from emulator.policies.views import (
     NodeView,
     PlacementDecision,
     SuspendedView,
+    Take,
     TaskView,
 )
 from emulator.vocabulary import Frozen, Mechanism
@@ -67,6 +68,24 @@ class ResumeOrder(Protocol):
     """The suspended tasks of one job, the first to go on first."""
 
     def __call__(self, view: ClusterView, suspended: tuple[SuspendedView, ...]) -> Sequence[SuspendedView]: ...
+
+
+class Pace(Protocol):
+    """How an allocation takes containers back by name, and when."""
+
+    @property
+    def interval_ns(self) -> int:
+        """From one round to the next."""
+        ...
+
+    @property
+    def wait_ns(self) -> int:
+        """How long a container must have been chosen before it is taken."""
+        ...
+
+    def takes(self, view: ClusterView) -> tuple[Take, ...]:
+        """What this round would take back."""
+        ...
 
 
 class Reads(Enum):
@@ -118,7 +137,7 @@ class Policy(Generic[FunctionT]):
     """Whether it decides by chance, beyond breaking ties."""
     dictates: Policy[JobSelection] | None = None
     """Of a job eviction: the one job selection that does not give a freed container back to the job it was taken
-    from (natjam, section 4)."""
+    from (natjam, section 4).  Of an allocation: the job selection that is its own."""
     sort_key: Callable[[JobView], Any] | None = None
     """Of a job selection: what it sorts by, where that never changes of a job."""
     score: Score | None = None
@@ -147,6 +166,16 @@ class AllocationPolicy(Policy[Allocation]):
     most_queues: int | None = None
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
+    pace: Callable[[Any], Pace | None] | None = None
+    """From its options: how it takes containers back by name; None: it says who may take from whom, and the Preemptor
+    asks for as many as are wanted."""
+    paced: Pace | None = None
+    """The same, once it has its options."""
+
+    def with_options(self, options: Frozen) -> AllocationPolicy:
+        """See ``Policy``."""
+        bound = cast(AllocationPolicy, Policy.with_options(self, options))
+        return bound if self.pace is None else replace(bound, paced=self.pace(options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,16 @@ def random_order(view: ClusterView, tasks: tuple[TaskView, ...], random: Random)
     return tuple(task.container for task in _shuffled(tasks, random))
 
 
+def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """The task that was given its container last goes first: the least work is lost."""
+    return tuple(task.container for task in sorted(tasks, key=_age, reverse=True))
+
+
+def _age(task: TaskView) -> tuple[int, int, str]:
+    # Of containers given out at one instant, the one made last: their names are numbered.
+    return task.started_ns, len(task.container), task.container
+
+
 def _by_remaining(tasks: tuple[TaskView, ...], random: Random, sign: int) -> tuple[str, ...]:
     # Shuffled first, sorted stably after: equal estimates fall in random order.
     shuffled = _shuffled(tasks, random)
@@ -59,6 +69,7 @@ def _remaining_ns(task: TaskView, now_ns: int) -> int | None:
 
 
 _LEAST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=False)
+_NEWEST_FIRST = Score("started_ns", lambda task, now_ns: task.started_ns, largest_first=True)
 _MOST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=True)
 
 TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
@@ -67,6 +78,7 @@ TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
         Policy("srt", shortest_remaining_time, "natjam, section 2.2", score=_LEAST_FIRST),
         Policy("lrt", longest_remaining_time, "natjam, section 2.2", score=_MOST_FIRST),
         Policy("random", random_order, "natjam, section 5", draws=True),
+        Policy("newest", newest, "Hadoop 3.4, CapacityScheduler", score=_NEWEST_FIRST),
     ),
     Policy,
 )

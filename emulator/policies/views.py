@@ -119,8 +119,17 @@ class AllocationDecision(Frozen):
     before the new reduces of their own job."""
     shares: tuple[tuple[str, int], ...] | None = None
     """Containers that each job is to hold, by name; None: the order of the queues decides alone."""
+    per_heartbeat: int | None = None
+    """Most containers that one heartbeat of a node is answered with; None: all that are free."""
     valid_until_ns: int | None = None
     """When the allocation wants to be asked again, should nothing change before; None: not before that."""
+
+
+class Take(Frozen):
+    """Containers to be taken back from ``jobs``: from the first as long as it has any, then from the next."""
+
+    jobs: tuple[str, ...]
+    containers: int
 
 
 class MechanismDecision(Frozen):

@@ -23,7 +23,7 @@ def test_the_published_profile(tmp_path: Path) -> None:
     assert load_overheads("hadoop-0.23", tmp_path) == OverheadProfile(
         "hadoop-0.23", 2_630_000_000, 1_350_000_000, 3_880_000_000
     )
-    assert profile_names() == ["native", "hadoop-0.23"]
+    assert profile_names() == ["native", "hadoop-0.23", "yarn-3"]
 
 
 def test_a_file_beside_the_experiment(tmp_path: Path) -> None:

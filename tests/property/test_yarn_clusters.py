@@ -1,0 +1,81 @@
+"""Random clusters under YARN's CapacityScheduler: every check of ``CheckedCluster`` holds whatever goes wrong,
+and heartbeats that are left out make no difference."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from cluster_cases import BAD_NETWORK, CALM, Case, cases, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import Chaos
+
+from emulator import policies
+from emulator.core.settings import OverheadSettings
+from emulator.policies.yarn import YarnOptions, YarnPreemption
+
+_ENDS = OverheadSettings(launch_ns=150_000_000, application_start_ns=350_000_000, amrm_client=True)
+
+
+@st.composite
+def yarns(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False) -> Case:
+    """A case of any allocation that preempts, under YARN's."""
+    case = draw(cases(network, faults).filter(lambda case: case.settings.scheduler.preempts))
+    preemption = YarnPreemption(
+        interval_s=draw(st.sampled_from((0.7, 1, 3))),
+        max_wait_before_kill_s=draw(st.sampled_from((0, 1, 4))),
+        total_preemption_per_round=draw(st.sampled_from((0.3, 1))),
+        natural_termination_factor=draw(st.sampled_from((0.2, 1))),
+        max_ignored_over_capacity=draw(st.sampled_from((0, 0.1))),
+        intra_queue=draw(st.booleans()),
+        intra_queue_max_allowable_limit=1,
+        intra_queue_minimum_threshold=0,
+    )
+    allocation = policies.ALLOCATION.by_name["yarn-capacity"].with_options(
+        YarnOptions(draw(st.sampled_from((1, 1, 2, 100))), preemption)
+    )
+    scheduler = dataclasses.replace(
+        case.settings.scheduler,
+        allocation=allocation,
+        job_selection=policies.JOB_SELECTION.by_name["priority"],
+        task_eviction=policies.TASK_EVICTION.by_name[draw(st.sampled_from(("newest", "newest", "srt", "random")))],
+    )
+    overheads = draw(st.sampled_from((case.settings.overheads, _ENDS)))
+    return dataclasses.replace(
+        case, settings=dataclasses.replace(case.settings, scheduler=scheduler, overheads=overheads)
+    )
+
+
+@given(yarns(CALM))
+@settings(max_examples=60, derandomize=True)
+def test_every_job_succeeds(case: Case) -> None:
+    run(case)
+
+
+@given(yarns(CALM | BAD_NETWORK, faults=True))
+@settings(max_examples=80, derandomize=True)
+def test_every_job_ends_whatever_goes_wrong(case: Case) -> None:
+    run(case)
+
+
+@given(yarns(CALM))
+@settings(max_examples=15, derandomize=True)
+def test_heartbeats_left_out_make_no_difference(case: Case) -> None:
+    left_out, all_run = (run(case, every_heartbeat=every) for every in (False, True))
+    ends = [{name: master.finish_ns for name, master in cluster.masters.items()} for cluster in (left_out, all_run)]
+    assert ends[0] == ends[1]
+
+
+@given(yarns(CALM))
+@settings(max_examples=8, derandomize=True)
+def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
+    run(case, watch_revisions=True, repeat_empty_heartbeats=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@given(yarns(CALM | BAD_NETWORK, faults=True))
+@settings(max_examples=3000)
+def test_the_same_at_length(case: Case) -> None:
+    run(case)

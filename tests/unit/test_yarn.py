@@ -1,0 +1,320 @@
+"""YARN's CapacityScheduler: its ideal assignment, its pace, whom it takes, and the recorded runs of a real one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from manager_bench import Bench, sent
+from simulated import SECOND_NS, make_job, make_settings, run_checked
+
+from analysis.reproduce.definitions import all_claims, all_figures
+from analysis.reproduce.run import planned
+from analysis.whole_run import run_experiment
+from emulator import policies
+from emulator.core.messages import (
+    Ask,
+    ContainerReport,
+    ContainerState,
+    KillContainer,
+    Outcome,
+    StartContainer,
+    TimerFired,
+)
+from emulator.core.paced import Candidates
+from emulator.core.settings import Settings
+from emulator.policies.task_eviction import newest
+from emulator.policies.views import ClusterView, JobView, Known, QueueView, Take, TaskView
+from emulator.policies.yarn import UNIT, Need, YarnOptions, YarnPreemption, assign_ideal
+from emulator.vocabulary import JobFacts, Kind
+
+TUNED = YarnPreemption(1, 1, 1, 1, 0)
+
+
+def queue(name: str, capacity: int, used: int, pending: int, maximum: int = 48) -> QueueView:
+    return QueueView(name, 0, capacity, maximum, used, pending)
+
+
+def job(name: str, of: str, order: int, containers: int, pending: int = 0, priority: int = 0) -> JobView:
+    """A job that holds so many containers, one of them its master's."""
+    facts = JobFacts(name, of, priority=priority)
+    return JobView(facts, order, 0, containers, max(0, containers - 1), pending)
+
+
+def view(queues: tuple[QueueView, ...], jobs: tuple[JobView, ...], containers: int = 48) -> ClusterView:
+    return ClusterView(0, Known(queues, jobs, containers=containers))
+
+
+def two(research: int, production: int, pending: int) -> ClusterView:
+    """The recorded cluster: production is guaranteed 12 of 48, research 36."""
+    queues = (queue("production", 12, production, pending), queue("research", 36, research, 0))
+    return view(queues, (job("r", "research", 0, research), job("p", "production", 1, production, pending)))
+
+
+class TestAmounts:
+    @pytest.mark.parametrize(
+        ("preemption", "cluster", "taken"),
+        [
+            (YarnPreemption(), two(48, 0, 1), 1),  # a fifth of a container is one
+            (YarnPreemption(), two(47, 1, 11), 1),  # 10% of the cluster, a fifth of that
+            (YarnPreemption(natural_termination_factor=1), two(47, 1, 11), 4),  # 4.8, of which four are whole
+            (YarnPreemption(total_preemption_per_round=1), two(47, 1, 11), 3),  # a fifth of 11
+            (TUNED, two(47, 1, 11), 11),
+            (TUNED, two(47, 1, 5), 5),
+            (TUNED, two(36, 12, 20), 0),  # production has its guarantee: no claim beyond it
+            (TUNED, two(40, 8, 20), 4),
+            (YarnPreemption(), two(39, 9, 3), 0),  # within 10% of 36
+            (YarnPreemption(), two(40, 8, 4), 1),
+            (TUNED, two(48, 0, 0), 0),  # nobody wants it
+            (YarnPreemption(total_preemption_per_round=0), two(48, 0, 1), 0),
+        ],
+    )
+    def test_a_round(self, preemption: YarnPreemption, cluster: ClusterView, taken: int):
+        expected = (Take(("r",), taken),) if taken else ()
+        assert preemption.takes(cluster) == expected
+
+    def test_the_last_job_of_the_queue_gives_first(self):
+        queues = (queue("production", 12, 0, 3), queue("research", 36, 48, 9))
+        jobs = (
+            *(job("old", "research", 0, 20), job("new", "research", 1, 20, 9)),
+            *(job("urgent", "research", 2, 8, priority=1), job("p", "production", 3, 0, 3)),
+        )
+        assert TUNED.takes(view(queues, jobs)) == (Take(("new", "old", "urgent"), 3),)
+
+    def test_several_queues_give_in_proportion_to_what_they_hold_too_much(self):
+        queues = (queue("a", 24, 0, 40), queue("b", 12, 30, 0), queue("c", 12, 18, 0))
+        jobs = (job("jb", "b", 0, 30), job("jc", "c", 1, 18))
+        assert TUNED.takes(view(queues, jobs)) == (Take(("jb",), 18), Take(("jc",), 6))
+        half = YarnPreemption(1, 1, 0.25, 1, 0)  # 12 of the 24
+        assert half.takes(view(queues, jobs)) == (Take(("jb",), 9), Take(("jc",), 3))
+
+    def test_a_queue_without_a_guarantee_has_what_the_others_leave(self):
+        needs = [Need("a", 0, 48 * UNIT, 30 * UNIT, 10 * UNIT), Need("b", 48 * UNIT, 48 * UNIT, 10 * UNIT, 8 * UNIT)]
+        assign_ideal(needs, 48 * UNIT)
+        assert [need.ideal for need in needs] == [30 * UNIT, 18 * UNIT], "no more than it holds, which is above 0"
+
+    @given(st.data())
+    def test_an_ideal_assignment_is_one(self, data: st.DataObject):
+        total = data.draw(st.integers(1, 200))
+        needs, left = [], total
+        for number in range(data.draw(st.integers(1, 5))):
+            guaranteed = data.draw(st.integers(0, left))
+            left -= guaranteed
+            maximum = data.draw(st.integers(guaranteed, total))
+            used = data.draw(st.integers(0, maximum))
+            pending = data.draw(st.integers(0, maximum - used))
+            needs.append(Need(str(number), *(count * UNIT for count in (guaranteed, maximum, used, pending))))
+        if sum(need.used for need in needs) > total * UNIT:
+            return
+        assign_ideal(needs, total * UNIT)
+        assert sum(need.ideal for need in needs) <= total * UNIT + len(needs) * 64, "but for rounding up"
+        for need in needs:
+            assert min(need.used, need.guaranteed) <= need.ideal <= need.used + need.pending
+            assert need.ideal <= max(need.guaranteed, need.used)
+            assert need.ideal <= need.maximum
+
+
+class TestInsideAQueue:
+    def of(self, low: int, high: int, pending: int, priority: int = 1) -> ClusterView:
+        jobs = (job("low", "q", 0, low), job("high", "q", 1, high, pending, priority))
+        return view((queue("q", 48, low + high, pending),), jobs)
+
+    def test_off_unless_asked_for(self):
+        assert YarnPreemption().takes(self.of(48, 0, 1)) == ()
+
+    def test_a_job_takes_from_one_of_lower_priority(self):
+        preemption = YarnPreemption(intra_queue=True)
+        assert preemption.takes(self.of(48, 0, 1)) == (Take(("low",), 1),)
+        assert preemption.takes(self.of(47, 1, 11)) == (Take(("low",), 4),), "10% of the cluster a round, whole ones"
+        assert preemption.takes(self.of(47, 1, 11, priority=0)) == (), "not from one of its own"
+
+    def test_no_more_than_a_fifth_of_the_guarantee(self):
+        tuned = YarnPreemption(1, 1, 1, 1, 0, intra_queue=True)
+        assert tuned.takes(self.of(47, 1, 30)) == (Take(("low",), 10),), "9.6"
+        wide = YarnPreemption(1, 1, 1, 1, 0, True, intra_queue_max_allowable_limit=1)
+        assert wide.takes(self.of(47, 1, 30)) == (Take(("low",), 30),)
+
+    def test_not_below_half_of_the_guarantee(self):
+        assert YarnPreemption(intra_queue=True).takes(self.of(20, 1, 11)) == ()
+
+
+class TestTheList:
+    def test_a_container_is_taken_when_it_has_waited(self):
+        candidates = Candidates(YarnPreemption())
+        s = SECOND_NS
+        assert [candidates.round(["a"], at * s) for at in (0, 3, 6, 9, 12)] == [[]] * 5
+        assert candidates.round(["a", "b"], 15 * s) == ["a"]
+        assert candidates.since_ns == {"b": 15 * s}
+
+    def test_one_that_is_not_chosen_any_more_is_forgotten_after_twice_the_wait(self):
+        s = SECOND_NS
+        for away, due in ((27, ["a"]), (36, [])):
+            candidates = Candidates(YarnPreemption())
+            candidates.round(["a"], 0)
+            assert candidates.round(["a"], away * s) == due
+
+    def test_without_a_wait_it_is_taken_the_second_time(self):
+        candidates = Candidates(YarnPreemption(1, 0))
+        assert candidates.round(["a"], 0) == []
+        assert candidates.round(["a"], SECOND_NS) == ["a"]
+
+
+def test_newest_first():
+    tasks = tuple(
+        TaskView(f"container-{number:06d}", "j", Kind.REDUCE, "node-1", at_ns)
+        for number, at_ns in ((3, 20), (999_999, 20), (1_000_000, 20), (1, 30))
+    )
+    order = newest(view((), ()), tasks, Random(1))
+    assert [int(container[10:]) for container in order] == [1, 1_000_000, 999_999, 3]
+
+
+# ---- the machines ----
+
+
+def yarn(options: YarnOptions, mechanism: str = "kill", **settings: object) -> Settings:
+    made = make_settings(mechanism=mechanism, task_eviction="newest", **settings)  # type: ignore[arg-type]
+    allocation = policies.ALLOCATION.by_name["yarn-capacity"].with_options(options)
+    return dataclasses.replace(made, scheduler=dataclasses.replace(made.scheduler, allocation=allocation))
+
+
+class YarnBench(Bench):
+    def round(self) -> list:
+        """The next one; returns the kills that the node is told of at once, which are none."""
+        return sent(self(TimerFired("heartbeat", 0, self.now_ns + SECOND_NS)), KillContainer)
+
+    def full(self) -> list[str]:
+        """Research holds everything, production waits for its master; research's reduces, the newest last."""
+        self.running_job("r", Ask(reduces=3))
+        self.submit("p", "production")
+        held = [held for held in self.machine.state.containers.values() if held.kind is Kind.REDUCE]
+        return [one.id for one in held]
+
+
+def report_of(bench: Bench, container: str, outcome: Outcome) -> ContainerReport:
+    held = bench.machine.state.containers[container]
+    return ContainerReport(held.id, held.job, held.kind, held.node, 9, ContainerState.DONE, outcome=outcome)
+
+
+class TestTakingByName:
+    def test_one_container_a_heartbeat(self):
+        bench = Bench(yarn(YarnOptions(), containers=8))
+        bench.submit("r")
+        bench.node()
+        bench.ask("r", Ask(reduces=5))
+        for held in (2, 3, 4):
+            bench.node()
+            assert len(bench.machine.state.containers) == held
+        two = Bench(yarn(YarnOptions(offswitch_per_heartbeat=2), containers=8))
+        two.submit("r")
+        two.node()
+        two.ask("r", Ask(reduces=5))
+        two.node()
+        assert len(two.machine.state.containers) == 3
+
+    def test_a_kill_waits_for_the_nodes_heartbeat(self):
+        bench = YarnBench(yarn(YarnOptions(100, TUNED), containers=4))
+        reduces = bench.full()
+        assert bench.round() == []
+        assert bench.round() == []
+        queues = {queue.name: queue.used for queue in bench.machine.state.queue_views()}
+        assert queues == {"production": 0, "research": 3}, "gone for its queue"
+        told = bench.node()
+        assert [kill.container for kill in sent(told, KillContainer)] == [reduces[-1]], "the newest"
+        assert sent(told, StartContainer) == [], "and still there for its node"
+        assert bench.round() == bench.round() == [], "nobody else has to go for it"
+        assert not sent(bench.node(), KillContainer)
+        freed = bench.node("node-1", report_of(bench, reduces[-1], Outcome.KILLED))
+        assert [start.job for start in sent(freed, StartContainer)] == ["p"]
+
+    @pytest.mark.parametrize("mechanism", ["checkpoint", "suspend"])
+    def test_a_job_is_asked_for_that_container(self, mechanism: str):
+        bench = YarnBench(yarn(YarnOptions(100, TUNED), mechanism, containers=4))
+        reduces = bench.full()
+        bench.round()
+        bench.round()
+        answer = bench.ask("r", Ask())
+        assert answer is not None
+        assert (answer.named, answer.reclaim) == ((reduces[-1],), 0)
+        for _ in range(12):
+            bench.round()
+        killed = sent(bench.node(), KillContainer)
+        assert [kill.container for kill in killed] == [reduces[-1]], "not given within kill_timeout"
+
+    def test_what_a_job_has_given_is_not_killed(self):
+        bench = YarnBench(yarn(YarnOptions(100, TUNED), "checkpoint", containers=4))
+        reduces = bench.full()
+        bench.round()
+        bench.round()
+        bench.ask("r", Ask())
+        freed = bench.node("node-1", report_of(bench, reduces[-1], Outcome.CHECKPOINTED))
+        assert [start.job for start in sent(freed, StartContainer)] == ["p"]
+        for _ in range(15):
+            bench.round()
+        assert not sent(bench.node(), KillContainer)
+
+    def test_nothing_is_taken_where_the_monitor_is_off(self):
+        bench = Bench(yarn(YarnOptions(100, None), containers=4))
+        assert bench.machine.heartbeat.period_ns == SECOND_NS
+
+    def test_every_three_seconds_as_hadoop_has_it(self):
+        bench = Bench(yarn(YarnOptions(), containers=4))
+        assert bench.machine.heartbeat.period_ns == 3 * SECOND_NS
+
+    @pytest.mark.parametrize("mechanism", ["kill", "checkpoint", "suspend"])
+    @pytest.mark.parametrize("every_heartbeat", [False, True])
+    def test_a_cluster(self, mechanism: str, every_heartbeat: bool):
+        jobs = (
+            make_job("r", "research", 0, (), (40.0,) * 15),
+            make_job("p", "production", 20, (), (8.0,) * 4),
+        )
+        settings = yarn(YarnOptions(1, TUNED), mechanism, nodes=4, containers=4)
+        found = run_checked(settings, jobs, every_heartbeat=every_heartbeat)
+        outcomes = Counter(attempt.state.name for task in found.masters["r"].reduces for attempt in task.attempts)
+        assert outcomes["KILLED"] == (4 if mechanism == "kill" else 0), "production's guarantee: a master and three"
+        assert sum(outcomes.values()) == (15 if mechanism == "suspend" else 19)
+
+    def test_heartbeats_left_out_make_no_difference(self):
+        jobs = (make_job("r", "research", 0, (), (40.0,) * 15), make_job("p", "production", 20, (), (8.0,) * 4))
+        for mechanism in ("kill", "checkpoint"):
+            settings = yarn(YarnOptions(), mechanism, nodes=4, containers=4)
+            runs = [run_checked(settings, jobs, every_heartbeat=every) for every in (False, True)]
+            ends = [[run.masters[name].finish_ns for name in "rp"] for run in runs]
+            assert ends[0] == ends[1]
+
+    def test_a_machine_that_says_nothing_has_not_changed(self):
+        jobs = (make_job("r", "research", 0, (), (30.0,) * 8), make_job("p", "production", 10, (), (8.0,) * 4))
+        for mechanism in ("kill", "checkpoint"):
+            settings = yarn(YarnOptions(), mechanism, nodes=2, containers=4)
+            run_checked(settings, jobs, watch_revisions=True, repeat_empty_heartbeats=True)
+
+
+# ---- a real YARN ----
+
+
+@pytest.mark.parametrize("run", ["alone", "wait", "stock", "tuned"])
+def test_the_recorded_runs(tmp_path: Path, run: str):
+    """Each job within 5%, preempted containers within one, lost work within 10% (seed 1)."""
+    figure = all_figures()["yarn/recorded"]
+    claims = all_claims()
+    for variant in planned([figure], "sim", None, quick=True)[figure.id]:
+        if variant.name.startswith(f"yarn-recorded-{run}"):
+            name = variant.name.removeprefix("yarn-recorded-")
+            out = tmp_path / name
+            out.mkdir()
+            summary = run_experiment(variant.experiment, out, lambda status: None)
+            for cell in figure.cells.values():
+                if cell.variant == name and cell.value is not None:
+                    _, of, value = cell.value.split(".")
+                    measured = next(job[value] for job in summary["jobs"] if job["name"] == of)
+                    claim = claims[cell.claim or ""]
+                    published = claim.published_of(cell.part)
+                    assert published is not None
+                    if "within" in claim.accept:
+                        assert measured == pytest.approx(published, rel=claim.accept["within"]), cell
+                    else:
+                        assert abs(measured - published) <= claim.accept["within_absolute"], cell
