@@ -140,6 +140,7 @@ class _ActiveTime:
     """When a map has its first key, and how long it works from there on; it is stopped meanwhile when told."""
 
     def __init__(self, services: Task, first_key_at_ns: int) -> None:
+        self._services = services
         self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
         self._stopped_real_ns = 0
         """Of the time since the first key."""
@@ -153,12 +154,12 @@ class _ActiveTime:
 
     def wait_first_key(self) -> None:
         """Sleep until the first key."""
-        while taken := take_signal(self.first_key_real_ns):
+        while taken := self._services.wait(self.first_key_real_ns):
             self._obey(taken)
 
     def wait(self, duration_real_ns: int) -> None:
         """Sleep until so much time has been spent on the keys."""
-        while taken := take_signal(self.first_key_real_ns + duration_real_ns + self._stopped_real_ns):
+        while taken := self._services.wait(self.first_key_real_ns + duration_real_ns + self._stopped_real_ns):
             self._obey(taken)
 
     def _obey(self, taken: int) -> None:

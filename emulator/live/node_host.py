@@ -45,6 +45,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.experiment.model import seconds_to_ns
 from emulator.live import records
 from emulator.live.checkpoint import Checkpoint
 from emulator.live.host import MachineHost
@@ -65,6 +66,11 @@ from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind
 
+_TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
+"""A machine under load may leave a process without a processor for some seconds."""
+_AT_WORK = {TaskState.EMPTY, TaskState.WAITING_INPUT, TaskState.WAITING_FIRST_KEY, TaskState.RUNNING}
+"""A task gives signs of life in these; a map has none of the others.  What else it does is bounded in itself."""
+
 
 @dataclass(slots=True)
 class _Process:
@@ -78,6 +84,10 @@ class _Process:
     """When the last map outputs were sent to it, if it was launched without."""
     keys_told: int = 0
     """The key counter last passed on."""
+    stopped: bool = False
+    resumed_real_ns: int = 0
+    timed_out: str = ""
+    """Why it is being killed, where nobody has ordered that."""
 
 
 class NodeHost(MachineHost):
@@ -134,6 +144,9 @@ class NodeHost(MachineHost):
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
+        timeout_ns = seconds_to_ns(plan.experiment.protocol.task_timeout_s)
+        self._timeout_real_ns = max(_TIMEOUT_AT_LEAST_REAL_NS, self.clock.to_real_duration_ns(timeout_ns))
+        self._look_for_the_silent()
 
     def _boot_node(self, node: str) -> None:
         self.boot(node_address(node), Start())
@@ -291,6 +304,11 @@ class NodeHost(MachineHost):
             address = job_address(process.launch.job)
             self.post(self._routes[address], address, failed)
             return
+        if event["event"] == "killed" and process.timed_out:
+            return  # nobody has ordered it
+        if event["event"] in ("suspended", "resumed"):
+            process.stopped = event["event"] == "suspended"
+            process.resumed_real_ns = time.monotonic_ns()
         completion = _COMPLETIONS.get(event["event"])
         if completion is not None:
             message = completion(self, process, event)
@@ -375,7 +393,8 @@ class NodeHost(MachineHost):
 
     def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
         self.lag.merge(event["lag"])
-        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], event["reason"])
+        reason = process.timed_out or event["reason"]
+        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason)
 
     # ---- ApplicationMasters ----
 
@@ -397,6 +416,24 @@ class NodeHost(MachineHost):
         self.tell(node_address(node), Exited(message.container, code, signal, 0))
 
     # ---- progress ----
+
+    def _look_for_the_silent(self) -> None:
+        """Who gives no more signs of life, though nobody has stopped it, is killed: another attempt follows."""
+        now_real_ns = time.monotonic_ns()
+        next_ns = self.clock.to_emulated_ns(now_real_ns + self._timeout_real_ns // 8)
+        self.at(next_ns, self._look_for_the_silent)
+        if self._supervisor is None or self._closing:
+            return
+        for container, process in self._processes.items():
+            if process.stopped or process.timed_out:
+                continue
+            progress = self._supervisor.page.read(process.slot)
+            if progress.state not in _AT_WORK or not progress.alive_real_ns:
+                continue
+            silent_since_real_ns = max(progress.alive_real_ns, process.resumed_real_ns)
+            if now_real_ns - silent_since_real_ns > self._timeout_real_ns:
+                process.timed_out = f"no sign of life for {self._timeout_real_ns / 1e9:g} real seconds"
+                self._command("kill", container)
 
     def _pass_on_progress(self, beat: int) -> None:
         """The task heartbeats of this period, made from the progress page."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 SLOT_BYTES = 64
 _SLOT = struct.Struct("=8Q")
-_KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED = range(6)
+_KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED, _ALIVE = range(7)
 
 
 class TaskState(IntEnum):
@@ -52,6 +52,8 @@ class Progress(NamedTuple):
     last_key_real_ns: int
     stopped_real_ns: int
     """Real time spent stopped so far; it counts for no work."""
+    alive_real_ns: int
+    """When it last said that it lives."""
 
 
 class ProgressPage:
@@ -129,6 +131,7 @@ def _progress(words: tuple[int, ...]) -> Progress:
         state_since_real_ns=words[_STATE_SINCE],
         last_key_real_ns=words[_LAST_KEY],
         stopped_real_ns=words[_STOPPED],
+        alive_real_ns=words[_ALIVE],
     )
 
 
@@ -153,6 +156,10 @@ class SlotWriter:
         """The task is in `state` since `real_ns`."""
         self._words[self._first + _STATE_SINCE] = real_ns
         self._words[self._first + _STATE] = state
+
+    def alive(self, real_ns: int) -> None:
+        """The task lives, whether it gets on or not."""
+        self._words[self._first + _ALIVE] = real_ns
 
     def stopped(self, total_real_ns: int) -> None:
         """The task has been stopped for `total_real_ns` altogether."""

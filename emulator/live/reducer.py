@@ -29,7 +29,6 @@ from emulator.live.task import (
     Task,
     failure_reason,
     stop_until_continued,
-    take_signal,
 )
 from emulator.records.lag import LagRecorder
 
@@ -134,7 +133,7 @@ class _Reduce:
         while True:
             if failed is not None:
                 self._report_failed_fetch(failed)
-            taken = take_signal(None if failed is None else time.monotonic_ns() + _SAY_AGAIN_REAL_NS)
+            taken = self._task.wait(None if failed is None else time.monotonic_ns() + _SAY_AGAIN_REAL_NS)
             if taken == CHECKPOINT:
                 raise _CheckpointWanted
             if taken == SUSPEND:
@@ -156,7 +155,7 @@ class _Reduce:
         due_real_ns = self._task.clock.to_real_ns(self._task.params["first_key_at_ns"])
         self._state(TaskState.WAITING_FIRST_KEY)
         self._task.report("settled")
-        while taken := take_signal(due_real_ns):
+        while taken := self._task.wait(due_real_ns):
             if taken == CHECKPOINT:
                 raise _CheckpointWanted
             if taken == SUSPEND:
@@ -191,7 +190,7 @@ class _Reduce:
         """Sleep for the next key's time; True if a checkpoint is wanted after it."""
         work_real_ns = self._work_real_ns(self._keys_done + 1)
         wanted = False
-        while taken := take_signal(self._base_real_ns + work_real_ns + self._stopped_real_ns):
+        while taken := self._task.wait(self._base_real_ns + work_real_ns + self._stopped_real_ns):
             if taken == SUSPEND:
                 self._stop()
             wanted = wanted or taken == CHECKPOINT

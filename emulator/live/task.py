@@ -28,6 +28,8 @@ SUSPEND, CHECKPOINT, INPUT_CHANGED = signal.SIGTSTP, signal.SIGUSR1, signal.SIGU
 CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
 
 _REASON_CHARACTERS = 600
+_SIGN_OF_LIFE_REAL_NS = 2_000_000_000
+"""So often at least a task that waits says that it lives; keys are shorter, mostly."""
 
 
 class Task:
@@ -47,6 +49,16 @@ class Task:
     def container_directory(self) -> Path:
         """Scratch of this container on the node's disk."""
         return container_directory(self.params["work_dir"], self.params["container_id"])
+
+    def wait(self, until_real_ns: int | None) -> int:
+        """Wait as ``take_signal`` does, giving signs of life."""
+        while True:
+            now_real_ns = time.monotonic_ns()
+            self.slot.alive(now_real_ns)
+            sign_real_ns = now_real_ns + _SIGN_OF_LIFE_REAL_NS
+            taken = take_signal(sign_real_ns if until_real_ns is None else min(until_real_ns, sign_real_ns))
+            if taken or (until_real_ns is not None and time.monotonic_ns() >= until_real_ns):
+                return taken
 
     def report(self, event: str, **fields: Any) -> None:
         """Tell the supervisor; fields are plain values.

@@ -62,6 +62,19 @@ def test_map_outputs_that_are_lost_are_made_again_and_no_reduce_fails(tmp_path: 
     assert sorted(succeeded) == [0, 0, 1, 1], "each map ran once more"
 
 
+@pytest.mark.slow
+def test_a_reduce_stopped_from_outside_times_out_and_one_with_a_long_key_does_not(tmp_path: Path) -> None:
+    long_key = SMALL.replace("reduce_s: [30]", "reduce_s: [30, 900]").replace("key_s: 1}", "key_s: 900}", 1)
+    options = ("--set", "protocol.task_timeout_s=600", "--set", "scheduler.mechanism=wait")
+    with NatjamRun(tmp_path, *options, experiment=long_key) as run:
+        frozen = run.until(lambda: [task for task in run.tasks() if task.writes == "research"], "a reduce")[0]
+        os.kill(frozen.pid, signal.SIGSTOP)
+        run.process.wait(240)
+        run.check_verified()
+        crashed = [row for row in run.table("attempts") if row["outcome"] == "crashed"]
+    assert [row["reason"] for row in crashed] == ["no sign of life for 30 real seconds"]
+
+
 def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
