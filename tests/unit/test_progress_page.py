@@ -20,6 +20,7 @@ def test_a_forked_writer_is_read(tmp_path: Path) -> None:
         writer.key_done(3, real_ns=2**63)
         writer.state(TaskState.STOPPED, real_ns=44)
         writer.stopped(55)
+        writer.alive(66)
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     reader = ProgressPage.open(tmp_path / "page", 3)
@@ -30,8 +31,9 @@ def test_a_forked_writer_is_read(tmp_path: Path) -> None:
         state_since_real_ns=44,
         last_key_real_ns=2**63,
         stopped_real_ns=55,
+        alive_real_ns=66,
     )
-    empty = Progress(0, 0, TaskState.EMPTY, 0, 0, 0)
+    empty = Progress(0, 0, TaskState.EMPTY, 0, 0, 0, 0)
     assert [reader.read(slot) for slot in range(3)] == [empty, expected, empty]
     assert [reader.keys_done(slot) for slot in range(3)] == [0, expected.keys_done, 0]
     page.clear(1)
