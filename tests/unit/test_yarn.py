@@ -307,6 +307,7 @@ def test_the_recorded_runs(tmp_path: Path, run: str):
             out = tmp_path / name
             out.mkdir()
             summary = run_experiment(variant.experiment, out, lambda status: None)
+            assert summary["work"]["useful_s"] > 300, "ends that only heartbeats tell are told"
             for cell in figure.cells.values():
                 if cell.variant == name and cell.value is not None:
                     _, of, value = cell.value.split(".")

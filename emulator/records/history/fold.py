@@ -52,7 +52,6 @@ from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
-from emulator.vocabulary import Kind
 
 
 class HistoryBuilder:
@@ -209,8 +208,8 @@ class HistoryBuilder:
             story = self._story(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
                 story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
-            if report.state is ContainerState.DONE and report.kind is Kind.APPLICATION_MASTER:
-                self._done(story, report)  # it has nobody else to report to
+            if report.state is ContainerState.DONE and story.outcome is None:
+                self._done(story, report)  # nobody else was told: an ApplicationMaster's, or a profile has it so
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
         self._lost_nodes.setdefault(message.node, (record.t_ns, message.reason))
