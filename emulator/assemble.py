@@ -25,6 +25,7 @@ from emulator.core.settings import (
     SpeculationSettings,
 )
 from emulator.costs.overheads import OverheadProfile, load_overheads
+from emulator.costs.tiers import load_tier
 from emulator.experiment.model import Experiment, Speculation, seconds_to_ns
 from emulator.experiment.policies import find_policy
 from emulator.policies.policy import Axis, PolicyT
@@ -52,6 +53,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         ),
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
+        tier=None if experiment.storage.tier is None else load_tier(experiment.storage.tier),
     )
 
 

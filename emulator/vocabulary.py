@@ -41,6 +41,7 @@ class Mechanism(str, Enum):
     KILL = "kill"
     SUSPEND = "suspend"
     CHECKPOINT = "checkpoint"
+    IMAGE = "image"
 
 
 class JobFacts(Frozen):
@@ -69,3 +70,32 @@ class MeasuredCosts(Frozen):
     schedule_ns: int | None = None
     suspend_ns: int | None = None
     resume_ns: int | None = None
+
+
+class Tier(Frozen):
+    """The storage device of a node, for process images, in emulated bytes and nanoseconds."""
+
+    name: str
+    write_bytes_s: int
+    read_bytes_s: int
+    network_bytes_s: int | None = None
+    """To another node; None: at the network's own speed."""
+    latency_ns: int = 0
+    """Of each dump and each restore, before its first byte."""
+    at_once: int = 1
+    """Dumps and restores that go on together; they share the device's speed."""
+    held: bool = True
+    """Whether live runs are held to these speeds; the machine's own device is as fast as it is."""
+
+    def write_ns(self, size_bytes: int) -> int:
+        """How long ``size_bytes`` take to be written, nothing else being done."""
+        return self.latency_ns + transfer_ns(size_bytes, self.write_bytes_s)
+
+    def read_ns(self, size_bytes: int) -> int:
+        """How long ``size_bytes`` take to be read, nothing else being done."""
+        return self.latency_ns + transfer_ns(size_bytes, self.read_bytes_s)
+
+
+def transfer_ns(size_bytes: int, bytes_s: int) -> int:
+    """Nanoseconds that ``size_bytes`` take at ``bytes_s`` bytes a second, rounded up."""
+    return -(-size_bytes * 10**9 // bytes_s)

@@ -97,7 +97,7 @@ class ApplicationMaster:
         self.reduces = [Task(spec.name, Kind.REDUCE, i, keys) for i, keys in enumerate(spec.reduce_keys)]
         self.reason = ""
         self.finish_ns: int | None = None
-        self.releaser = Releaser(spec.name, settings)
+        self.releaser = Releaser(spec.name, spec.facts.memory_bytes, settings)
         self._mechanisms = settings.scheduler.mechanism.among
         self._victims = settings.scheduler.victims
         self._names_victims = settings.scheduler.allocation.paced is not None

@@ -91,6 +91,12 @@ class Checkpoint(_Effect):
     container: str
 
 
+class Dump(_Effect):
+    """Stop the process, save it as an image, end it; answered as a ``Checkpoint``, and it goes on if that fails."""
+
+    container: str
+
+
 class Kill(_Effect):
     """SIGKILL."""
 
@@ -150,6 +156,7 @@ Effect: TypeAlias = (
     | Suspend
     | Resume
     | Checkpoint
+    | Dump
     | Kill
     | CleanUp
     | ExplainJobEviction

@@ -75,6 +75,14 @@ TRAITS: dict[Mechanism, MechanismTraits] = {
         resumes=ResumesWhere.ANY_NODE,
         saves=KeyCheckpoint,
     ),
+    Mechanism.IMAGE: MechanismTraits(
+        frees_slot=True,
+        frees_memory=True,
+        ends_process=True,
+        survives_node_loss=True,
+        resumes=ResumesWhere.ANY_NODE,
+        saves=ProcessImage,
+    ),
 }
 
 SAVED_AS: dict[Kind, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {

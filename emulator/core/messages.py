@@ -94,7 +94,7 @@ class KeyCheckpoint(Frozen, tag="key-checkpoint"):
 
 
 class ProcessImage(Frozen, tag="process-image"):
-    """A process as it was, with its memory, in a file (CRIU); nobody makes one yet."""
+    """A process as it was, with its memory, on the storage device (CRIU)."""
 
     past_containers: tuple[str, ...]
     """As of a key checkpoint; the last is that of the process."""
@@ -105,7 +105,10 @@ class ProcessImage(Frozen, tag="process-image"):
     node: str
     """Where the process ran."""
     size_bytes: int
+    """Of its memory: what a restore reads."""
     checksum: str
+    in_key_ns: int = 0
+    """Active time that the key in progress (of a map: all its work) had had."""
 
 
 Saved: TypeAlias = KeyCheckpoint | ProcessImage

@@ -24,6 +24,7 @@ from enum import Enum
 from emulator.core.effects import (
     Checkpoint,
     CleanUp,
+    Dump,
     Effect,
     Kill,
     Launch,
@@ -56,6 +57,7 @@ from emulator.core.messages import (
     NodeHeartbeat,
     NodeHeartbeatResponse,
     Outcome,
+    ProcessImage,
     ResumeContainer,
     Resumed,
     ResumeFailed,
@@ -254,7 +256,7 @@ class NodeManager:
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
             self._move(container, Event.CHECKPOINT)
-            return [Checkpoint(container.id)]
+            return [Dump(container.id) if traits.saves is ProcessImage else Checkpoint(container.id)]
         try:
             self.ledger.set_aside(container.id)
         except NoRoom as refusal:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
+from emulator.core.image_costs import ImageCosts
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.mechanisms import applied_to
 from emulator.core.messages import ProgressSamples
@@ -36,7 +37,7 @@ class Choice(NamedTuple):
 class Releaser:
     """Part of one ApplicationMaster; see the module's theory of operation."""
 
-    def __init__(self, job: str, settings: Settings) -> None:
+    def __init__(self, job: str, memory_bytes: int, settings: Settings) -> None:
         self.job = job
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
@@ -48,6 +49,7 @@ class Releaser:
         self._mechanism = settings.scheduler.mechanism
         self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
+        self._images = ImageCosts(settings.tier, memory_bytes)
 
     @property
     def owes(self) -> bool:
@@ -108,11 +110,13 @@ class Releaser:
         for container in order:
             if len(chosen) == most:
                 break
-            task = by_container[container]
+            task = self._images.weighed(by_container[container], view.now_ns)
             decision = choose_mechanism(self._mechanism, view, task)
             applied = applied_to(decision.mechanism, task.kind)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)
+            if decision.mechanism is Mechanism.IMAGE:
+                self._images.begin(task, view.now_ns)
             if decision.mechanism is not Mechanism.WAIT:
                 chosen.append((container, decision))
         return chosen

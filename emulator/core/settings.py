@@ -15,7 +15,7 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind, Mechanism, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,8 @@ class Settings:
     overheads: OverheadSettings
     scheduler: SchedulerSettings
     nodes: tuple[NodeSettings, ...]
+    tier: Tier | None = None
+    """Of every node's storage device; None: no images are made."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
 
     @property

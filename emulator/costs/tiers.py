@@ -6,13 +6,10 @@ measure`` found it; live runs are then not held back), numbers of one's own, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from emulator.costs.calibration import Series, default_path, load_calibration
 from emulator.costs.overheads import NATIVE, is_file_spec
@@ -21,6 +18,7 @@ from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import read_document
+from emulator.vocabulary import Tier
 
 
 class _TierFile(Strict):
@@ -28,50 +26,23 @@ class _TierFile(Strict):
     tiers: dict[str, TierNumbers] = Field(min_length=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Tier:
-    """One device, in emulated bytes and nanoseconds."""
-
-    name: str
-    write_bytes_s: int
-    read_bytes_s: int
-    network_bytes_s: int | None
-    latency_ns: int
-    at_once: int
-    held: bool
-    """Whether live runs are held to these speeds; the machine's own device is as fast as it is."""
-
-    def write_ns(self, size_bytes: int) -> int:
-        """How long ``size_bytes`` take to be written, nothing else being done."""
-        return self.latency_ns + transfer_ns(size_bytes, self.write_bytes_s)
-
-    def read_ns(self, size_bytes: int) -> int:
-        """How long ``size_bytes`` take to be read, nothing else being done."""
-        return self.latency_ns + transfer_ns(size_bytes, self.read_bytes_s)
-
-
-def transfer_ns(size_bytes: int, bytes_s: int) -> int:
-    """Nanoseconds that ``size_bytes`` take at ``bytes_s`` bytes a second, rounded up."""
-    return -(-size_bytes * 10**9 // bytes_s)
-
-
 def tier_names() -> list[str]:
     """Names of the tiers that come with natjam, and ``native``."""
     return [*_shipped().tiers, NATIVE]
 
 
-def load_tier(spec: str | Mapping[str, Any], base_dir: Path = Path()) -> Tier:
+def load_tier(spec: str | TierNumbers, base_dir: Path = Path()) -> Tier:
     """The tier that ``storage.tier`` names.
 
     Args:
-        spec: a name, numbers by the names of ``TierNumbers``, or a file of ``natjam probe`` (relative to ``base_dir``),
+        spec: a name, numbers, or a file of ``natjam probe`` (relative to ``base_dir``),
             ``FILE:STORE`` where it has measured several stores.
 
     Raises:
         ConfigError: there is no such tier, file or store, or a number is missing or impossible.
     """
     if not isinstance(spec, str):
-        return _tier("own", _numbers(spec))
+        return _tier("own", spec)
     if spec == NATIVE:
         return _native()
     shipped = _shipped().tiers
@@ -85,15 +56,6 @@ def load_tier(spec: str | Mapping[str, Any], base_dir: Path = Path()) -> Tier:
         f"there is no storage tier '{spec}'{suggestion(spec, names)} (tiers: {', '.join(names)}; a file of natjam"
         " probe is named with a '/' or '.yaml' in it)"
     )
-
-
-def _numbers(spec: Mapping[str, Any]) -> TierNumbers:
-    try:
-        return TierNumbers.model_validate(dict(spec))
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        field = ".".join(map(str, wrong["loc"]))
-        raise ConfigError(f"storage.tier: {field}: {wrong['msg'][:1].lower()}{wrong['msg'][1:]}") from None
 
 
 def _of_file(path: Path, store: str) -> Tier:

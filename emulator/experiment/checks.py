@@ -12,6 +12,7 @@ from urllib.parse import quote
 from emulator import policies
 from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
+from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
@@ -26,6 +27,7 @@ PATH_LOCATIONS: tuple[Location, ...] = (
     ("calibration",),
     ("workload", "trace", "path"),
     ("storage", "url"),
+    ("storage", "tier"),
 )
 """Where an experiment names files: relative ones start from the experiment file's directory."""
 LONGEST_FILE_NAME = 200
@@ -61,10 +63,31 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
             load_calibration(base_dir / calibration)
         except ConfigError as error:
             problems += [(("calibration",), line) for line in error.message.splitlines()]
+    problems += _images(document, base_dir)
     trace = document.get(("workload", "trace", "path"))
     if isinstance(trace, str) and trace and not _is_there(trace):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
+
+
+def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
+    tier = document.get(("storage", "tier"))
+    if isinstance(tier, str) and tier:
+        try:
+            load_tier(tier, base_dir)
+        except ConfigError as error:
+            for line in error.message.splitlines():
+                yield ("storage", "tier"), line
+    mechanism = document.get(("scheduler", "mechanism"))
+    options = mechanism if isinstance(mechanism, dict) else {"name": mechanism}
+    among = options.get("among", ("image",)) if options.get("name") == "adaptive" else (options.get("name"),)
+    if not isinstance(among, list | tuple) or "image" not in among:
+        return
+    where = ("scheduler", "mechanism")
+    if tier is None:
+        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or numbers of your own)"
+    if document.get(("engine",)) != "sim":
+        yield where, "images are made in simulations only in this release; set engine to sim"
 
 
 def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:

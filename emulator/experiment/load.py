@@ -46,6 +46,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     return experiment
 
 
+_NAMES_OR_FILES = (("overheads",), ("calibration",), ("storage", "tier"))
 _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
 
 
@@ -62,7 +63,7 @@ def _make_paths_absolute(document: Document, overrides_dir: Path) -> None:
         value = document.get(location)
         if not isinstance(value, str) or not value or "://" in value:
             continue
-        if location in (("overheads",), ("calibration",)) and not is_file_spec(value):
+        if location in _NAMES_OR_FILES and not is_file_spec(value) and ".yaml:" not in value:
             continue
         base = overrides_dir if document.is_overridden(location) else document.path.parent
         document.replace(location, str((base / Path(value).expanduser()).absolute()))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from emulator.costs.probe_file import TierNumbers
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
@@ -104,7 +105,8 @@ class Storage(Strict):
     """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
 
     url: Annotated[str, Field(min_length=1)] | None = None
-    tier: Any = None
+    tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
+    """Of each node's storage device, which images of processes go to; see ``emulator.costs.tiers``."""
 
     @field_validator("url")
     @classmethod
@@ -112,12 +114,6 @@ class Storage(Strict):
         if url is not None and "://" in url:
             raise ValueError("only local paths are available yet; set it to null or a local path")
         return url
-
-    @field_validator("tier")
-    @classmethod
-    def _no_tier(cls, value: Any) -> None:
-        if value is not None:
-            raise ValueError("is not available yet in this release; set it to null")
 
 
 class Queue(Strict):

@@ -24,7 +24,6 @@ from emulator.policies.policy import Axis, Policy, PolicyT
 NOT_YET: dict[str, tuple[str, ...]] = {
     "allocation": ("fifo", "fair", "flex", "adaptive", "reverse-adaptive"),
     "task_eviction": ("smallest-memory", "lowest-checkpoint-cost"),
-    "mechanism": ("image", "adaptive"),
     "placement": ("local", "cost"),
 }
 """Names that are settled and that this release cannot do."""

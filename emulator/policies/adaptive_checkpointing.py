@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from emulator.vocabulary import transfer_ns
+
 
 class Preemption(NamedTuple):
     """What becomes of a victim, and the numbers that decided."""
@@ -31,7 +33,7 @@ def image_overhead_ns(
 
     ``dump_bytes`` are fewer than ``restore_bytes`` where an earlier image holds the pages that have not changed.
     """
-    return _transfer_ns(dump_bytes, write_bytes_s) + _transfer_ns(restore_bytes, read_bytes_s) + dump_queue_ns
+    return transfer_ns(dump_bytes, write_bytes_s) + transfer_ns(restore_bytes, read_bytes_s) + dump_queue_ns
 
 
 def preempt(progress_ns: int, overhead_ns: int, has_image: bool) -> Preemption:
@@ -58,11 +60,7 @@ def resume(
 
     The queues are the waits for the device and for a slot together.
     """
-    read_ns = _transfer_ns(size_bytes, read_bytes_s)
+    read_ns = transfer_ns(size_bytes, read_bytes_s)
     local_ns = read_ns + local_queue_ns
-    remote_ns = _transfer_ns(size_bytes, network_bytes_s) + read_ns + remote_queue_ns
+    remote_ns = transfer_ns(size_bytes, network_bytes_s) + read_ns + remote_queue_ns
     return Resumption("local" if local_ns <= remote_ns else "remote", local_ns, remote_ns)
-
-
-def _transfer_ns(size_bytes: int, bytes_s: int) -> int:
-    return -(-size_bytes * 10**9 // bytes_s)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from emulator.policies.policy import Axis, MechanismPolicy
-from emulator.policies.views import ClusterView, MechanismDecision, TaskView
-from emulator.vocabulary import Mechanism
+from operator import itemgetter
+from typing import Annotated, Any
 
-_WAIT, _KILL, _SUSPEND, _CHECKPOINT = map(
-    MechanismDecision, (Mechanism.WAIT, Mechanism.KILL, Mechanism.SUSPEND, Mechanism.CHECKPOINT)
+import msgspec
+
+from emulator.policies.policy import Axis, MechanismPolicy, Reads
+from emulator.policies.views import ClusterView, MechanismDecision, TaskView
+from emulator.vocabulary import Frozen, Mechanism
+
+_WAIT, _KILL, _SUSPEND, _CHECKPOINT, _IMAGE = map(
+    MechanismDecision,
+    (Mechanism.WAIT, Mechanism.KILL, Mechanism.SUSPEND, Mechanism.CHECKPOINT, Mechanism.IMAGE),
 )
+
+
+class Adaptive(Frozen):
+    """Options of ``adaptive``."""
+
+    among: Annotated[tuple[Mechanism, ...], msgspec.Meta(min_length=1)] = (Mechanism.KILL, Mechanism.IMAGE)
+    """What may happen to a victim; of two that cost as much, the first named."""
 
 
 def wait(view: ClusterView, task: TaskView) -> MechanismDecision:
@@ -31,6 +44,37 @@ def checkpoint(view: ClusterView, task: TaskView) -> MechanismDecision:
     return _CHECKPOINT
 
 
+def image(view: ClusterView, task: TaskView) -> MechanismDecision:
+    """The process is saved as it is, memory and all, on its node's storage device, and restored on any node."""
+    return _IMAGE
+
+
+def adaptive(view: ClusterView, task: TaskView, options: Adaptive) -> MechanismDecision:
+    """What costs least: killed, a task loses what it has done since it was last saved; saved, what that takes.
+
+    Of ``kill`` and ``image`` this is Algorithm 1.  Waiting costs the time that the task still needs; suspending and
+    checkpoints cost what they have taken on this cluster so far, and nothing before the first.
+    """
+    costs_ns = [(_cost_ns(mechanism, view, task), mechanism) for mechanism in options.among]
+    known = [(cost_ns, mechanism) for cost_ns, mechanism in costs_ns if cost_ns is not None]
+    if not known:
+        return MechanismDecision(options.among[0])
+    numbers = tuple((f"{mechanism.value}_ns", cost_ns) for cost_ns, mechanism in known)
+    return MechanismDecision(min(known, key=itemgetter(0))[1], numbers)
+
+
+def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView) -> int | None:
+    if mechanism is Mechanism.WAIT:
+        return task.remaining_ns
+    if mechanism is Mechanism.KILL:
+        return max(0, view.now_ns - task.started_ns)
+    if mechanism is Mechanism.IMAGE:
+        return task.image_overhead_ns
+    return (view.costs.suspend_ns or 0) + (view.costs.resume_ns or 0)
+
+
+_ADAPTIVE: Any = adaptive  # given its options before it is asked
+
 MECHANISM: Axis[MechanismPolicy] = Axis(
     "mechanism",
     (
@@ -40,6 +84,14 @@ MECHANISM: Axis[MechanismPolicy] = Axis(
             "suspend", suspend, "os-assisted-preemption, section III", among=frozenset({Mechanism.SUSPEND})
         ),
         MechanismPolicy("checkpoint", checkpoint, "natjam, section 3.1", among=frozenset({Mechanism.CHECKPOINT})),
+        MechanismPolicy("image", image, "adaptive-checkpointing, section 3.2", among=frozenset({Mechanism.IMAGE})),
+        MechanismPolicy(
+            "adaptive",
+            _ADAPTIVE,
+            "adaptive-checkpointing, section 4.1, Algorithm 1",
+            reads=frozenset({Reads.DEVICES}),
+            options=Adaptive,
+        ),
     ),
     MechanismPolicy,
 )

@@ -68,6 +68,9 @@ class TaskView(Frozen):
     keys_total: int | None = None
     remaining_ns: int | None = None
     """Estimated time to its end; None where nothing has been observed yet."""
+    image_overhead_ns: int | None = None
+    """What an image of it now and the restore from it would take, the wait for the device included
+    (adaptive-checkpointing, Algorithm 1); None where no images are made."""
 
 
 class SuspendedView(Frozen):

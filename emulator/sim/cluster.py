@@ -150,6 +150,7 @@ class SimulatedCluster:
             fx.Suspend: processes.suspend,
             fx.Resume: processes.resume,
             fx.Checkpoint: processes.checkpoint,
+            fx.Dump: processes.dump,
             fx.Kill: processes.kill,
             fx.CleanUp: processes.clean_up,
             **dict.fromkeys(fx.EXPLANATIONS, self._explain),

@@ -24,6 +24,7 @@ from emulator.core.messages import (
     Launched,
     LaunchFailed,
     Message,
+    ProcessImage,
     ProgressSamples,
     RealCost,
     Resumed,
@@ -36,9 +37,10 @@ from emulator.core.messages import (
 from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.data import JobData
+from emulator.sim.devices import VirtualDevices
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import Failure, VirtualTask
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Kind, Tier, transfer_ns
 
 _NO_COST = RealCost(0)
 """One for all: a run keeps some of every process."""
@@ -85,6 +87,8 @@ class VirtualProcesses:
         self._data: dict[str, JobData] = {}
         self._lost_outputs: set[tuple[str, int, str]] = set()
         """Job, map and node of outputs that cannot be had there any more."""
+        self._tier = settings.tier
+        self._devices = VirtualDevices(kernel, settings.tier.at_once if settings.tier else 1)
 
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         self._kernel.at(self._kernel.now_ns + delay_ns, action)
@@ -127,10 +131,38 @@ class VirtualProcesses:
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
-        if effect.kind is Kind.REDUCE and not spec.map_ns and not self._is_localised(task):
+        if isinstance(effect.saved, ProcessImage):
+            self._restore(task, effect.saved)
+        else:
+            self._begin(effect.container)
+
+    def _restore(self, task: VirtualTask, image: ProcessImage) -> None:
+        """Its image is brought here, if it was made elsewhere, and read; then it needs what a launch needs."""
+        tier, container = self._image_tier(), task.launch.container
+        task.active_before_ns = image.in_key_ns
+        network_bytes_s = tier.network_bytes_s or self._costs.network_bytes_s
+        brought_ns = (
+            transfer_ns(image.size_bytes, network_bytes_s) if network_bytes_s and image.node != task.node else 0
+        )
+
+        def read() -> None:
+            if container in self.tasks:
+                work_ns = tier.read_ns(image.size_bytes)
+                self._devices.use(task.node, container, work_ns, partial(self._begin, container))
+
+        self._later(brought_ns, read)
+
+    def _begin(self, container: str) -> None:
+        task = self.tasks[container]
+        has_maps = bool(self._jobs[task.launch.job].map_ns)
+        if task.launch.kind is Kind.REDUCE and not has_maps and not self._is_localised(task):
             self._make_input(task)
         else:
-            self._start_process(effect.container)
+            self._start_process(container)
+
+    def _image_tier(self) -> Tier:
+        assert self._tier is not None, "images without a storage tier"
+        return self._tier
 
     def _make_input(self, task: VirtualTask) -> None:
         """No maps made its input: that is done first, by a process of its own."""
@@ -345,6 +377,41 @@ class VirtualProcesses:
         self._tell(address, Checkpointed(container, saved, cost))
         self._end(container, code=75, keys_done=keys_done)
 
+    def dump(self, address: str, effect: fx.Dump) -> None:
+        """Stop a process, save it as an image on its node's device, end it."""
+        self._operate(address, effect.container, CheckpointFailed, self._costs.suspend, self._stopped_for_dump)
+
+    def _stopped_for_dump(self, address: str, container: str, delay_ns: int) -> None:
+        task = self.tasks.get(container)
+        if task is None:
+            return
+        if task.committing:
+            self._settled(container, CheckpointFailed)
+            self._tell(address, CheckpointFailed(container, "the task is committing"))
+            return
+        now_ns = self._kernel.now_ns
+        task.stop(now_ns)
+        work_ns = self._image_tier().write_ns(self._jobs[task.launch.job].facts.memory_bytes)
+        self._devices.use(task.node, container, work_ns, partial(self._dumped, address, container, now_ns - delay_ns))
+
+    def _dumped(self, address: str, container: str, began_ns: int) -> None:
+        task = self._settled(container, CheckpointFailed)
+        assert task is not None, "one that has ended has left its device"
+        now_ns = self._kernel.now_ns
+        before = task.launch.saved.past_containers if task.launch.saved else ()
+        keys_done = task.keys_done(now_ns)
+        image = ProcessImage(
+            (*before, container),
+            keys_done,
+            f"{task.launch.job}/{task.launch.task}",
+            task.node,
+            self._jobs[task.launch.job].facts.memory_bytes,
+            checksum="",
+            in_key_ns=max(0, task.active_ns(now_ns) - task.instant_of(keys_done)),
+        )
+        self._tell(address, Checkpointed(container, image, self._cost(now_ns - began_ns)))
+        self._end(container, code=75, keys_done=keys_done)
+
     def kill(self, address: str, effect: fx.Kill) -> None:
         """End a process at once (SIGKILL)."""
         self._operate(address, effect.container, KillFailed, self._costs.kill, self._killed)
@@ -383,6 +450,7 @@ class VirtualProcesses:
         task = self.tasks.pop(container, None)
         if task is None:
             return None
+        self._devices.leave(container)
         if task.launch.kind is Kind.APPLICATION_MASTER:
             self._application_ended(task.launch.job)
         elif task.launch.kind is Kind.REDUCE:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.costs.calibration import dump_calibration
+from emulator.costs.probe_file import TierNumbers
 from emulator.costs.tiers import load_tier, tier_names
 from emulator.errors import ConfigError
 from tests.calibrations import make_calibration
@@ -24,7 +25,7 @@ def test_the_published_tiers_take_as_long_as_published(name: str, published_s: f
 
 
 def test_numbers_of_one_s_own() -> None:
-    tier = load_tier({"write_mb_s": 100, "read_mb_s": 200.5, "network_mb_s": 50, "latency_ms": 2, "at_once": 3})
+    tier = load_tier(TierNumbers(write_mb_s=100.0, read_mb_s=200.5, network_mb_s=50.0, latency_ms=2.0, at_once=3))
     assert (tier.write_bytes_s, tier.read_bytes_s, tier.network_bytes_s) == (100_000_000, 200_500_000, 50_000_000)
     assert tier.write_ns(100) == 2_000_000 + 1000
     assert tier.read_ns(401) == 2_000_000 + 2000
@@ -52,10 +53,6 @@ def test_native_is_what_was_measured_here_and_is_not_held_back(tmp_path: Path, m
     ("spec", "complaint"),
     [
         ("hddd", "did you mean 'hdd'"),
-        ({"write_mb_s": 0, "read_mb_s": 1}, "write_mb_s"),
-        ({"write_mb_s": 1}, "read_mb_s"),
-        ({"write_mb_s": 1, "read_mb_s": 1, "at_once": 0}, "at_once"),
-        ({"write_mb_s": 1, "read_mb_s": 1, "speed": 1}, "speed"),
         ("nowhere.yaml", "nowhere.yaml"),
     ],
 )

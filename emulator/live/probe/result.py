@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.costs.probe_file import ProbeFile, TierNumbers
-from emulator.costs.tiers import Tier
 from emulator.live.probe.process import MemoryUse
+from emulator.vocabulary import Tier
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from emulator.core.effects import (
     Checkpoint,
+    Dump,
     Effect,
     ExplainJobEviction,
     ExplainTaskEviction,
@@ -126,7 +127,7 @@ class HistoryBuilder:
         self._story(effect.container).launch_ns = record.t_ns
 
     def _suspend_container(self, message: SuspendContainer, record: Record) -> None:
-        if any(type(effect) in (Suspend, Checkpoint) for effect in record.effects):
+        if any(type(effect) in (Suspend, Checkpoint, Dump) for effect in record.effects):
             self._story(message.container).suspend_asked_ns = message.asked_ns
 
     def _resume_container(self, message: ResumeContainer, record: Record) -> None:

@@ -1,0 +1,48 @@
+"""What an image of a task would cost: the size of its memory at the device's speed, and the wait for the device.
+
+An ApplicationMaster knows of the device of a node what it has itself asked to be written there; it keeps that in a
+queue of its own for each node (adaptive-checkpointing, section 5.2.2, where the ResourceManager does).
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from emulator.core.devices import DeviceQueue
+from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.views import TaskView
+from emulator.vocabulary import Tier
+
+
+class ImageCosts:
+    """Of the tasks of one job, which are all of one size."""
+
+    def __init__(self, tier: Tier | None, memory_bytes: int) -> None:
+        self._tier = tier
+        self._memory_bytes = memory_bytes
+        self._queues: dict[str, DeviceQueue] = {}
+
+    def weighed(self, task: TaskView, now_ns: int) -> TaskView:
+        """The task with what an image of it would cost now, where images can be made."""
+        tier = self._tier
+        if tier is None:
+            return task
+        size_bytes, queue_ns = self._memory_bytes, self._queue(task.node, now_ns).wait_ns(now_ns)
+        overhead_ns = image_overhead_ns(size_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
+        return structs.replace(task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns)
+
+    def begin(self, task: TaskView, now_ns: int) -> None:
+        """An image of the task has been ordered."""
+        if self._tier is not None:
+            queue = self._queue(task.node, now_ns)
+            queue.submit(f"{task.container} {now_ns}", self._tier.write_ns(self._memory_bytes), now_ns)
+
+    def _queue(self, node: str, now_ns: int) -> DeviceQueue:
+        """What has been written by now, going by the device's speed, is left out."""
+        queue = self._queues.get(node)
+        if queue is None:
+            assert self._tier is not None
+            queue = self._queues[node] = DeviceQueue(self._tier.at_once)
+        while (due := queue.next_due()) is not None and due[0] <= now_ns:
+            queue.end(due[1], due[0])
+        return queue
