@@ -84,10 +84,10 @@ def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
     if not isinstance(among, list | tuple) or "image" not in among:
         return
     where = ("scheduler", "mechanism")
-    if tier is None:
-        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or numbers of your own)"
     if document.get(("engine",)) != "sim":
         yield where, "images are made in simulations only in this release; set engine to sim"
+    elif tier is None:
+        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or numbers of your own)"
 
 
 def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:

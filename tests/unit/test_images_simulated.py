@@ -1,0 +1,89 @@
+"""Mechanisms image and adaptive in virtual time: dumps wait for the device of their node, and lose nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.policies.mechanism import Adaptive, adaptive
+from emulator.sim.session import simulate
+from emulator.vocabulary import MeasuredCosts, Mechanism
+from tests.views import cluster, task_view
+from workloads.expand import expand
+
+EXPERIMENT = """\
+name: images
+engine: sim
+protocol: {kill_timeout_s: 600}
+cluster: {nodes: 2, containers_per_node: 3}
+storage: {tier: TIER}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}
+  mechanism: MECHANISM
+workload:
+  jobs:
+    - {name: research, queue: research, maps: 1, map_s: 1, reduces: 5, reduce_s: [60]}
+    - {name: production, queue: production, submit_s: 40, maps: 1, map_s: 1, reduces: 2, reduce_s: [20]}
+"""
+
+
+def simulated(tmp_path: Path, mechanism: str, tier: str) -> tuple[float, list[str]]:
+    """When the last job had ended, emulated seconds, and what had become of the containers."""
+    path = tmp_path / "images.yaml"
+    path.write_text(EXPERIMENT.replace("TIER", tier).replace("MECHANISM", mechanism))
+    experiment = load_experiment(path)
+    outcomes: list[str] = []
+
+    def look(record: Any) -> None:
+        outcomes.append(type(record.message).__name__)
+
+    done = simulate(experiment, expand(experiment, 1), look)
+    for machine in done.machines.values():
+        machine.validate_state()
+    return done.kernel.now_ns / 1e9, outcomes
+
+
+def test_a_slower_device_holds_everybody_up_longer(tmp_path: Path) -> None:
+    times = {tier: simulated(tmp_path, "image", tier) for tier in ("hdd", "ssd", "nvm")}
+    assert all("Checkpointed" in outcomes and "Killed" not in outcomes for _, outcomes in times.values())
+    assert times["nvm"][0] < times["ssd"][0] < times["hdd"][0]
+
+
+def test_adaptive_kills_where_an_image_costs_more_than_is_lost(tmp_path: Path) -> None:
+    slow, slow_outcomes = simulated(tmp_path, "adaptive", "hdd")
+    fast, fast_outcomes = simulated(tmp_path, "adaptive", "nvm")
+    assert "Checkpointed" not in slow_outcomes
+    assert "Checkpointed" in fast_outcomes
+    assert slow <= simulated(tmp_path, "image", "hdd")[0]
+    assert fast <= simulated(tmp_path, "kill", "nvm")[0]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "tier", "complaint"),
+    [("image", "null", "need a storage device"), ("image", "hddd", "did you mean 'hdd'"), ("adaptive", "null", "need")],
+)
+def test_images_without_a_device_are_refused(tmp_path: Path, mechanism: str, tier: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        simulated(tmp_path, mechanism, tier)
+
+
+def test_images_of_real_processes_are_not_made_yet(tmp_path: Path) -> None:
+    path = tmp_path / "images.yaml"
+    text = EXPERIMENT.replace("TIER", "ssd").replace("MECHANISM", "image").replace("engine: sim", "engine: live")
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="simulations only"):
+        load_experiment(path)
+
+
+def test_adaptive_weighs_what_it_may_choose_from() -> None:
+    everything = Adaptive(among=tuple(Mechanism))
+    view = cluster(now_ns=1000, costs=MeasuredCosts(suspend_ns=30, resume_ns=40))
+    assert adaptive(view, task_view(0, 20), options=everything).mechanism is Mechanism.WAIT
+    assert adaptive(view, task_view(0, 500, started_ns=990), options=everything).mechanism is Mechanism.KILL
+    assert adaptive(view, task_view(0, 500), options=everything).mechanism is Mechanism.SUSPEND
+    decision = adaptive(view, task_view(0, 500), options=Adaptive())
+    assert (decision.mechanism, decision.numbers) == (Mechanism.KILL, (("kill_ns", 1000),))
