@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emulator.files.whole_files import written_whole
-from emulator.records.run_directory import EXPERIMENT_NAME
+from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
 
 if TYPE_CHECKING:
     import pyarrow
+import pyarrow.parquet
 
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
+PACKING_NAME = "packing.svg"
+MOST_STEPS = 1000
+"""Runs with more changes of shares get no picture of them: nothing could be made out."""
 LARGEST_ATTEMPTS = 5_000
 """Runs with more attempts get pictures when they are asked for: they take as long as the simulation."""
 
@@ -33,7 +37,7 @@ def write_pictures(
     cluster: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> None:
-    """Write both.
+    """Write both; of a fluid run also ``packing.svg``: what its jobs held.
 
     Args:
         directory: of the run.
@@ -49,6 +53,8 @@ def write_pictures(
     from analysis.report.page import ReportRun, render_report
     from analysis.report.payload import make_payload
 
+    if (directory / SHARES_NAME).exists():
+        _draw_packing(directory, [job["name"] for job in summary["jobs"]])
     run = run_tables(tables, cluster)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
@@ -59,3 +65,13 @@ def write_pictures(
     )
     with written_whole(directory / REPORT_NAME) as unfinished:
         unfinished.write_text(page)
+
+
+def _draw_packing(directory: Path, jobs: list[str]) -> None:
+    from analysis.figures.packing import packing, steps_of
+
+    steps = steps_of(pyarrow.parquet.read_table(directory / SHARES_NAME))
+    if len(steps) > MOST_STEPS:
+        return
+    with written_whole(directory / PACKING_NAME) as unfinished:
+        packing(steps, jobs).savefig(unfinished, format="svg")

@@ -127,12 +127,12 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         mechanism=chosen(policies.MECHANISM),
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
-        queues=_queues(experiment),
+        queues=make_queues(experiment),
         victims=VICTIMS[experiment.scheduler.victims],
     )
 
 
-def _queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
+def make_queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
     """Queues in the order of the file: the first is the most urgent.  Shares are rounded down to whole containers."""
     total = experiment.cluster.nodes * experiment.cluster.containers_per_node
     return tuple(

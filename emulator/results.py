@@ -45,8 +45,21 @@ def write_results(
     left_out = aftermath.why_no_pictures(history.attempts)
     summed: list[History] = []
     tables = directory.write_tables(_noted(history.parts(), summed), keep=left_out is None)
+    summary = summary_of(experiment, joined(summed), result, output, state)
+    if left_out is None:
+        aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
+    else:
+        summary["left_out"] = left_out
+    directory.write_summary(summary)
+    return summary
+
+
+def summary_of(
+    experiment: Experiment, rows: History, result: EngineResult, output: dict[str, Any] | None, state: str = FINISHED
+) -> dict[str, Any]:
+    """What ``summary.json`` holds of a run; arguments as for ``write_results``."""
     summary = build_summary(
-        joined(summed),
+        rows,
         experiment,
         state=state,
         seed=experiment.seed,
@@ -58,13 +71,7 @@ def write_results(
         output=output,
         swap_bytes=result.swap_bytes,
     )
-    summary |= result.facts
-    if left_out is None:
-        aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
-    else:
-        summary["left_out"] = left_out
-    directory.write_summary(summary)
-    return summary
+    return summary | result.facts
 
 
 def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]:

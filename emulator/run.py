@@ -138,6 +138,10 @@ def _engine(name: str) -> Engine:
         from emulator.sim.session import run_simulation
 
         return run_simulation
+    if name == "fluid":
+        from emulator.fluid.session import run_fluid
+
+        return run_fluid
     from emulator.live.engine import run_live
 
     return run_live

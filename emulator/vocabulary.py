@@ -62,6 +62,20 @@ class JobFacts(Frozen):
     """Larger is more urgent."""
     memory_bytes: int = 0
     """Of one of its containers."""
+    weight_ppm: int = 1_000_000
+    """How much it counts in weighted metrics, in millionths."""
+    sla: tuple[tuple[int, int], ...] = ()
+    """Instants, absolute, and what it costs in all, in millionths, to end after each; both rise."""
+    min_containers: int | None = None
+    """Share it is guaranteed; None: its part of its queue's capacity."""
+    max_containers: int | None = None
+    """Most containers it may hold at a time; None: as many as it has maps, or reduces."""
+
+    @property
+    def most_containers(self) -> int:
+        """That it can use at a time, at least 1."""
+        tasks = max(self.maps, self.reduces, 1)
+        return tasks if self.max_containers is None else min(tasks, self.max_containers)
 
 
 class MeasuredCosts(Frozen):

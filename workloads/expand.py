@@ -10,6 +10,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment, seconds_to_ns
 from emulator.vocabulary import JobFacts
 from workloads.adapt import Adapted, Target, adapt
+from workloads.bimodal import bimodal_jobs
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
@@ -44,12 +45,14 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
 
 
 def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
-    entry = experiment.workload.trace
+    entry, memory_bytes = experiment.workload.trace, _container_memory_bytes(experiment)
+    if experiment.workload.bimodal is not None:
+        cluster = experiment.cluster
+        containers = cluster.nodes * cluster.containers_per_node
+        return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
     if entry is None:
-        memory_bytes = _container_memory_bytes(experiment)
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
-    memory_bytes = _container_memory_bytes(experiment)
     return tuple(_spec(job, entry, memory_bytes, adapted.header.starts_measured) for job in adapted.jobs)
 
 
@@ -118,6 +121,10 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         deadline_ns=None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s),
         priority=entry.priority,
         memory_bytes=own_memory_bytes or container_memory_bytes,
+        weight_ppm=round(entry.weight * 1_000_000),
+        sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
+        min_containers=entry.min_containers,
+        max_containers=entry.max_containers,
     )
     return JobSpec(
         facts,

@@ -6,6 +6,7 @@ MiB), ``_bytes`` bytes.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -50,6 +51,15 @@ def _longest(lengths: Lengths) -> float:
     return max(lengths) if isinstance(lengths, tuple) else lengths
 
 
+class SlaStep(Strict):
+    """One step of a service level agreement (flex, section 2.1)."""
+
+    deadline_s: Length
+    """Absolute."""
+    cost: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+    """Of ending after it, in all."""
+
+
 class JobEntry(Strict):
     """One MapReduce job of an experiment file."""
 
@@ -65,6 +75,14 @@ class JobEntry(Strict):
     deadline_s: Length | None = None
     """Absolute, on the same clock as ``submit_s``."""
     priority: int = 0
+    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
+    """How much the job counts in weighted metrics."""
+    sla: tuple[SlaStep, ...] = ()
+    """What it costs to end after each of several deadlines; deadlines and costs rise."""
+    min_containers: Annotated[int, Field(ge=0, le=10**9)] | None = None
+    """Share it is guaranteed by allocations that give shares; null: its part of its queue's capacity."""
+    max_containers: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    """Most it may hold at a time under them; null: as many as it has maps, or reduces."""
     memory_mb: Annotated[int, Field(gt=0)] | None = None
     """Memory of one container; None: the cluster's ``container_memory_gb``."""
     shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
@@ -79,6 +97,11 @@ class JobEntry(Strict):
             raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
             raise ValueError(f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g}")
+        if any(b.deadline_s <= a.deadline_s or b.cost < a.cost for a, b in pairwise(self.sla)):
+            raise ValueError("sla: deadlines must rise, and costs must not fall")
+        if self.max_containers is not None and (self.min_containers or 0) > self.max_containers:
+            low, high = self.min_containers, self.max_containers
+            raise ValueError(f"min_containers {low} is above max_containers {high}; lower it")
         return self
 
 
@@ -88,6 +111,22 @@ Unfinished = Literal["median", "observed", "drop"]
 """Length of a task that did not finish in the trace: ``median`` of the job's finished tasks of the same kind, else of
 their observed runs; ``observed``: the longest run that was seen, which is less than it would have taken; ``drop``: the
 task is left out.  A task that the rule gives nothing for is left out too."""
+
+
+class BimodalEntry(Strict):
+    """Small and large jobs as FLEX's paper draws them (flex, section 4.1); ``workloads.bimodal`` states the rules."""
+
+    jobs: Annotated[int, Field(ge=1, le=10_000)] = 10
+    tasks: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
+    """Of all jobs together.  The paper leaves it open; it decides how many containers a job can use at most."""
+    task_s: Length = 10.0
+    """Length of each task; the last of a job may be shorter."""
+    small: Fraction = 0.8
+    """Share of the jobs that are small: a tenth of the large ones, on average."""
+    slack: Fraction = 0.75
+    """Share of the containers that no job has as its minimum."""
+    sla_steps: Annotated[int, Field(ge=1, le=100)] = 3
+    queue: str = "default"
 
 
 class UniformFactor(Strict):

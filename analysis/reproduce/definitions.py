@@ -113,6 +113,37 @@ class Difference(Strict):
         return self
 
 
+class Ratio(Strict):
+    """A figure of one scheduler over that of another in runs of the same seed, which have the same workload.
+
+    Runs in which the other's is not above 0 are left out: a ratio says nothing there.
+    """
+
+    of: str
+    over: str
+    at: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Points of the grid."""
+    take: Literal["mean", "worst", "peak"] = "mean"
+    """Of all runs and points; of several points ``mean`` gives that where it is most, ``peak`` says which: the
+    number at the end of its name."""
+    against: tuple[str, ...] = ()
+    """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
+
+
+class Grid(Strict):
+    """Points that variants are run at: settings of each, called ``<variant>-<point>``."""
+
+    points: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+    values: dict[str, str]
+    """What ratios are of: a dotted path into ``summary.json`` for each point, or one for ``all``."""
+    variants: tuple[str, ...] | None = None
+    """Those that the points' settings are for; the others are run once, and are the same at every point; null: all."""
+
+    def value(self, point: str) -> str:
+        """The path at ``point``."""
+        return self.values.get(point) or self.values[ALL]
+
+
 class Cell(Strict):
     """One measured figure: of a variant's runs, one value each.
 
@@ -132,6 +163,8 @@ class Cell(Strict):
     cell: str | None = None
     over: str | None = None
     first_met: tuple[str, ...] = ()
+    ratio: Ratio | None = None
+    """Instead: over the grid."""
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -142,10 +175,11 @@ class Cell(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
         of_variant = [self.value is not None, bool(self.values), self.difference is not None]
-        if sum(of_variant) + (self.cell is not None) + bool(self.first_met) != 1:
-            raise ValueError("give exactly one of value, values, difference, cell and first_met")
+        others = [self.cell is not None, bool(self.first_met), self.ratio is not None]
+        if sum(of_variant) + sum(others) != 1:
+            raise ValueError("give exactly one of value, values, difference, cell, first_met and ratio")
         if any(of_variant) != (self.variant is not None):
-            raise ValueError("value, values and difference need a variant; cell and first_met have none")
+            raise ValueError("value, values and difference need a variant; the others have none")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
             raise ValueError("values go with take, cell with over")
         return self
@@ -154,12 +188,14 @@ class Cell(Strict):
 class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal["bars", "progress", "sweep", "differences"]
+    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing"]
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
     """Of a sweep: a dotted path for each line, by its label."""
     log: bool = False
+    highest: Number | None = None
+    """Of the axis: higher bars are cut off, their values beside them."""
 
 
 class FigureDefinition(Strict):
@@ -181,6 +217,7 @@ class FigureDefinition(Strict):
     set: dict[str, Any] = Field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     sweep: Sweep | None = None
+    grid: Grid | None = None
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
     orders: dict[str, dict[str, str]] = Field(default_factory=dict)
     """By claim: the cell of each of its variants."""
@@ -195,11 +232,20 @@ class FigureDefinition(Strict):
     def settings(self) -> dict[str, dict[str, Any]]:
         """The settings of every variant, those of the sweep too."""
         found = {name: {**self.set, **variant} for name, variant in self.variants.items()}
+        if self.grid is not None:
+            for name in self.grid.variants or self.variants:
+                alone = found.pop(name)
+                found |= {f"{name}-{point}": {**alone, **settings} for point, settings in self.grid.points.items()}
         if self.sweep is not None:
             for value in self.sweep.values:
                 moved = {key: round(line.offset + line.slope * value, 6) for key, line in self.sweep.set.items()}
                 found[self.swept(value)] = {**self.set, **moved}
         return found
+
+    def at(self, variant: str, point: str) -> str:
+        """The name of ``variant`` at a point of the grid."""
+        found = f"{variant}-{point}"
+        return found if found in self.settings else variant
 
     def swept(self, value: float) -> str:
         """The name of the sweep's variant at ``value``."""
@@ -213,18 +259,30 @@ class FigureDefinition(Strict):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> FigureDefinition:
-        known = set(self.variants) | {self.swept(value) for value in (self.sweep.values if self.sweep else ())}
+        known = set(self.settings) | {self.swept(value) for value in (self.sweep.values if self.sweep else ())}
         for name, cell in self.cells.items():
             if cell.variant is not None and cell.variant not in known:
                 raise ValueError(f"cell '{name}': there is no variant '{cell.variant}'")
             if cell.difference is not None and cell.difference.against not in known:
                 raise ValueError(f"cell '{name}': there is no variant '{cell.difference.against}'")
+            if cell.ratio is not None:
+                self._check_ratio(name, cell.ratio)
             if cell.first_met and self.sweep is None:
                 raise ValueError(f"cell '{name}': first_met needs a sweep")
             self._check_cells(name, [cell.cell, cell.over])
         for claim, cells in self.orders.items():
             self._check_cells(claim, list(cells.values()))
         return self
+
+    def _check_ratio(self, where: str, ratio: Ratio) -> None:
+        if self.grid is None:
+            raise ValueError(f"cell '{where}': ratio needs a grid")
+        for point in ratio.at:
+            if point not in self.grid.points:
+                raise ValueError(f"cell '{where}': there is no point '{point}'")
+        for name in (ratio.of, ratio.over, *ratio.against):
+            if name not in self.variants:
+                raise ValueError(f"cell '{where}': there is no variant '{name}'")
 
     def _check_cells(self, where: str, names: Sequence[str | None]) -> None:
         for name in names:

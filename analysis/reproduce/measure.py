@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition
+from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Ratio
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Of every variant, by seed."""
@@ -54,6 +54,8 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
             above, below = found[cell.cell], found[cell.over]
             by_seed = {seed: above[seed] / below[seed] for seed in above if below.get(seed)}
             mean = _ratio(_mean(above), _mean(below))
+        elif cell.ratio is not None:
+            by_seed, mean = _of_ratio(figure, cell.ratio, summaries)
         elif cell.first_met:
             met = first_met(figure, cell.first_met, summaries)
             by_seed, mean = {}, met
@@ -63,6 +65,32 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
         published = cell.published if claim is None else claim.published_of(cell.part)
         measured[name] = Measured(name, cell, by_seed, mean, published)
     return measured
+
+
+def ratios(figure: FigureDefinition, of: str, over: str, point: str, summaries: Summaries) -> dict[int, float]:
+    """By seed, at one point of the grid; without those that would be over 0 or less."""
+    assert figure.grid is not None
+    read = _path(figure.grid.value(point))
+    above, below = (_of_runs(summaries.get(figure.at(name, point), {}), read) for name in (of, over))
+    return {seed: above[seed] / below[seed] for seed in above if below.get(seed, 0) > 0}
+
+
+def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:
+    """The worst by seed, and the figure."""
+    found = {point: ratios(figure, ratio.of, ratio.over, point, summaries) for point in ratio.at}
+    seeds = {seed for by_seed in found.values() for seed in by_seed}
+    worst = {seed: max(by_seed[seed] for by_seed in found.values() if seed in by_seed) for seed in sorted(seeds)}
+    if ratio.take == "worst":
+        return worst, max(worst.values(), default=None)
+    means: dict[str, float | None] = {}
+    for point, by_seed in found.items():
+        others = [_mean(ratios(figure, name, ratio.over, point, summaries)) for name in ratio.against]
+        least = min((other for other in others if other is not None), default=None) if ratio.against else 1.0
+        means[point] = _ratio(_mean(by_seed), least)
+    known = {point: mean for point, mean in means.items() if mean is not None}
+    if ratio.take == "peak":
+        return {}, float(max(known, key=lambda point: known[point]).rpartition("-")[2]) if known else None
+    return worst, max(known.values(), default=None)
 
 
 def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summaries) -> float | None:

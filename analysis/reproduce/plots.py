@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
+from analysis.figures.packing import draw_packing
 from analysis.figures.runs import difference_cdf
 from analysis.frames import DataFrame
 from analysis.reproduce.definitions import all_claims
-from analysis.reproduce.measure import Measured, job_pairs, swept_means
+from analysis.reproduce.measure import Measured, job_pairs, ratios, swept_means
 from analysis.reproduce.run import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
@@ -30,6 +31,10 @@ def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
         return _sweep(figure)
     if form == "differences":
         return _differences(figure)
+    if form == "ratios":
+        return _ratios(figure)
+    if form == "packing":
+        return _packings(figure)
     return _progress(figure, reproduction)
 
 
@@ -112,6 +117,43 @@ def _differences(figure: Reproduced) -> Figure:
     pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
     frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
     return difference_cdf(frame, str(cell.variant), cell.difference.against, figure.definition.plot.x)
+
+
+def _ratios(figure: Reproduced) -> Figure:
+    """A group of bars a point of the grid: the mean over all runs, and behind it, paler, the worst."""
+    look, grid = figure.definition.plot, figure.definition.grid
+    assert grid is not None
+    drawing, (panel,) = style.new_figure(width=max(6, 0.75 * len(grid.points) + 1), height=3.8)
+    width = _BARS_WIDTH / len(look.lines)
+    for index, (label, of) in enumerate(look.lines.items()):
+        over = next(cell.cell.ratio.over for cell in figure.cells.values() if cell.cell.ratio is not None)
+        for place, point in enumerate(grid.points):
+            found = list(ratios(figure.definition, of, over, point, figure.summaries).values())
+            if found:
+                mean, worst, x = sum(found) / len(found), max(found), place + (index - 1) * width
+                colour = _SERIES_COLOURS[index % len(_SERIES_COLOURS)]
+                panel.bar(x, worst, width * 0.94, color=colour, alpha=0.35)
+                panel.bar(x, mean, width * 0.94, color=colour, label=None if place else label)
+                if look.highest is not None and worst > look.highest:
+                    panel.text(x, look.highest, f"{worst:.3g}", rotation=90, va="top", fontsize=style.FONT_POINTS - 2)
+    panel.axhline(1, color=style.GREY, linewidth=0.8)
+    if look.highest is not None:
+        panel.set_ylim(0, look.highest)
+    panel.set_xticks(range(len(grid.points)), [point.replace("-", "\n") for point in grid.points])
+    panel.grid(axis="x", visible=False)
+    style.finish(panel, look.x, look.y, f"{figure.definition.title} (pale: the worst run)")
+    return drawing
+
+
+def _packings(figure: Reproduced) -> Figure:
+    """A panel a variant: what each job holds over time, in the first of its runs."""
+    variants = [name for name in figure.definition.variants if figure.summaries.get(name)]
+    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
+    for variant, panel in zip(variants, panels, strict=False):
+        summary = next(iter(figure.summaries[variant].values()))
+        draw_packing(panel, summary["shares"], [job["name"] for job in summary["jobs"]])
+        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant)
+    return drawing
 
 
 def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:

@@ -16,7 +16,9 @@ from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
 from emulator.costs.overheads import NATIVE
+from emulator.engine import OnStatus
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbances
 
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
@@ -182,7 +184,7 @@ def reproduce(
     """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
     for run in (run for found in [*runs.values(), *simulated.values()] for run in found):
         first.setdefault(run.sha256, replace(run, variant=made.get(run.sha256, run.variant)))
-    campaign = run_campaign("reproduce", list(first.values()), path, run_experiment, on_status)
+    campaign = run_campaign("reproduce", list(first.values()), path, run_one, on_status)
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
     found = []
     for figure in figures:
@@ -190,6 +192,15 @@ def reproduce(
         beside = _made(figure, simulated[figure.id], first, summaries)
         found.append(_reproduced(figure, made, beside, engine))
     return Reproduction(engine, tuple(found), campaign)
+
+
+def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
+    """Make one run; of a fluid one, of which a figure takes hundreds, nothing but its summary is written."""
+    if experiment.engine != "fluid":
+        return run_experiment(experiment, out_dir, on_status)
+    from emulator.fluid.session import run_briefly
+
+    return run_briefly(experiment, out_dir, on_status)
 
 
 def _is_padded(run: PlannedRun) -> bool:

@@ -92,7 +92,7 @@ def run_campaign(
     with directory.held():
         to_make = directory.take_plan(name, runs)
         progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
-        simulated = [run for run in to_make if run.experiment.engine == "sim"]
+        simulated = [run for run in to_make if run.experiment.engine != "live"]
         if simulated:
             progress.show("starting workers")
             with _workers(slots, run_experiment.__module__) as workers:

@@ -85,7 +85,7 @@ def _options(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    engine: Annotated[str | None, typer.Option(help="live or sim; instead of the file's.")] = None,
+    engine: Annotated[str | None, typer.Option(help="live, sim or fluid; instead of the file's.")] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Repeat k runs with seed + k - 1.")] = None,

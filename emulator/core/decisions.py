@@ -55,7 +55,23 @@ def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     most = decision.per_heartbeat
     if most is not None and (type(most) is not int or most < 1):
         raise _error("allocation", policy, most, "as per_heartbeat None or a whole number from 1")
+    if decision.shares is not None:
+        _check_shares(policy, view, decision.shares)
     return decision
+
+
+def _check_shares(policy: AllocationPolicy, view: ClusterView, shares: Any) -> None:
+    pairs = _items(shares)
+    names = [pair[0] for pair in pairs or () if type(pair) is tuple and len(pair) == 2]
+    held = [pair[1] for pair in pairs or () if type(pair) is tuple and len(pair) == 2]
+    whole = pairs is not None and len(names) == len(pairs) and all(type(share) is int and share >= 0 for share in held)
+    if not whole or not _are_distinct(names, view.jobs) or sum(held) > view.containers:
+        raise _error(
+            "allocation",
+            policy,
+            shares,
+            f"as shares pairs of a job and its containers, {view.containers} or fewer in all",
+        )
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:

@@ -30,17 +30,20 @@ PATH_LOCATIONS: tuple[Location, ...] = (
     ("storage", "tier"),
 )
 """Where an experiment names files: relative ones start from the experiment file's directory."""
+FLUID = "fluid"
 LONGEST_FILE_NAME = 200
 """Bytes of a job's name once quoted for the file system, which allows 255 with our suffixes."""
 
 
-def check(cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None) -> list[Problem]:
+def check(
+    cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None, engine: str
+) -> list[Problem]:
     """Problems between the parts; a part that is None was not valid by itself and is left out."""
     found: list[Iterator[Problem]] = []
     if cluster is not None:
-        found += [_memory(cluster), _slow_nodes(cluster)]
+        found += [_memory(cluster), _slow_nodes(cluster), _availability(cluster, engine)]
     if scheduler is not None:
-        found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler)]
+        found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
     if workload is not None:
         found.append(_workload(workload, scheduler, cluster))
     return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
@@ -115,6 +118,11 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
+def _availability(cluster: Cluster, engine: str) -> Iterator[Problem]:
+    if cluster.availability is not None and engine != FLUID:
+        yield ("cluster", "availability"), "only the fluid engine can do that yet; set it to null"
+
+
 def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
     known = {f"node-{number}": None for number in range(1, cluster.nodes + 1)}
     for name in cluster.slow_nodes:
@@ -157,6 +165,24 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         yield where, f"{allocation.name} needs {known.fewest_queues} queues or more, the most urgent first, not {count}"
 
 
+def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
+    known = policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    where: Location = ("scheduler", "allocation")
+    if known is None:
+        return
+    if engine == FLUID and not known.gives_shares:
+        giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
+        yield (
+            (*where, "name"),
+            f"{known.name} gives no shares, which is all the fluid engine knows (choose {giving})",
+        )
+    if engine != FLUID and known.gives_shares:
+        yield (*where, "name"), f"only the fluid engine can do {known.name} yet; set engine: fluid"
+    for name, queue in scheduler.allocation.queues.items():
+        if known.gives_shares and 0 < queue.maximum < 1:
+            yield (*where, "queues", name, "maximum"), f"{known.name} knows maxima of jobs only; remove it"
+
+
 def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
     name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
     known = policies.ALLOCATION.by_name.get(name)
@@ -189,12 +215,15 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
 
 
 def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster | None) -> Iterator[Problem]:
-    if (workload.jobs is None) == (workload.trace is None):
-        given = "neither is" if workload.jobs is None else "both are"
-        yield ("workload",), f"give exactly one of jobs and trace; {given} given"
+    given = [name for name in ("jobs", "trace", "bimodal") if getattr(workload, name) is not None]
+    if len(given) != 1:
+        yield ("workload",), f"give exactly one of jobs, trace and bimodal; {' and '.join(given) or 'none'} given"
     queues = scheduler.allocation.queues if scheduler is not None else None
     yield from _trace(workload, queues)
     yield from _only(workload, queues)
+    if workload.bimodal is not None and queues is not None and workload.bimodal.queue not in queues:
+        near = suggestion(workload.bimodal.queue, queues)
+        yield ("workload", "bimodal", "queue"), f"there is no queue '{workload.bimodal.queue}'{near}"
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)

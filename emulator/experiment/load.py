@@ -39,7 +39,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         experiment = Experiment.model_validate(document.data)
     except ValidationError as error:
         problems += validation_problems(error, Experiment, document)
-    problems += check(*(getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS))
+    sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
+    problems += check(*sections, engine=str(document.get(("engine",)) or "live"))
     problems += check_files(document, Path(path).parent)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))

@@ -8,6 +8,7 @@ a second.
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -16,7 +17,7 @@ from emulator.costs.probe_file import TierNumbers
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
-from workloads.schema import JobEntry, TraceEntry
+from workloads.schema import BimodalEntry, JobEntry, TraceEntry
 
 LARGEST_TIME_S = 1e8
 """About three years: keeps every instant in nanoseconds far inside 64 bits."""
@@ -69,6 +70,20 @@ class Protocol(Strict):
     """Null: stragglers get no second attempt; ``{}``: they do."""
 
 
+class Availability(Strict):
+    """Containers that are there for jobs, in steps."""
+
+    steps: Annotated[tuple[tuple[Seconds, Annotated[int, Field(ge=0, le=10**9)]], ...], Field(min_length=1)]
+    """From each instant on, in emulated seconds, so many; before the first: all of the cluster's."""
+
+    @field_validator("steps")
+    @classmethod
+    def _rising(cls, steps: tuple[tuple[float, int], ...]) -> tuple[tuple[float, int], ...]:
+        if any(before[0] >= after[0] for before, after in pairwise(steps)):
+            raise ValueError("the instants of the steps must rise")
+        return steps
+
+
 class Cluster(Strict):
     """The emulated cluster."""
 
@@ -85,7 +100,8 @@ class Cluster(Strict):
     slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
     """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
     slots: Any = None
-    availability: Any = None
+    availability: Availability | None = None
+    """Containers there are, as a function of time; null: always all."""
 
     @field_validator("racks")
     @classmethod
@@ -94,7 +110,7 @@ class Cluster(Strict):
             raise ValueError("racks are not available yet in this release; set it to 1")
         return racks
 
-    @field_validator("slots", "availability")
+    @field_validator("slots")
     @classmethod
     def _nothing(cls, value: Any) -> None:
         if value is not None:
@@ -127,7 +143,8 @@ class Allocation(Strict):
     """How many containers each queue may hold.
 
     ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``; options of the allocation stand beside
-    its name.
+    its name.  Under an allocation that gives shares, ``capacity`` is the minimum that the queue's jobs share, and
+    ``queues`` defaults to one called ``default`` that has none.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -138,9 +155,13 @@ class Allocation(Strict):
     @model_validator(mode="before")
     @classmethod
     def _default_maximum(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
+        if not isinstance(data, dict):
             return data
         known = ALLOCATION.by_name.get(data["name"]) if isinstance(data.get("name"), str) else None
+        if known is not None and known.gives_shares and "queues" not in data:
+            data = {**data, "queues": {"default": {"capacity": 0.0}}}
+        if not isinstance(data.get("queues"), dict):
+            return data
         is_capped = known is not None and known.maximum_is_capacity
         queues = {}
         for name, queue in data["queues"].items():
@@ -230,10 +251,11 @@ class Simulation(Strict):
 
 
 class Workload(Strict):
-    """The jobs: written out, or imported from a trace."""
+    """The jobs: written out, imported from a trace, or drawn."""
 
     jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
     trace: TraceEntry | None = None
+    bimodal: BimodalEntry | None = None
     only: Only | None = None
 
 
@@ -241,7 +263,7 @@ class Experiment(Strict):
     """One experiment: everything a run needs to know."""
 
     name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    engine: Literal["live", "sim"] = "live"
+    engine: Literal["live", "sim", "fluid"] = "live"
     time_scale: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)] = 1.0
     """Emulated seconds per real second."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1

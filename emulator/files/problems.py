@@ -19,7 +19,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Problem = tuple[Location, str]
 """Where something is wrong, and what."""
 
-NOT_YET = ("weight", "sla", "min_containers", "max_containers", "dirty_fraction")
+NOT_YET = ("dirty_fraction",)
 """Keys that have a settled name but that this release cannot do."""
 
 MOST_PROBLEMS = 100

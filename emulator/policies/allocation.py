@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulator.policies.policy import AllocationPolicy, Axis
 from emulator.policies.queue_order import most_underserved
+from emulator.policies.shares import Flex, fair, fifo_by_job, flex, optimum
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.policies.yarn import YARN_CAPACITY
 
@@ -54,6 +55,10 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
         AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),
         YARN_CAPACITY,
+        AllocationPolicy("fifo", fifo_by_job, "flex, section 4", preempts=False, gives_shares=True),
+        AllocationPolicy("fair", fair, "flex, section 1", preempts=False, gives_shares=True),
+        AllocationPolicy("flex", flex, "flex, section 3", options=Flex, preempts=False, gives_shares=True),
+        AllocationPolicy("optimum", optimum, "flex, section 4.1", options=Flex, preempts=False, gives_shares=True),
     ),
     AllocationPolicy,
 )

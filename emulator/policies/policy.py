@@ -164,6 +164,8 @@ class AllocationPolicy(Policy[Allocation]):
     """Whether containers are ever taken back under it; the mechanism is *wait* where they are not."""
     fewest_queues: int = 1
     most_queues: int | None = None
+    gives_shares: bool = False
+    """Whether it answers with containers for each job."""
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
     pace: Callable[[Any], Pace | None] | None = None

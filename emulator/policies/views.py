@@ -47,6 +47,9 @@ class JobView(Frozen):
     """What its ApplicationMaster has last reported as done, in millionths; None where no policy in use reads it."""
     remaining_ns: int | None = None
     """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
+    work_ns: int | None = None
+    """The whole of its work, container-nanoseconds; None where nothing is known of it."""
+    work_left_ns: int | None = None
 
     @property
     def name(self) -> str:

@@ -27,6 +27,8 @@ from workloads.schema import JobEntry
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 MOST_JOBS_IN_YAML = 1000
 """More are written as JSON lines, which take a tenth of the time."""
+SHARES_NAME = "shares.parquet"
+"""Of a fluid run: what every job held, and how long."""
 _ROWS_A_PART = 10_000
 """Of a table: so many become columns, and are written, at a time."""
 _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.policies.flex.demand import Demand
 from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.penalties import JobTerms, Metric, Objective, penalty
+from emulator.policies.flex.penalties import Objective, Penalty
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def test_decision(count: int, slots: int) -> None:
         Demand(f"job-{index}", random.randrange(10**9, 10**13), random.randrange(2), random.randrange(2, slots))
         for index in range(count)
     ]
-    objective = Objective([penalty(Metric(), JobTerms(submit_ns=random.randrange(10**9)), 0) for _ in jobs], True)
+    objective = Objective([Penalty(-random.randrange(10**9), early=True) for _ in jobs], True)
     took_s = []
     for _ in range(20):
         began = time.process_time()

@@ -38,6 +38,44 @@ def claim(**accept: object) -> Claim:
     return Claim(id="p.c", engine="both", published={"a": 100.0, "b": 50.0}, accept=accept)
 
 
+def test_ratios_over_a_grid() -> None:
+    """Means and the worst of runs of the same seed; where the other is 0 there is no ratio."""
+    points = ("small-0", "small-10")
+
+    def cell(**ratio: object) -> dict[str, object]:
+        return {"ratio": {"of": "ours", "over": "best", "at": points, **ratio}}
+
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"ours": {}, "fair": {}, "best": {}},
+            "grid": {
+                "points": {point: {} for point in points},
+                "values": {"all": "cost"},
+                "variants": ("ours", "best"),
+            },
+            "cells": {
+                "mean": cell(at=("small-0",)),
+                "worst": cell(take="worst"),
+                "peak": cell(take="peak"),
+                "behind": cell(against=("fair",)),
+            },
+            "orders": {},
+        }
+    )
+    assert set(figure.settings) == {"fair", "ours-small-0", "ours-small-10", "best-small-0", "best-small-10"}
+    costs = {
+        "ours-small-0": (2, 4, 1), "best-small-0": (2, 2, 0), "ours-small-10": (3, 6, 1), "best-small-10": (1, 4, 0),
+        "fair": (4, 4, 4),
+    }  # fmt: skip
+    summaries = {name: {seed: {"cost": cost} for seed, cost in enumerate(of)} for name, of in costs.items()}
+    found = measure(figure, summaries, {})
+    assert found["mean"].mean == 1.5
+    assert (found["worst"].mean, found["worst"].by_seed) == (3, {0: 3, 1: 2})
+    assert found["peak"].mean == 10
+    assert found["behind"].mean == max(1.5 / 2, 2.25 / 2.5)
+
+
 # ---- the data ----
 
 
@@ -45,7 +83,7 @@ def claim(**accept: object) -> Claim:
 def test_every_figure_can_be_planned_and_says_where_its_figures_are(figure: FigureDefinition) -> None:
     for engine in figure.engines:
         variants = planned([figure], engine, 7.0, quick=True)[figure.id]
-        assert {variant.experiment.engine for variant in variants} == {engine}
+        assert {variant.experiment.engine for variant in variants} == {figure.set.get("engine", engine)}
         by_name = {
             variant.name.removeprefix(figure.id.replace("/", "-") + "-"): variant.experiment for variant in variants
         }
@@ -122,13 +160,13 @@ _FIGURE = {
     ("changed", "words"),
     [
         ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
-        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell and first_met"),
+        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
         ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
         ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is no cell"),
         (
             {"plot": {"form": "pie", "x": "", "y": ""}},
-            "plot.form: must be 'bars', 'progress', 'sweep' or 'differences'",
+            "plot.form: must be 'bars', 'progress', 'sweep', 'differences', 'ratios' or 'packing'",
         ),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "w", "share": {"below": 0}}}}}, "no variant 'w'"),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "v"}}}}, "give one of share"),

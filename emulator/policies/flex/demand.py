@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from emulator.vocabulary import Frozen
 
 NEVER_NS = 1 << 62
 """Later than any instant of a run: when a job ends that has no slots, the deadline of one that has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Frozen):
     """The rest of one job: work that any number of slots between two bounds shares evenly (flex, section 2.5)."""
 
     name: str

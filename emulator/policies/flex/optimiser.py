@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
 from emulator.policies.flex.optimum import best_order
 from emulator.policies.flex.orderings import orderings
 from emulator.policies.flex.packing import completions, first_shares
 from emulator.policies.flex.penalties import Objective
+from emulator.vocabulary import Frozen
 
 SEARCHED_JOBS = 12
 """Up to so many jobs it is searched on from the best orders; of more, one in another place matters less, and it takes
@@ -18,8 +18,7 @@ BEAM_WIDTH = 256
 """Beginnings of an order that the search keeps: enough for the optimum of ten jobs, nearly always."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Frozen):
     """What FLEX answers; jobs by index."""
 
     order: tuple[int, ...]
@@ -54,8 +53,7 @@ def plan(jobs: Sequence[Demand], objective: Objective, slots: int, optimal: bool
     return Plan(best.order, best.rule, tuple(best.ends_ns), best.cost, tuple(first_shares(jobs, best.order, slots)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Frozen):
     cost: int
     order: tuple[int, ...]
     rule: str

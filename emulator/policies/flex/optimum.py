@@ -11,11 +11,11 @@ smallest could be done by all the slots that the rest has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from emulator.policies.flex.demand import NEVER_NS, Demand
 from emulator.policies.flex.packing import completions
 from emulator.policies.flex.penalties import Objective
+from emulator.vocabulary import Frozen
 
 _EQUAL_BITS = 10
 """Instants that differ in no more than these low bits of their nanoseconds count as one."""
@@ -24,8 +24,7 @@ Slack = tuple[tuple[int, int], ...]
 """Slots over the minima of the rest, from each instant on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Frozen):
     """The front of an order."""
 
     cost: int
@@ -33,8 +32,7 @@ class _State:
     slack: Slack
 
 
-@dataclass(frozen=True, slots=True)
-class _Branches:
+class _Branches(Frozen):
     """A state, and each job of the rest as the next one."""
 
     bound: int

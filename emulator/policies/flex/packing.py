@@ -8,15 +8,14 @@ of completions does it: ``O(J log J)`` for J jobs, where the paper's pseudocode 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from emulator.policies.flex.demand import NEVER_NS, Demand
+from emulator.vocabulary import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Frozen):
     """What every job holds from one completion to the next."""
 
     start_ns: int

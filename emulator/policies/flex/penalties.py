@@ -6,16 +6,16 @@ Whole numbers throughout: a penalty of ``ONE`` is a weight of 1 on one nanosecon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 from emulator.policies.flex.demand import NEVER_NS
+from emulator.vocabulary import Frozen, JobFacts
 
 ONE = 10**12
 _SECOND_NS = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Penalty:
+class Penalty(Frozen):
     """A non-decreasing function of the end of one job; the five forms of Fig. 1."""
 
     due_ns: int = 0
@@ -40,19 +40,8 @@ class Penalty:
         return self.weight * late if late > 0 or self.early else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """What a schedule is to minimise."""
-
-    name: str = "response"
-    """One of ``METRICS``."""
-    weighted: bool = False
-    """Whether the jobs' weights count."""
-    total: bool = True
-    """The sum over all jobs (minisum); else the largest (minimax)."""
-
-
-METRICS: dict[str, str] = {
+MetricName = Literal["response", "makespan", "stretch", "tardy", "tardiness", "lateness", "sla"]
+METRICS: dict[MetricName, str] = {
     "response": "Time from a job's submission to its end.",
     "makespan": "The end of the last job.",
     "stretch": "Response time over the time that the job would take alone.",
@@ -61,43 +50,54 @@ METRICS: dict[str, str] = {
     "lateness": "Time beyond the deadline, below 0 for jobs that are early.",
     "sla": "Steps: what it costs to end after each of a job's deadlines.",
 }
-"""Source of all: flex, section 2.1."""
+"""What each measures of a job (flex, section 2.1)."""
 SUMMED, LARGEST = frozenset({"tardy", "sla"}), frozenset({"makespan"})
 """Metrics of which only the sum, or only the largest, says anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobTerms:
-    """What of a job a metric looks at; times are absolute."""
+class Metric(Frozen):
+    """What a schedule is to minimise."""
 
-    submit_ns: int = 0
-    alone_ns: int = 1
-    """How long the whole job would take with the cluster to itself, at least 1."""
-    weight_ppm: int = 1_000_000
-    deadline_ns: int | None = None
-    """A job without one is never late."""
-    sla: tuple[tuple[int, int], ...] = ()
-    """Instants, and what it costs in all, in millionths, to end after each; both rise."""
+    name: MetricName = "response"
+    weighted: bool = False
+    """Whether the jobs' weights count."""
+    sum: bool = True
+    """Over all jobs (minisum); false: the largest (minimax), which makespan always is."""
+
+    @property
+    def total(self) -> bool:
+        """Whether it is a sum."""
+        return self.sum and self.name not in LARGEST
+
+    def __post_init__(self) -> None:
+        if not self.sum and self.name in SUMMED:
+            raise ValueError(f"of {self.name} only the sum can be minimised; leave sum out, or set it to true")
 
 
-def penalty(metric: Metric, job: JobTerms, now_ns: int) -> Penalty:
-    """What it costs that ``job`` ends at a time from ``now_ns`` on.  Raises ValueError for a metric there is not."""
+def penalty(metric: Metric, job: JobFacts, submit_ns: int, alone_ns: int, now_ns: int) -> Penalty:
+    """What it costs that a job ends, at a time from ``now_ns`` on.
+
+    Args:
+        metric: what is to be minimised.
+        job: a job without a deadline is never late.
+        submit_ns: when it was submitted.
+        alone_ns: how long the whole job would take with the cluster to itself.
+        now_ns: from when on the penalty's times count.
+    """
     weight = job.weight_ppm * (ONE // 1_000_000) if metric.weighted else ONE
-    due = (NEVER_NS if job.deadline_ns is None else job.deadline_ns) - now_ns
+    due_ns = (NEVER_NS if job.deadline_ns is None else job.deadline_ns) - now_ns
     if metric.name == "response":
-        return Penalty(job.submit_ns - now_ns, weight, early=True)
+        return Penalty(submit_ns - now_ns, weight, early=True)
     if metric.name == "makespan":
         return Penalty(-now_ns, weight, early=True)
     if metric.name == "stretch":
-        return Penalty(job.submit_ns - now_ns, weight * _SECOND_NS // job.alone_ns, early=True)
+        return Penalty(submit_ns - now_ns, weight * _SECOND_NS // max(1, alone_ns), early=True)
     if metric.name == "tardy":
-        return Penalty(steps=((due, weight * _SECOND_NS),))
-    if metric.name in ("tardiness", "lateness"):
-        return Penalty(due, weight, early=metric.name == "lateness")
+        return Penalty(steps=((due_ns, weight * _SECOND_NS),))
     if metric.name == "sla":
         scale = weight * _SECOND_NS // 1_000_000
         return Penalty(weight=0, steps=tuple((after - now_ns, height * scale) for after, height in job.sla))
-    raise ValueError(f"there is no metric {metric.name!r}; known are {', '.join(METRICS)}")
+    return Penalty(due_ns, weight, early=metric.name == "lateness")
 
 
 class Objective:

@@ -1,0 +1,168 @@
+"""The fluid engine as ``natjam run`` calls it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from emulator.assemble import make_queues
+from emulator.core.capacity import Capacity
+from emulator.core.decisions import PolicyError
+from emulator.core.job import JobSpec
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobFinished, JobState, SubmitJob
+from emulator.display.status import JobStatus, RunStatus
+from emulator.engine import EngineResult, OnStatus, OpenRecords
+from emulator.errors import RunError
+from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.experiment.policies import find_policy
+from emulator.files.whole_files import written_whole
+from emulator.fluid.metrics import metrics_of
+from emulator.fluid.model import Outcome, Stuck, simulate
+from emulator.policies import ALLOCATION
+from emulator.policies.policy import Allocation
+from emulator.policies.views import AllocationDecision, ClusterView, QueueView
+from emulator.records.history import HistoryBuilder
+from emulator.records.journal import Record
+from emulator.records.run_directory import SHARES_NAME, RunDirectory
+from emulator.results import summary_of
+from workloads.expand import expand
+
+_SHARES_SCHEMA = pyarrow.schema(
+    [
+        ("job", pyarrow.string()),
+        ("start_s", pyarrow.float64()),
+        ("end_s", pyarrow.float64()),
+        ("containers", pyarrow.int64()),
+    ]
+)
+
+
+def run_fluid(
+    experiment: Experiment,
+    jobs: tuple[JobSpec, ...],
+    directory: RunDirectory,
+    on_status: OnStatus,
+    open_records: OpenRecords,
+) -> EngineResult:
+    """Run ``experiment`` for ``natjam run``; see ``emulator.engine.Engine``."""
+    on_status(_status(experiment, jobs))
+    with open_records() as records:
+        result, outcome = simulated(experiment, jobs, records.write)
+    with written_whole(directory.path / SHARES_NAME) as unfinished:
+        pyarrow.parquet.write_table(shares_table(outcome), unfinished)
+    return result
+
+
+def simulated(
+    experiment: Experiment, jobs: tuple[JobSpec, ...], write: Callable[[Record], None]
+) -> tuple[EngineResult, Outcome]:
+    """Run ``experiment`` and hand what its tables need, submissions and ends, to ``write``.
+
+    Raises:
+        ConfigError: there is no such allocation.
+        RunError: jobs wait for ever, or the allocation does not give shares.
+    """
+    began_real_s = time.monotonic()
+    policy = find_policy(ALLOCATION, experiment.scheduler.choice(ALLOCATION.name), Path.cwd())
+    queues = [
+        QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, 0, 0) for queue in make_queues(experiment)
+    ]
+    took_real_ms: list[float] = []
+    policy = replace(policy, function=_timed(policy.function, took_real_ms))
+    try:
+        outcome = simulate(jobs, queues, capacity_of(experiment), policy)
+    except (Stuck, PolicyError) as error:
+        raise RunError(str(error)) from error
+    for record in _records(jobs, outcome):
+        write(record)
+    useful_ns = sum(sum(job.map_ns) + sum(job.reduce_ns) for job in jobs)
+    room_ns = sum(step.containers * (step.end_ns - step.start_ns) for step in outcome.steps)
+    facts = {
+        "work": {
+            "useful_s": useful_ns / 1e9,
+            "lost_s": 0.0,
+            "wasted_fraction": 0.0,
+            "utilization": useful_ns / room_ns if room_ns else None,
+        },
+        "overheads": {},
+        "penalties": metrics_of(jobs, outcome.ends_ns, _containers(experiment)),
+        "decisions": {
+            "n": len(took_real_ms),
+            "real_ms": {"mean": sum(took_real_ms) / (len(took_real_ms) or 1), "max": max(took_real_ms, default=0.0)},
+        },
+    }
+    return EngineResult([], time.monotonic() - began_real_s, None, None, 0, facts), outcome
+
+
+def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
+    """Run ``experiment`` and write ``summary.json`` alone, with what every job held: for thousands of small runs."""
+    jobs = expand(experiment, experiment.seed)
+    history = HistoryBuilder(jobs)
+    result, outcome = simulated(experiment, jobs, history.add)
+    steps = [
+        {"start_s": step.start_ns / 1e9, "end_s": step.end_ns / 1e9, "containers": dict(step.shares)}
+        for step in outcome.steps
+    ]
+    summary = summary_of(experiment, history.finish(), result, None) | {"shares": steps}
+    RunDirectory.create(out_dir).write_summary(summary)
+    return summary
+
+
+def _timed(function: Allocation, took_real_ms: list[float]) -> Allocation:
+    """The same, how long it takes noted."""
+
+    def timed(view: ClusterView) -> AllocationDecision:
+        began_real_s = time.perf_counter()
+        decision = function(view)
+        took_real_ms.append((time.perf_counter() - began_real_s) * 1e3)
+        return decision
+
+    return timed
+
+
+def capacity_of(experiment: Experiment) -> Capacity:
+    """Containers there are, as a function of emulated time."""
+    steps = {0: _containers(experiment)}
+    if experiment.cluster.availability is not None:
+        steps |= {seconds_to_ns(start_s): count for start_s, count in experiment.cluster.availability.steps}
+    return Capacity(tuple(steps.items()))
+
+
+def shares_table(outcome: Outcome) -> pyarrow.Table:
+    """A row for each job and interval in which it holds containers."""
+    rows = [
+        {"job": job, "start_s": step.start_ns / 1e9, "end_s": step.end_ns / 1e9, "containers": share}
+        for step in outcome.steps
+        for job, share in step.shares
+    ]
+    return pyarrow.Table.from_pylist(rows, _SHARES_SCHEMA)
+
+
+def _containers(experiment: Experiment) -> int:
+    return experiment.cluster.nodes * experiment.cluster.containers_per_node
+
+
+def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
+    """In the order of time: what a client would have said and been told."""
+    told: list[tuple[int, str, Any]] = [(job.submit_ns, RESOURCE_MANAGER, SubmitJob(job.facts)) for job in jobs]
+    told += [
+        (end_ns, CLIENT, JobFinished(name, JobState.SUCCEEDED, end_ns)) for name, end_ns in outcome.ends_ns.items()
+    ]
+    told.sort(key=lambda entry: entry[:2])
+    numbers = {CLIENT: 0, RESOURCE_MANAGER: 0}
+    records = []
+    for at_ns, actor, message in told:
+        records.append(Record(at_ns, numbers[actor], actor, message, ()))
+        numbers[actor] += 1
+    return records
+
+
+def _status(experiment: Experiment, jobs: Sequence[JobSpec]) -> RunStatus:
+    waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in jobs)
+    return RunStatus(0, 0.0, experiment.time_scale, "sharing out", waiting, _containers(experiment), {}, 0, None)

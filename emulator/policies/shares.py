@@ -1,0 +1,85 @@
+"""Allocations that give every job a number of containers (flex, sections 1, 3 and 4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from emulator.policies.flex.demand import NEVER_NS, Demand, normalised
+from emulator.policies.flex.fair import fair_shares
+from emulator.policies.flex.fifo import fifo_shares
+from emulator.policies.flex.optimiser import plan
+from emulator.policies.flex.penalties import Metric, Objective, penalty
+from emulator.policies.views import AllocationDecision, ClusterView, JobView
+from emulator.vocabulary import Frozen
+
+
+class Flex(Frozen):
+    """Options of ``flex`` and ``optimum``."""
+
+    metric: Metric = Metric()
+    """Of all jobs."""
+    queues: dict[str, Metric] = msgspec.field(default_factory=dict)
+    """Of the jobs of a queue, where it is another one: what each costs is added up, or compared, as ``metric`` says."""
+
+
+DEFAULT = Flex()
+
+
+def fifo_by_job(view: ClusterView) -> AllocationDecision:
+    """Each job its maximum in the order of submission, until there is no container left; minima do not count."""
+    jobs = tuple(view.jobs.values())
+    return _decision(view, jobs, fifo_shares(demands(view, jobs), view.containers))
+
+
+def fair(view: ClusterView) -> AllocationDecision:
+    """All jobs up to the same waterline, none below its minimum or above its maximum."""
+    jobs = tuple(view.jobs.values())
+    return _decision(view, jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
+
+
+def flex(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
+    """The shares of the schedule that costs least of the metric, minima and maxima kept."""
+    return _planned(view, options, optimal=False)
+
+
+def optimum(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
+    """As ``flex``, from all orders there are: what it is held against.  For ten jobs, and all of them there at once."""
+    return _planned(view, options, optimal=True)
+
+
+def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
+    """What is left of the jobs.  Those of a queue that have no minimum of their own share its capacity as one."""
+    pools = {queue.name: queue.capacity for queue in view.queues}
+    sharing = Counter(job.facts.queue for job in jobs if job.facts.min_containers is None)
+    found = []
+    for job in jobs:
+        minimum, left_ns = job.facts.min_containers, job.work_left_ns
+        if minimum is None:
+            minimum = pools[job.facts.queue] // sharing[job.facts.queue]
+        most = min(job.facts.most_containers, job.containers + job.pending)
+        found.append(Demand(job.name, NEVER_NS if left_ns is None else left_ns, minimum, most))
+    return found
+
+
+def objective(view: ClusterView, jobs: Sequence[JobView], options: Flex) -> Objective:
+    """What the ends of the jobs cost."""
+    penalties = []
+    for job in jobs:
+        metric = options.queues.get(job.facts.queue, options.metric)
+        alone_ns = (job.work_ns or 0) // max(1, min(job.facts.most_containers, view.containers))
+        penalties.append(penalty(metric, job.facts, job.submit_ns, alone_ns, view.now_ns))
+    return Objective(penalties, options.metric.total)
+
+
+def _planned(view: ClusterView, options: Flex, optimal: bool) -> AllocationDecision:
+    jobs = tuple(view.jobs.values())
+    shares = plan(demands(view, jobs), objective(view, jobs, options), view.containers, optimal).shares
+    return _decision(view, jobs, shares)
+
+
+def _decision(view: ClusterView, jobs: Sequence[JobView], shares: Sequence[int]) -> AllocationDecision:
+    named = tuple((job.name, share) for job, share in zip(jobs, shares, strict=True))
+    return AllocationDecision(tuple(queue.name for queue in view.queues), shares=named)

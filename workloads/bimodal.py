@@ -1,0 +1,79 @@
+"""Jobs as FLEX's paper draws them for its simulations (flex, section 4.1).
+
+Work is drawn from two normal distributions, the second with ten times the first's mean, deviations a third of the
+means, cut off at 0; then all are scaled to the same total.  A job can use as many containers as it has tasks.  Minima
+are drawn from a normal distribution whose mean is the job's part of what is not slack, deviation a third of it; they
+are whole, at least 1, and drawn again where they are above the maximum.  Weights are uniform up to 1.  All jobs are
+submitted at 0, in random order.
+
+What the paper leaves open, here: how many tasks there are (``BimodalEntry.tasks``); deadlines are uniform up to the
+time that the cluster takes for all the work, heights of SLA steps up to 1, and both are put in order.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from emulator.core.job import JobSpec
+from emulator.vocabulary import JobFacts
+from workloads.schema import BimodalEntry
+
+_LARGE = 10.0
+_PPM = 1_000_000
+
+
+def bimodal_jobs(entry: BimodalEntry, containers: int, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs of one draw; what one parameter changes leaves all other draws as they are."""
+    task_ns = round(entry.task_s * 10**9)
+    works_ns = _works_ns(entry, task_ns, Random(f"{seed}:bimodal-work"))
+    horizon_ns = sum(works_ns) // containers
+    minima, weights = Random(f"{seed}:bimodal-minima"), Random(f"{seed}:bimodal-weights")
+    deadlines, steps = Random(f"{seed}:bimodal-deadlines"), Random(f"{seed}:bimodal-steps")
+    jobs = []
+    for number, work_ns in enumerate(works_ns, start=1):
+        whole, rest = divmod(work_ns, task_ns)
+        lengths = (task_ns,) * whole + ((rest,) if rest else ())
+        most = min(containers, len(lengths))
+        facts = JobFacts(
+            name=f"job-{number}",
+            queue=entry.queue,
+            maps=len(lengths),
+            deadline_ns=deadlines.randint(1, horizon_ns),
+            memory_bytes=memory_bytes,
+            weight_ppm=weights.randint(1, _PPM),
+            sla=_sla(entry.sla_steps, horizon_ns, steps),
+            min_containers=_minimum((1 - entry.slack) * containers / entry.jobs, most, minima),
+            max_containers=most,
+        )
+        jobs.append(JobSpec(facts, 0, lengths, (), ()))
+    return tuple(jobs)
+
+
+def _works_ns(entry: BimodalEntry, task_ns: int, random: Random) -> list[int]:
+    small = round(entry.small * entry.jobs)
+    drawn = [_positive(1.0 if number < small else _LARGE, random) for number in range(entry.jobs)]
+    random.shuffle(drawn)
+    scale = entry.tasks * task_ns / sum(drawn)
+    return [max(1, round(work * scale)) for work in drawn]
+
+
+def _positive(mean: float, random: Random) -> float:
+    """Normal, its deviation a third of its mean, above 0."""
+    while True:
+        value = random.gauss(mean, mean / 3)
+        if value > 0:
+            return value
+
+
+def _minimum(mean: float, most: int, random: Random) -> int:
+    while mean > 0:
+        minimum = max(1, round(_positive(mean, random)))
+        if minimum <= most:
+            return minimum
+        mean = min(mean, most)  # else a job of few tasks might draw for ever
+    return 1
+
+
+def _sla(count: int, horizon_ns: int, random: Random) -> tuple[tuple[int, int], ...]:
+    deadlines = sorted(random.randint(1, horizon_ns) for _ in range(count))
+    return tuple(zip(deadlines, sorted(random.randint(0, _PPM) for _ in range(count)), strict=True))
