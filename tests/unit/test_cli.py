@@ -39,9 +39,9 @@ def test_version_and_help() -> None:
     [
         (["run", "/none.yaml"], "natjam: /none.yaml: there is no such file"),
         (["run", FIG4, "--set", "seed=x"], "natjam: override seed=x: seed: must be a whole number"),
-        (["run", FIG4, "--time-scale", "-3"], "natjam: override time_scale=-3.0: time_scale: must be greater than 0"),
+        (["run", FIG4, "--time-scale", "-3"], "natjam: override time_scale=-3.0: time_scale: must be at least 1e-06"),
         (["run", FIG4, "--time-scale", "nan"], "natjam: override time_scale=nan: time_scale"),
-        (["run", FIG4, "--engine", "warp"], "natjam: override engine=warp: engine: must be 'live' or 'sim'"),
+        (["run", FIG4, "--engine", "warp"], "natjam: override engine=warp: engine: must be 'live', 'sim' or 'fluid'"),
         (["run", FIG4, "--repeats", "0"], "natjam: override repeats=0: repeats: must be at least 1"),
         (["run", FIG4, "--seed", "-1"], "natjam: override seed=-1: seed: must be at least 0"),
         (["run", FIG4, "--seed", "x"], "Invalid value for '--seed'"),

@@ -235,9 +235,9 @@ def test_caps_imply_waiting_and_a_hard_cap_its_capacity(tmp_path: Path) -> None:
 
 def test_exactly_one_of_jobs_and_trace(tmp_path: Path) -> None:
     write(tmp_path, "", "trace.tsv")
-    assert "neither is given" in refusal(write(tmp_path, VALID), "workload={}")
+    assert "none given" in refusal(write(tmp_path, VALID), "workload={}")
     both = VALID + "  trace: {format: swim, path: trace.tsv}\n"
-    assert "both are given" in refusal(write(tmp_path, both))
+    assert "jobs and trace given" in refusal(write(tmp_path, both))
 
 
 @pytest.mark.parametrize(
