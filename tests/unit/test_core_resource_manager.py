@@ -6,6 +6,7 @@ import pytest
 from manager_bench import Bench, sent
 from simulated import SECOND_NS, make_settings
 
+from emulator import policies
 from emulator.core.admission import Admission
 from emulator.core.applications import Application, Node
 from emulator.core.machine import IllegalTransition
@@ -26,6 +27,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_ledger import NodeLedger
 from emulator.core.settings import QueueSettings
+from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.vocabulary import JobFacts, Kind
 
 REDUCE_0 = TaskId(Kind.REDUCE, 0)
@@ -259,3 +261,23 @@ def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
     waiting, applications = admission(("w", "research"))
     assert waiting.next_given_up(2) is None
     assert waiting.next_given_up(1) is applications["w"]
+
+
+# ---- placement ----
+
+
+def by_number(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+    """A user's own: the higher the number of a task, the better it likes any node; task 3 likes none."""
+    return PlacementDecision(suspended.task != 3, rank=9 - suspended.task)
+
+
+def test_of_suspended_tasks_the_one_that_placement_likes_best_goes_on_first() -> None:
+    settings = make_settings(containers=5, placement=policies.PLACEMENT.own("mine:by_number", by_number))
+    bench = Bench(settings)
+    bench.running_job("a", Ask(reduces=1))
+    suspended = tuple(ResumeAsk(TaskId(Kind.REDUCE, number), "node-9", number) for number in range(4))
+    bench.ask("a", Ask(resumes=suspended))
+    bench.node()
+    answer = bench.ask("a", Ask(resumes=suspended))
+    assert answer is not None
+    assert [given.task and given.task.number for given in answer.allocated] == [2, 1, 0]
