@@ -15,6 +15,7 @@ from typing import Any
 from analysis.fidelity.figures import choices
 from emulator import policies
 from emulator.experiment.model import Experiment
+from emulator.vocabulary import Mechanism
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")
@@ -58,10 +59,21 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
         yield best
 
 
+def in_both_engines() -> dict[str, tuple[str, ...]]:
+    """Names of the policies that live runs and simulations both can do, by axis."""
+    return {
+        "allocation": tuple(policy.name for policy in policies.ALLOCATION.policies if not policy.gives_shares),
+        "job_eviction": policies.JOB_EVICTION.names,
+        "task_eviction": policies.TASK_EVICTION.names,
+        "mechanism": tuple(
+            policy.name for policy in policies.MECHANISM.policies if Mechanism.IMAGE not in policy.among
+        ),
+    }
+
+
 def _schedulers() -> Iterator[Scheduler]:
-    """Every one that can be made of the policies there are."""
-    axes = (policies.ALLOCATION, policies.JOB_EVICTION, policies.TASK_EVICTION, policies.MECHANISM)
-    for names in itertools.product(*(axis.names for axis in axes)):
+    """Every one that can be made of them."""
+    for names in itertools.product(*in_both_engines().values()):
         scheduler = dict(zip(_AXES, names, strict=True))
         if scheduler["mechanism"] == _WAIT or policies.ALLOCATION.by_name[scheduler["allocation"]].preempts:
             yield scheduler

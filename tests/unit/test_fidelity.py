@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from analysis.fidelity.campaign import make_case
 from analysis.fidelity.drift import drifts, highest_faithful_scale
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric, choices_of
-from analysis.fidelity.random_experiments import random_experiments
+from analysis.fidelity.random_experiments import in_both_engines, random_experiments
 from analysis.whole_run import run_experiment
 from emulator import policies
 from emulator.cli.fidelity import experiments_of_figures, unlike
@@ -41,14 +41,9 @@ def calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_ten_random_experiments_meet_every_policy_and_mechanism(seed: int) -> None:
     met = {choice for experiment in random_experiments(10, seed) for choice in choices_of(experiment)}
-    registered = {
-        "allocation": policies.ALLOCATION,
-        "job selection": policies.JOB_SELECTION,
-        "job eviction": policies.JOB_EVICTION,
-        "task eviction": policies.TASK_EVICTION,
-        "mechanism": policies.MECHANISM,
-    }
-    assert met >= {(axis, name) for axis, known in registered.items() for name in known.names}
+    registered = {(axis.replace("_", " "), name) for axis, names in in_both_engines().items() for name in names}
+    selections = {("job selection", name) for name in policies.JOB_SELECTION.names}
+    assert met >= registered | selections
 
 
 def test_random_experiments_follow_from_their_seed_and_are_valid_files(tmp_path: Path) -> None:
