@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from emulator.core.job import JobSpec
 from emulator.live.task import EXIT_CHECKPOINTED
