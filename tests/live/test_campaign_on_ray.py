@@ -12,7 +12,7 @@ from tests.run_results import RunResults
 def test_a_campaign_over_two_ray_nodes_leaves_the_same_as_here(ray_cluster: RayCluster, tmp_path: Path) -> None:
     text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'mine:as_they_come']").replace("30", "5")
     campaign = write_campaign(tmp_path, text)
-    policy = "def as_they_come(view, random):\n    return tuple(task.container for task in view.tasks)\n"
+    policy = "def as_they_come(view, tasks, random):\n    return tuple(task.container for task in tasks)\n"
     (tmp_path / "mine.py").write_text(policy)
     environment = {"RAY_ADDRESS": ray_cluster.address, "RAY_AUTH_TOKEN": ray_cluster.token}
     before = ray_cluster.processes()
