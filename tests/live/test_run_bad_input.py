@@ -15,11 +15,11 @@ from emulator.cli.main import app
 from tests.live_runs import NatjamRun, RayCluster
 
 POLICIES = '''
-def raising(view, random):
+def raising(view, jobs, random):
     """A job eviction policy."""
     raise LookupError("nobody to be found")
 
-def nonsense(view, random):
+def nonsense(view, tasks, random):
     """A task eviction policy."""
     return 42
 '''
