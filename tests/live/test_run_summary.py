@@ -40,6 +40,8 @@ for mechanism in ("checkpoint", "suspend"):
 NUMBER = (int, float)
 OPTIONAL = (*NUMBER, type(None))
 JOB_FIELDS = {
+    "disturbed": bool,
+    "state": str,
     **dict.fromkeys(("name", "queue", "state", "reason"), str),
     **dict.fromkeys(("submit_s", "start_s", "finish_s", "completion_s", "lost_work_s"), NUMBER),
     **dict.fromkeys(("deadline_s", "margin_s"), OPTIONAL),
