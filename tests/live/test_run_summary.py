@@ -40,14 +40,13 @@ for mechanism in ("checkpoint", "suspend"):
 NUMBER = (int, float)
 OPTIONAL = (*NUMBER, type(None))
 JOB_FIELDS = {
-    "disturbed": bool,
-    "state": str,
     **dict.fromkeys(("name", "queue", "state", "reason"), str),
     **dict.fromkeys(("submit_s", "start_s", "finish_s", "completion_s", "lost_work_s"), NUMBER),
     **dict.fromkeys(("deadline_s", "margin_s"), OPTIONAL),
     **dict.fromkeys(("attempts", "suspensions", "kills"), int),
 }
 FIELDS = {
+    "disturbed": bool,
     **dict.fromkeys(("name", "engine", "state"), str),
     **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
