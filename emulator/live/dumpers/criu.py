@@ -70,6 +70,8 @@ def _examine(path: str) -> CriuFound:
             return CriuFound(path, None, "it does not answer --version as criu does")
         if os.geteuid() != 0:
             return CriuFound(path, number[1], "it needs root")
+        if os.getsid(0) == 0:
+            return CriuFound(path, number[1], "this shell's session is outside its pid namespace; run this by 'setsid -w'")
         check = _run([path, "check"], _CHECK_PATIENCE_REAL_S)
     except OSError as error:
         return CriuFound(path, None, f"it cannot be run: {error.strerror}")
