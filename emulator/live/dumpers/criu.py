@@ -28,6 +28,7 @@ CRIU_VARIABLE = "NATJAM_CRIU"
 """Names the criu to use; else one on the PATH that works, else natjam's own (``make criu``)."""
 _CHECK_PATIENCE_REAL_S = 20.0
 _PATIENCE_REAL_S = 600.0
+_OUTSIDE = "the session of this shell began outside its pid namespace: call natjam by 'setsid -w'"
 _PREFIX = re.compile(r"^\(\d+\.\d+\)\s*|^\s*\d+:\s*")
 
 
@@ -70,15 +71,13 @@ def _examine(path: str) -> CriuFound:
             return CriuFound(path, None, "it does not answer --version as criu does")
         if os.geteuid() != 0:
             return CriuFound(path, number[1], "it needs root")
-        if os.getsid(0) == 0:
-            return CriuFound(path, number[1], "this shell's session is outside its pid namespace; run this by 'setsid -w'")
         check = _run([path, "check"], _CHECK_PATIENCE_REAL_S)
     except OSError as error:
         return CriuFound(path, None, f"it cannot be run: {error.strerror}")
     except subprocess.TimeoutExpired:
         return CriuFound(path, None, f"it does not answer within {_CHECK_PATIENCE_REAL_S:g} s")
     if check.returncode == 0:
-        return CriuFound(path, number[1], None)
+        return CriuFound(path, number[1], None if os.getsid(0) else _OUTSIDE)
     return CriuFound(path, number[1], f"criu check: {_complaint(check.stderr + check.stdout)}")
 
 
