@@ -37,6 +37,14 @@ def slow(): time.sleep(float(sys.argv[1]))
 """
 
 
+def begun(code: str, *, slow_s: float = 60) -> subprocess.Popen[str]:
+    """A process that has said that it has begun."""
+    process = python(PREAMBLE + code, str(slow_s))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    return process
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_interrupts_and_others_do_not_stop_the_cleaning_up(number: signal.Signals) -> None:
     code = """
@@ -71,9 +79,7 @@ with i.interruptible():
     except KeyboardInterrupt:
         print("interrupted")
 """
-    process = python(PREAMBLE + code, "60")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    process = begun(code)
     process.send_signal(signal.SIGTERM)
     assert process.communicate()[0] == "noted\ninterrupted\n"
 
@@ -85,9 +91,7 @@ with i.interruptible(), i.deferred():
     print("begun")
     slow()
 """
-    process = python(PREAMBLE + code, "60")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    process = begun(code)
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == "natjam: interrupted\n"
     assert process.returncode == INTERRUPTED
@@ -106,9 +110,7 @@ with i.interruptible():
     except KeyboardInterrupt:
         print("interrupted")
 """
-    process = python(PREAMBLE + code, "60")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    process = begun(code)
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == "interrupted\n"
 
@@ -128,9 +130,7 @@ with i.interruptible(), ThreadPoolExecutor(1) as pool:
     except KeyboardInterrupt:
         print("interrupted")
 """
-    process = python(PREAMBLE + code, "0.1")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
+    process = begun(code, slow_s=0.1)
     process.send_signal(signal.SIGTERM)
     assert process.communicate()[0] == "interrupted\n"
 
