@@ -11,13 +11,12 @@ from random import Random
 from emulator import policies
 from emulator.core import effects as fx
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.completions import Checkpointed, Exited
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
-    Checkpointed,
     ContainerState,
-    Exited,
     JobFinished,
     JobState,
     Message,

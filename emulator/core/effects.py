@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from emulator.core.messages import Message, Saved
+from emulator.core.messages import Message
+from emulator.core.saved import Saved
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Kind
 

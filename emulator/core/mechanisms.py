@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from emulator.core.messages import KeyCheckpoint, ProcessImage
+from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.vocabulary import Kind, Mechanism
 
 

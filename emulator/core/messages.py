@@ -16,6 +16,22 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Launched,
+    LaunchFailed,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.saved import Saved
 from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
 
 RESOURCE_MANAGER = "rm"
@@ -78,48 +94,6 @@ class TaskId(NamedTuple):
 
     kind: Kind
     number: int
-
-
-class KeyCheckpoint(Frozen, tag="key-checkpoint"):
-    """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
-
-    past_containers: tuple[str, ...]
-    """Containers of the suspended attempts, in order; their partial outputs make up the output in this order."""
-    keys_done: int
-    location: str
-    """Local path of the merged reduce input on ``node``."""
-    node: str
-    """Of the last suspended attempt, preferred at resume."""
-    size_bytes: int = 0
-
-
-class ProcessImage(Frozen, tag="process-image"):
-    """A process as it was, with its memory, on the storage device (CRIU)."""
-
-    past_containers: tuple[str, ...]
-    """As of a key checkpoint; the last is that of the process."""
-    keys_done: int
-    """By a reduce, when it was made."""
-    location: str
-    """Where the file is."""
-    node: str
-    """Where the process ran."""
-    size_bytes: int
-    """Of its memory: what a restore reads."""
-    checksum: str
-    in_key_ns: int = 0
-    """Active time that the key in progress (of a map: all its work) had had."""
-
-
-Saved: TypeAlias = KeyCheckpoint | ProcessImage
-"""What is left of the work of a process that has ended."""
-
-
-class RealCost(Frozen):
-    """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
-
-    mechanism_real_ns: int
-    key_real_ns: int = 0
 
 
 class ContainerReport(Frozen):
@@ -377,90 +351,6 @@ class ProgressSamples(_Message):
 
     samples: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
     """(container, ((instant_ns, keys_done), ...)) in order of time."""
-
-
-# Completions: every effect on a container yields exactly one of these.
-
-
-class Launched(_Message):
-    container: str
-    cost: RealCost
-
-
-class LaunchFailed(_Message):
-    container: str
-    reason: str
-
-
-class Suspended(_Message):
-    container: str
-    keys_done: int
-    cost: RealCost
-
-
-class SuspendFailed(_Message):
-    container: str
-    reason: str
-
-
-class Resumed(_Message):
-    container: str
-    cost: RealCost
-
-
-class ResumeFailed(_Message):
-    container: str
-    reason: str
-
-
-class Checkpointed(_Message):
-    container: str
-    saved: Saved
-    cost: RealCost
-
-
-class CheckpointFailed(_Message):
-    container: str
-    reason: str
-
-
-class Killed(_Message):
-    container: str
-    cost: RealCost
-
-
-class KillFailed(_Message):
-    container: str
-    reason: str
-
-
-# Events of their own.
-
-
-class FirstKey(_Message):
-    """A reduce starts its first key, or a map its work."""
-
-    container: str
-    at_ns: int
-    input_ready_ns: int
-    cost: RealCost
-    """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
-
-
-class Committing(_Message):
-    """All keys are done; the output is being put together."""
-
-    container: str
-
-
-class Exited(_Message):
-    """The process has ended, by itself or not; always the last message about a container."""
-
-    container: str
-    code: int | None
-    signal: int | None
-    keys_done: int
-    reason: str = ""
 
 
 class FetchFailed(_Message):

@@ -18,9 +18,22 @@ beyond ``max_suspended``, a suspend is refused (os-assisted-preemption, section 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Launched,
+    LaunchFailed,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.container import CONTAINER_TABLE, Container, ContainerEvent, first_key_at_ns
 from emulator.core.effects import (
     Checkpoint,
     CleanUp,
@@ -34,118 +47,31 @@ from emulator.core.effects import (
     SetTimer,
     Suspend,
 )
-from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers, TransitionTable
+from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
-    Checkpointed,
-    CheckpointFailed,
-    Committing,
-    ContainerReport,
     ContainerReported,
     ContainerState,
-    Exited,
-    FirstKey,
     KillContainer,
-    Killed,
-    KillFailed,
-    Launched,
-    LaunchFailed,
     MapOutputs,
     MapOutputsReceived,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
     Outcome,
-    ProcessImage,
     ResumeContainer,
-    Resumed,
-    ResumeFailed,
-    Saved,
     Start,
     StartContainer,
     SuspendContainer,
-    Suspended,
-    SuspendFailed,
     TimerFired,
     job_address,
     node_address,
 )
 from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings, Settings
 from emulator.vocabulary import Kind
-
-
-class Event(Enum):
-    """What can happen to a container."""
-
-    LAUNCHED = "launched"
-    LAUNCH_FAILED = "launch failed"
-    SUSPEND = "suspend"
-    SUSPENDED = "suspended"
-    SUSPEND_FAILED = "suspend failed"
-    RESUME = "resume"
-    RESUMED = "resumed"
-    RESUME_FAILED = "resume failed"
-    CHECKPOINT = "checkpoint"
-    CHECKPOINT_FAILED = "checkpoint failed"
-    KILL = "kill"
-    EXITED = "exited"
-
-
-_S = ContainerState
-CONTAINER_TABLE: TransitionTable[ContainerState, Event] = TransitionTable(
-    "container",
-    {
-        (_S.LAUNCHING, Event.LAUNCHED): _S.RUNNING,
-        (_S.LAUNCHING, Event.LAUNCH_FAILED): _S.DONE,
-        (_S.LAUNCHING, Event.KILL): _S.KILLING,
-        (_S.LAUNCHING, Event.EXITED): _S.DONE,
-        (_S.RUNNING, Event.SUSPEND): _S.SUSPENDING,
-        (_S.RUNNING, Event.CHECKPOINT): _S.CHECKPOINTING,
-        (_S.RUNNING, Event.KILL): _S.KILLING,
-        (_S.RUNNING, Event.EXITED): _S.DONE,
-        (_S.SUSPENDING, Event.SUSPENDED): _S.SUSPENDED,
-        (_S.SUSPENDING, Event.SUSPEND_FAILED): _S.RUNNING,
-        (_S.SUSPENDING, Event.KILL): _S.KILLING,
-        (_S.SUSPENDING, Event.EXITED): _S.DONE,
-        (_S.SUSPENDED, Event.RESUME): _S.RESUMING,
-        (_S.SUSPENDED, Event.KILL): _S.KILLING,
-        (_S.SUSPENDED, Event.EXITED): _S.DONE,
-        (_S.RESUMING, Event.RESUMED): _S.RUNNING,
-        (_S.RESUMING, Event.RESUME_FAILED): _S.SUSPENDED,
-        (_S.RESUMING, Event.KILL): _S.KILLING,
-        (_S.RESUMING, Event.EXITED): _S.DONE,
-        (_S.CHECKPOINTING, Event.CHECKPOINT_FAILED): _S.RUNNING,
-        (_S.CHECKPOINTING, Event.KILL): _S.KILLING,
-        (_S.CHECKPOINTING, Event.EXITED): _S.DONE,
-        (_S.KILLING, Event.LAUNCH_FAILED): _S.DONE,
-        (_S.KILLING, Event.EXITED): _S.DONE,
-    },
-)
-
-
-@dataclass(slots=True)
-class Container:
-    """What a NodeManager keeps of one container."""
-
-    id: str
-    job: str
-    kind: Kind
-    ready_ns: int
-    state: ContainerState = ContainerState.LAUNCHING
-    revision: int = 1
-    committing: bool = False
-    refusals: int = 0
-    saved: Saved | None = None
-    outcome: Outcome | None = None
-    reason: str = ""
-    first_key_ns: int | None = None
-    input_ready_ns: int | None = None
-    suspend_asked_ns: int | None = None
-    keys_done: int = 0
-    slot_free_ns: int | None = None
-    """From when on the ResourceManager may know that the slot is free; None while it is not."""
 
 
 class NodeManager:
@@ -225,21 +151,10 @@ class NodeManager:
                 kind=message.kind,
                 task=message.task,
                 attempt=message.attempt,
-                first_key_at_ns=self._padded_ns(message, now_ns),
+                first_key_at_ns=first_key_at_ns(message, self._overheads, now_ns),
                 saved=message.saved,
             )
         ]
-
-    def _padded_ns(self, message: StartContainer, now_ns: int) -> int:
-        """Not before this its first key, as the profile has it; 0: as soon as it can."""
-        profile = self._overheads
-        is_master = message.kind is Kind.APPLICATION_MASTER
-        schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
-        if message.saved is not None:
-            schedule_ns = profile.resume_ns
-        elif message.start_measured:
-            schedule_ns = launch_ns = 0
-        return max(message.ready_ns + schedule_ns if schedule_ns else 0, now_ns + launch_ns if launch_ns else 0)
 
     def _refuse_start(self, container: Container, reason: str, now_ns: int) -> list[Effect]:
         container.state = ContainerState.DONE
@@ -255,7 +170,7 @@ class NodeManager:
         container.suspend_asked_ns = message.asked_ns
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
-            self._move(container, Event.CHECKPOINT)
+            self._move(container, ContainerEvent.CHECKPOINT)
             return [Dump(container.id) if traits.saves is ProcessImage else Checkpoint(container.id)]
         try:
             self.ledger.set_aside(container.id)
@@ -263,7 +178,7 @@ class NodeManager:
             container.refusals += 1
             container.reason = str(refusal)
             return self._report_change(container)
-        self._move(container, Event.SUSPEND)
+        self._move(container, ContainerEvent.SUSPEND)
         return [Suspend(container.id)]
 
     def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[Effect]:
@@ -276,7 +191,7 @@ class NodeManager:
             self.ledger.resume(container.id, container.kind)
         except NoRoom:
             return self._report(container)  # it will be repeated
-        self._move(container, Event.RESUME)
+        self._move(container, ContainerEvent.RESUME)
         container.ready_ns = message.ready_ns
         container.slot_free_ns = None
         self.unacknowledged.pop(container.id, None)
@@ -298,7 +213,7 @@ class NodeManager:
             return self._free(container, now_ns)
         if container.state in (ContainerState.DONE, ContainerState.KILLING):
             return self._report(container)
-        self._move(container, Event.KILL)
+        self._move(container, ContainerEvent.KILL)
         container.reason = message.why
         return [Kill(container.id)]
 
@@ -328,9 +243,9 @@ class NodeManager:
         """The ResourceManager has given this node up: nothing may go on here beside its replacement elsewhere."""
         effects: list[Effect] = []
         for container in self.containers.values():
-            if CONTAINER_TABLE.allows(container.state, Event.KILL):
+            if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
                 self.revision += 1
-                self._move(container, Event.KILL)
+                self._move(container, ContainerEvent.KILL)
                 container.reason = "the node was given up"
                 effects.append(Kill(container.id))
         return effects
@@ -341,13 +256,13 @@ class NodeManager:
         container = self._named(message.container)
         if container.state is ContainerState.KILLING:
             return []
-        self._move(container, Event.LAUNCHED)
+        self._move(container, ContainerEvent.LAUNCHED)
         return self._report(container)
 
     def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
-        self._move(container, Event.LAUNCH_FAILED)
+        self._move(container, ContainerEvent.LAUNCH_FAILED)
         container.outcome = Outcome.KILLED if killing else Outcome.LAUNCH_FAILED
         container.reason = message.reason
         return self._free(container, now_ns)
@@ -366,7 +281,7 @@ class NodeManager:
         container = self._named(message.container)
         if container.state is ContainerState.KILLING:
             return []
-        self._move(container, Event.SUSPENDED)
+        self._move(container, ContainerEvent.SUSPENDED)
         container.keys_done = message.keys_done
         return self._free(container, now_ns)
 
@@ -378,13 +293,13 @@ class NodeManager:
         self._move(container, event)
         container.refusals += 1
         container.reason = message.reason
-        return self._free(container, now_ns) if event is Event.RESUME_FAILED else self._report(container)
+        return self._free(container, now_ns) if event is ContainerEvent.RESUME_FAILED else self._report(container)
 
     def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
         if container.state is ContainerState.KILLING:
             return []
-        self._move(container, Event.RESUMED)
+        self._move(container, ContainerEvent.RESUMED)
         if container.first_key_ns is not None:  # it goes on in the middle of its keys, its input at hand
             container.first_key_ns, container.input_ready_ns = now_ns, None
         return self._report(container)
@@ -404,7 +319,7 @@ class NodeManager:
         killing = container.state is ContainerState.KILLING
         if container.state is ContainerState.DONE:
             return []  # a launch that failed has no more to say
-        self._move(container, Event.EXITED)
+        self._move(container, ContainerEvent.EXITED)
         container.keys_done = message.keys_done
         if message.code == 0:
             container.outcome = Outcome.SUCCEEDED
@@ -431,10 +346,9 @@ class NodeManager:
             raise IllegalTransition(f"container {container_id}: no arc for {what} in {container.state.value}")
         return container
 
-    def _move(self, container: Container, event: Event) -> None:
-        container.state = CONTAINER_TABLE.next(container.state, event, container.id)
-        container.revision += 1
-        if event in (Event.SUSPEND_FAILED, Event.KILL):
+    def _move(self, container: Container, event: ContainerEvent) -> None:
+        container.move(event)
+        if event in (ContainerEvent.SUSPEND_FAILED, ContainerEvent.KILL):
             self.ledger.keep(container.id)
 
     def _free(self, container: Container, now_ns: int) -> list[Effect]:
@@ -462,35 +376,14 @@ class NodeManager:
         ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
         if self._overheads.amrm_client and ended_by_itself:
             return []  # the ResourceManager tells it
-        return [Send(job_address(container.job), ContainerReported(self.report(container)))]
-
-    def report(self, container: Container) -> ContainerReport:
-        """The container's whole state, as sent."""
-        return ContainerReport(
-            container=container.id,
-            job=container.job,
-            kind=container.kind,
-            node=self.node.name,
-            revision=container.revision,
-            state=container.state,
-            committing=container.committing,
-            refusals=container.refusals,
-            saved=container.saved,
-            outcome=container.outcome,
-            reason=container.reason,
-            ready_ns=container.ready_ns,
-            first_key_ns=container.first_key_ns,
-            input_ready_ns=container.input_ready_ns,
-            suspend_asked_ns=container.suspend_asked_ns,
-            keys_done=container.keys_done,
-        )
+        return [Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 
     def _heartbeat(self, now_ns: int) -> list[Effect]:
         freed, newly_told = [], []
         for container_id, first in self.unacknowledged.items():
             container = self.containers[container_id]
             if container.slot_free_ns is not None and container.slot_free_ns <= now_ns:
-                freed.append(self.report(container))
+                freed.append(container.report(self.node.name))
                 if first is None:
                     newly_told.append(container_id)
         heartbeat_id = now_ns
@@ -526,9 +419,9 @@ class NodeManager:
 
 
 _FAILED_EVENT = {
-    SuspendFailed: Event.SUSPEND_FAILED,
-    CheckpointFailed: Event.CHECKPOINT_FAILED,
-    ResumeFailed: Event.RESUME_FAILED,
+    SuspendFailed: ContainerEvent.SUSPEND_FAILED,
+    CheckpointFailed: ContainerEvent.CHECKPOINT_FAILED,
+    ResumeFailed: ContainerEvent.RESUME_FAILED,
 }
 
 _HANDLERS = {

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import Saved, TaskId
+from emulator.core.messages import TaskId
+from emulator.core.saved import Saved
 from emulator.core.task_attempt import ENDED, TaskAttempt, attempt_name
 from emulator.vocabulary import Kind
 

@@ -17,7 +17,8 @@ from enum import Enum
 
 from emulator.core.estimator import RateEstimate
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import Saved, TaskId
+from emulator.core.messages import TaskId
+from emulator.core.saved import Saved
 from emulator.vocabulary import Kind, Mechanism
 
 

@@ -23,28 +23,24 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core import effects as fx
-from emulator.core.messages import (
+from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
     Committing,
     Exited,
-    FetchFailed,
     FirstKey,
-    KeyCheckpoint,
     Killed,
     KillFailed,
     Launched,
     LaunchFailed,
-    Message,
     RealCost,
     Resumed,
     ResumeFailed,
-    Start,
     Suspended,
     SuspendFailed,
-    job_address,
-    node_address,
 )
+from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
+from emulator.core.saved import KeyCheckpoint
 from emulator.experiment.model import seconds_to_ns
 from emulator.live import records
 from emulator.live.checkpoint import Checkpoint

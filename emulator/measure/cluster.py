@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from emulator.core.completions import FirstKey, Launched
 from emulator.core.effects import Launch, Send
-from emulator.core.messages import CLIENT, FirstKey, Launched, NodeHeartbeatResponse, Start, StartContainer, TimerFired
+from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, TimerFired
 from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings

@@ -20,7 +20,7 @@ count per actor and only what is written, so that they tell a gap, and do not te
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
@@ -32,7 +32,7 @@ import msgspec
 import zstandard
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.machine import HEARTBEAT, Machine
+from emulator.core.machine import HEARTBEAT, IllegalTransition, Machine
 from emulator.core.messages import (
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -331,6 +331,10 @@ def _says_nothing(effect: Effect) -> bool:
     return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.says_nothing
 
 
+_LAST_RECORDS = 8
+"""So many messages of a machine are told with what it could not do."""
+
+
 class Recorder:
     """Runs one machine and hands what is worth a record to ``sink``; both engines drive their machines by it."""
 
@@ -339,13 +343,33 @@ class Recorder:
         self.seq = 0
         """Number of the next record."""
         self._sink = sink
+        self._last: deque[tuple[int, Message]] = deque(maxlen=_LAST_RECORDS)
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Have the machine take ``message``; return its effects.  What the machine raises is raised, unrecorded."""
+        """Have the machine take ``message``; return its effects.  What the machine raises is raised, unrecorded; an
+        IllegalTransition says what came before."""
         machine = self.machine
         revision = machine.revision
-        effects = machine.handle(message, now_ns)
+        try:
+            effects = machine.handle(message, now_ns)
+        except IllegalTransition as error:
+            raise IllegalTransition(f"{error}; {self._history(message, now_ns)}") from error
         if machine.revision != revision or not is_empty_heartbeat(message, effects, revision, revision):
             self._sink(Record(now_ns, self.seq, machine.address, message, tuple(effects)))
+            self._last.append((now_ns, message))
             self.seq += 1
         return effects
+
+    def _history(self, message: Message, now_ns: int) -> str:
+        """The message that could not be taken, and those recorded last before it."""
+        told = [f"{at_ns / 1e9:.3f} s {_summary(one)}" for at_ns, one in self._last]
+        before = f"after {', '.join(told)}" if told else "its first message"
+        return f"{self.machine.address} at {now_ns / 1e9:.3f} s on {_summary(message)}, {before}"
+
+
+def _summary(message: Message) -> str:
+    """A message by its type and whom it is about."""
+    report = getattr(message, "report", None)
+    about = getattr(message if report is None else report, "container", None) or getattr(message, "name", None)
+    state = "" if report is None else f" {report.state.value}"
+    return type(message).__name__ + (f"({about}{state})" if about else "")

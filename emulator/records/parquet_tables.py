@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow
 from pyarrow import compute
 
+from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
-from emulator.core.messages import RealCost
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]

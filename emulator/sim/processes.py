@@ -10,30 +10,25 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from emulator.core import effects as fx
-from emulator.core.job import JobSpec
-from emulator.core.messages import (
+from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
     Committing,
     Exited,
-    FetchFailed,
     FirstKey,
-    KeyCheckpoint,
     Killed,
     KillFailed,
     Launched,
     LaunchFailed,
-    Message,
-    ProcessImage,
-    ProgressSamples,
     RealCost,
     Resumed,
     ResumeFailed,
     Suspended,
     SuspendFailed,
-    job_address,
-    node_address,
 )
+from emulator.core.job import JobSpec
+from emulator.core.messages import FetchFailed, Message, ProgressSamples, job_address, node_address
+from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.data import JobData

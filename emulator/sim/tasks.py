@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from emulator.core.completions import CheckpointFailed, KillFailed, LaunchFailed, ResumeFailed, SuspendFailed
 from emulator.core.effects import Launch
-from emulator.core.messages import CheckpointFailed, KillFailed, LaunchFailed, ResumeFailed, SuspendFailed
 
 Failure: TypeAlias = (
     "type[LaunchFailed] | type[SuspendFailed] | type[CheckpointFailed] | type[ResumeFailed] | type[KillFailed]"

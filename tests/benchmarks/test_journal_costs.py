@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from emulator.core.completions import Exited
 from emulator.core.effects import Launch, Send, SetTimer
-from emulator.core.messages import (
-    ContainerReport,
-    ContainerReported,
-    ContainerState,
-    Exited,
-    KeyCheckpoint,
-    Outcome,
-    StartContainer,
-)
+from emulator.core.messages import ContainerReport, ContainerReported, ContainerState, Outcome, StartContainer
+from emulator.core.saved import KeyCheckpoint
 from emulator.records.journal import Record, decode_record, encode_record
 from emulator.vocabulary import Kind
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli.main import app
-from emulator.core.messages import Suspended
+from emulator.core.completions import Suspended
 from tests.live_runs import SMALL, NatjamRun, RayCluster, gone, until
 
 INTERRUPTED = 130

@@ -18,6 +18,7 @@ from simulated import SECOND_NS, freeze, make_job, make_settings
 
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.applications import Application
+from emulator.core.completions import FirstKey, RealCost
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import HEARTBEAT, IllegalTransition
 from emulator.core.messages import (
@@ -28,9 +29,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
-    FirstKey,
     JobState,
-    KeyCheckpoint,
     KillContainer,
     MapOutputs,
     MapOutputsReceived,
@@ -38,13 +37,13 @@ from emulator.core.messages import (
     NodeHeartbeatResponse,
     Outcome,
     ProgressSamples,
-    RealCost,
     ResumeContainer,
     Start,
     StartContainer,
     SuspendContainer,
     TimerFired,
 )
+from emulator.core.saved import KeyCheckpoint
 from emulator.core.task import TaskState
 from emulator.vocabulary import JobFacts, Kind, MeasuredCosts, Mechanism
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.core.completions import Exited, LaunchFailed, Suspended
 from emulator.core.effects import Launch, Resume
 from emulator.core.job import JobSpec
-from emulator.core.messages import Exited, JobState, LaunchFailed, Outcome, Suspended
+from emulator.core.messages import JobState, Outcome
 from emulator.experiment.model import Experiment
 from emulator.records.history import fold
 from emulator.records.journal import Record

@@ -13,38 +13,40 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from simulated import SECOND_NS, freeze, make_settings
 
-from emulator.core.effects import Checkpoint, Effect, Kill, Launch, Resume, Send, SetTimer, Suspend
-from emulator.core.machine import IllegalTransition
-from emulator.core.messages import (
+from emulator.core.completions import (
     Checkpointed,
     CheckpointFailed,
     Committing,
-    ContainerReported,
-    ContainerState,
     Exited,
     FirstKey,
-    KeyCheckpoint,
-    KillContainer,
     Killed,
     KillFailed,
     Launched,
     LaunchFailed,
+    RealCost,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.effects import Checkpoint, Effect, Kill, Launch, Resume, Send, SetTimer, Suspend
+from emulator.core.machine import IllegalTransition
+from emulator.core.messages import (
+    ContainerReported,
+    ContainerState,
+    KillContainer,
     MapOutputs,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
-    RealCost,
     ResumeContainer,
-    Resumed,
-    ResumeFailed,
     Start,
     StartContainer,
     SuspendContainer,
-    Suspended,
-    SuspendFailed,
     TimerFired,
 )
 from emulator.core.node_manager import NodeManager
+from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import Kind, Mechanism
 

@@ -11,11 +11,11 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import effects as fx
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.completions import Committing
 from emulator.core.effects import Effect
 from emulator.core.messages import (
     Answer,
     ApplicationHeartbeatResponse,
-    Committing,
     JobFinished,
     KillContainer,
     Message,

@@ -6,6 +6,7 @@ import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
 from emulator.core.machine import HEARTBEAT, IllegalTransition
 from emulator.core.messages import (
@@ -18,13 +19,10 @@ from emulator.core.messages import (
     ContainerReported,
     ContainerState,
     JobState,
-    KeyCheckpoint,
     KillContainer,
-    Launched,
     Message,
     Outcome,
     ProgressSamples,
-    RealCost,
     ResumeContainer,
     Start,
     StartContainer,
@@ -32,6 +30,7 @@ from emulator.core.messages import (
     TaskId,
     TimerFired,
 )
+from emulator.core.saved import KeyCheckpoint
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from simulated import make_settings
 
+from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Kill, Launch, Send
 from emulator.core.machine import Machine
-from emulator.core.messages import (
-    Launched,
-    NodeHeartbeat,
-    NodeHeartbeatResponse,
-    NodeLost,
-    RealCost,
-    Start,
-    StartContainer,
-)
+from emulator.core.messages import NodeHeartbeat, NodeHeartbeatResponse, NodeLost, Start, StartContainer
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.vocabulary import Kind

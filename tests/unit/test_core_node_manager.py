@@ -7,37 +7,39 @@ import copy
 import pytest
 from simulated import SECOND_NS, make_settings
 
+from emulator.core.completions import (
+    Checkpointed,
+    Committing,
+    Exited,
+    FirstKey,
+    Launched,
+    LaunchFailed,
+    RealCost,
+    Resumed,
+    Suspended,
+    SuspendFailed,
+)
 from emulator.core.effects import Checkpoint, CleanUp, Effect, Kill, Launch, ProvideInput, Resume, Send, Suspend
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
-    Checkpointed,
-    Committing,
     ContainerReport,
     ContainerReported,
     ContainerState,
-    Exited,
-    FirstKey,
-    KeyCheckpoint,
     KillContainer,
-    Launched,
-    LaunchFailed,
     MapOutputs,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
     Outcome,
-    RealCost,
     ResumeContainer,
-    Resumed,
     Start,
     StartContainer,
     SubmitJob,
     SuspendContainer,
-    Suspended,
-    SuspendFailed,
     TimerFired,
 )
 from emulator.core.node_manager import NodeManager
+from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 

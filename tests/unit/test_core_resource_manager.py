@@ -9,11 +9,11 @@ from simulated import SECOND_NS, make_settings
 from emulator import policies
 from emulator.core.admission import Admission
 from emulator.core.applications import Application, Node
+from emulator.core.completions import Committing
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     ApplicationHeartbeat,
     Ask,
-    Committing,
     ContainerReport,
     ContainerState,
     JobFinished,

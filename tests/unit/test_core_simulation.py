@@ -7,7 +7,8 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import effects as fx
 from emulator.core import messages
-from emulator.core.messages import Exited, Message
+from emulator.core.completions import Exited
+from emulator.core.messages import Message
 from emulator.sim.cost_model import CostModel
 from emulator.sim.tasks import VirtualTask
 from emulator.vocabulary import Kind

@@ -9,7 +9,8 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 
 from emulator.core.effects import ExplainTaskEviction, Send
 from emulator.core.estimator import RateEstimate
-from emulator.core.messages import KeyCheckpoint, KillContainer, TaskId
+from emulator.core.messages import KillContainer, TaskId
+from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
 from emulator.core.speculation import BEATEN, stragglers
 from emulator.core.task import Task, TaskState

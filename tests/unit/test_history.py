@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from emulator.core import completions as cs
 from emulator.core import effects as fx
 from emulator.core import messages as ms
+from emulator.core.completions import RealCost
 from emulator.core.job import JobSpec
-from emulator.core.messages import ContainerState, JobState, KeyCheckpoint, Outcome, RealCost
+from emulator.core.messages import ContainerState, JobState, Outcome
+from emulator.core.saved import KeyCheckpoint
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, Operation, SuspendedSpan, fold, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
@@ -84,7 +87,7 @@ class Script:
         if not launched:
             return
         self.at(t_s + 0.1, f"nm:{node}", start, fx.Launch(container, "j", kind, task, attempt, 0, checkpoint))
-        self.nm(t_s + 0.2, container, ms.Launched(container, RealCost(2 * MS)), ContainerState.RUNNING)
+        self.nm(t_s + 0.2, container, cs.Launched(container, RealCost(2 * MS)), ContainerState.RUNNING)
 
     def nm(self, t_s: float, container: str, message: ms.Message, state: ContainerState, *more, **report) -> None:
         kind, node = self.kinds[container]
@@ -93,7 +96,7 @@ class Script:
         self.at(t_s, f"nm:{node}", message, *told, *more)
 
     def first_key(self, at_s: float, container: str, input_ready_s: float = 0, cost: int = 10 * MS) -> None:
-        message = ms.FirstKey(container, ns(at_s), ns(input_ready_s), RealCost(cost))
+        message = cs.FirstKey(container, ns(at_s), ns(input_ready_s), RealCost(cost))
         self.at(at_s + 0.01, f"nm:{self.kinds[container][1]}", message)
 
     def ask_to_suspend(self, t_s: float, container: str, mechanism: Mechanism) -> None:
@@ -104,7 +107,7 @@ class Script:
         self.at(t_s + 0.05, f"nm:{node}", suspend, effect(container))
 
     def exit(self, t_s: float, container: str, outcome: Outcome, keys: int, code: int | None = None) -> None:
-        exited = ms.Exited(container, code, None if code is not None else 9, keys, "boom")
+        exited = cs.Exited(container, code, None if code is not None else 9, keys, "boom")
         self.nm(
             t_s, container, exited, ContainerState.DONE, outcome=outcome, keys=keys, why="boom" if code == 1 else ""
         )
@@ -136,7 +139,7 @@ def checkpointed(script: Script, t_s: float = 40.7) -> KeyCheckpoint:
     script.first_key(11.5, "c1", input_ready_s=11)
     script.ask_to_suspend(40, "c1", Mechanism.CHECKPOINT)
     checkpoint = KeyCheckpoint(("c1",), 30, "/in", "n1", 321)
-    script.at(t_s, "nm:n1", ms.Checkpointed("c1", checkpoint, RealCost(4 * MS, 20 * MS)))
+    script.at(t_s, "nm:n1", cs.Checkpointed("c1", checkpoint, RealCost(4 * MS, 20 * MS)))
     script.exit(t_s, "c1", Outcome.CHECKPOINTED, 30, code=75)
     script.told(41.35)
     return checkpoint
@@ -218,14 +221,14 @@ def stop(script: Script) -> None:
     script.start(10, "c1", "r000.0")
     script.first_key(11, "c1")
     script.ask_to_suspend(40, "c1", Mechanism.SUSPEND)
-    script.nm(40.1, "c1", ms.Suspended("c1", 29, RealCost(MS)), ContainerState.SUSPENDED, keys=29)
+    script.nm(40.1, "c1", cs.Suspended("c1", 29, RealCost(MS)), ContainerState.SUSPENDED, keys=29)
     script.told(41)
 
 
 def go_on(script: Script) -> None:
     resume = ms.ResumeContainer("c1", ns(50))
     script.at(50.5, "nm:n1", resume, fx.Resume("c1"))
-    script.nm(50.6, "c1", ms.Resumed("c1", RealCost(MS // 2)), ContainerState.RUNNING)
+    script.nm(50.6, "c1", cs.Resumed("c1", RealCost(MS // 2)), ContainerState.RUNNING)
 
 
 def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
@@ -284,7 +287,7 @@ def test_a_kill_loses_the_whole_attempt() -> None:
     script.first_key(11, "c1")
     script.kill(40, "c1")
     script.kill(44, "c1")  # repeated: the first command counts
-    script.at(44.1, "nm:n1", ms.Killed("c1", RealCost(3 * MS)))
+    script.at(44.1, "nm:n1", cs.Killed("c1", RealCost(3 * MS)))
     script.exit(44.1, "c1", Outcome.KILLED, 33)
     script.told(45)
     script.finish(100, 100)
@@ -312,7 +315,7 @@ def test_what_is_killed_because_its_job_is_over_is_no_kill() -> None:
 def test_a_launch_that_fails_has_done_nothing() -> None:
     script = Script()
     script.start(10, "c1", "r000.0", checkpoint=KeyCheckpoint(("gone",), 30, "/in", "n1"), launched=False)
-    failed = ms.LaunchFailed("c1", "no room")
+    failed = cs.LaunchFailed("c1", "no room")
     script.nm(10.5, "c1", failed, ContainerState.DONE, outcome=Outcome.LAUNCH_FAILED, why="no room")
     history = script.history(job())
     (row,) = history.attempts
@@ -360,7 +363,7 @@ def test_what_a_lost_node_tells_later_is_not_heard() -> None:
     script.start(10, "c1", "r000.0")
     script.first_key(11, "c1")
     script.ask_to_suspend(40, "c1", Mechanism.SUSPEND)
-    script.nm(40.1, "c1", ms.Suspended("c1", 29, RealCost(MS)), ContainerState.SUSPENDED, keys=29)
+    script.nm(40.1, "c1", cs.Suspended("c1", 29, RealCost(MS)), ContainerState.SUSPENDED, keys=29)
     script.at(600, "rm", ms.NodeLost("n1", "silent"))
     script.told(700)
     history = script.history(job())
@@ -374,7 +377,7 @@ def test_an_application_master_pays_schedule_and_does_no_work() -> None:
     script.submit()
     script.start(6, "c0", "j/am", kind=Kind.APPLICATION_MASTER, ready_s=5)
     script.at(7.63, "am:j", ms.Start("c0"))
-    script.at(90, "nm:n1", ms.Exited("c0", 0, None, 0))
+    script.at(90, "nm:n1", cs.Exited("c0", 0, None, 0))
     script.kinds["c0"] = (Kind.APPLICATION_MASTER, "n1")
     script.last = script.report("c0", ContainerState.DONE, Outcome.SUCCEEDED)
     script.told(91)

@@ -15,12 +15,12 @@ from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerState,
-    KeyCheckpoint,
     NodeHeartbeat,
     ResumeAsk,
     StartContainer,
     TaskId,
 )
+from emulator.core.saved import KeyCheckpoint
 from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
 from emulator.live.links import Address, LinkError, Links
 from emulator.live.plan import HOST, LaunchApplication, ProgressReadings

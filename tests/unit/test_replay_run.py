@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from analysis.whole_run import run_experiment, salvage
 from emulator.cli.main import app
+from emulator.core.completions import Suspended
 from emulator.core.effects import Suspend
-from emulator.core.messages import Suspended
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import JournalWriter, Record, read_journal
 from emulator.records.replay_run import JOURNAL_NAME

@@ -10,7 +10,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from emulator.core.messages import JobState, RealCost, Start
+from emulator.core.completions import RealCost
+from emulator.core.messages import JobState, Start
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment

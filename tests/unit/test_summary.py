@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from analysis.report.facts import headline
 from emulator.cli.main import app
-from emulator.core.messages import JobState, RealCost
+from emulator.core.completions import RealCost
+from emulator.core.messages import JobState
 from emulator.costs.calibration import dump_calibration
 from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.load import load_experiment

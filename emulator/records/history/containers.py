@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from emulator.core.messages import ContainerState, Outcome, RealCost, StartContainer
+from emulator.core.completions import RealCost
+from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.speculation import BEATEN
 from emulator.records.history.rows import Operation, SuspendedSpan
 from emulator.vocabulary import Kind

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from emulator.core.completions import Checkpointed, Exited, FirstKey, Killed, Launched, LaunchFailed, Resumed, Suspended
 from emulator.core.effects import (
     Checkpoint,
     Dump,
@@ -26,27 +27,19 @@ from emulator.core.effects import (
 )
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
-    Checkpointed,
     ContainerReport,
     ContainerReported,
     ContainerState,
-    Exited,
-    FirstKey,
     JobFinished,
     KillContainer,
-    Killed,
-    Launched,
-    LaunchFailed,
     Message,
     NodeHeartbeat,
     NodeLost,
     ResumeContainer,
-    Resumed,
     Start,
     StartContainer,
     SubmitJob,
     SuspendContainer,
-    Suspended,
 )
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.core.messages import JobState, Outcome, RealCost
+from emulator.core.completions import RealCost
+from emulator.core.messages import JobState, Outcome
 from emulator.records.history.decisions import Decision
 from emulator.vocabulary import Frozen, Kind
 

@@ -1,0 +1,98 @@
+"""What executors say to NodeManagers: one completion for every effect on a container, and what comes unasked."""
+
+from __future__ import annotations
+
+from emulator.core.saved import Saved
+from emulator.vocabulary import Frozen
+
+
+class RealCost(Frozen):
+    """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
+
+    mechanism_real_ns: int
+    key_real_ns: int = 0
+
+
+class _Completion(Frozen, tag=True):
+    """Base of what executors say: each is written under its type."""
+
+
+class Launched(_Completion):
+    container: str
+    cost: RealCost
+
+
+class LaunchFailed(_Completion):
+    container: str
+    reason: str
+
+
+class Suspended(_Completion):
+    container: str
+    keys_done: int
+    cost: RealCost
+
+
+class SuspendFailed(_Completion):
+    container: str
+    reason: str
+
+
+class Resumed(_Completion):
+    container: str
+    cost: RealCost
+
+
+class ResumeFailed(_Completion):
+    container: str
+    reason: str
+
+
+class Checkpointed(_Completion):
+    container: str
+    saved: Saved
+    cost: RealCost
+
+
+class CheckpointFailed(_Completion):
+    container: str
+    reason: str
+
+
+class Killed(_Completion):
+    container: str
+    cost: RealCost
+
+
+class KillFailed(_Completion):
+    container: str
+    reason: str
+
+
+# ---- events of their own ----
+
+
+class FirstKey(_Completion):
+    """A reduce starts its first key, or a map its work."""
+
+    container: str
+    at_ns: int
+    input_ready_ns: int
+    cost: RealCost
+    """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
+
+
+class Committing(_Completion):
+    """All keys are done; the output is being put together."""
+
+    container: str
+
+
+class Exited(_Completion):
+    """The process has ended, by itself or not; always the last message about a container."""
+
+    container: str
+    code: int | None
+    signal: int | None
+    keys_done: int
+    reason: str = ""

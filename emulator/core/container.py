@@ -1,0 +1,121 @@
+"""A container at its NodeManager: its states, and what is reported of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from emulator.core.machine import TransitionTable
+from emulator.core.messages import ContainerReport, ContainerState, Outcome, StartContainer
+from emulator.core.saved import Saved
+from emulator.core.settings import OverheadSettings
+from emulator.vocabulary import Kind
+
+
+class ContainerEvent(Enum):
+    """What can happen to a container."""
+
+    LAUNCHED = "launched"
+    LAUNCH_FAILED = "launch failed"
+    SUSPEND = "suspend"
+    SUSPENDED = "suspended"
+    SUSPEND_FAILED = "suspend failed"
+    RESUME = "resume"
+    RESUMED = "resumed"
+    RESUME_FAILED = "resume failed"
+    CHECKPOINT = "checkpoint"
+    CHECKPOINT_FAILED = "checkpoint failed"
+    KILL = "kill"
+    EXITED = "exited"
+
+
+_S, _E = ContainerState, ContainerEvent
+CONTAINER_TABLE: TransitionTable[ContainerState, ContainerEvent] = TransitionTable(
+    "container",
+    {
+        (_S.LAUNCHING, _E.LAUNCHED): _S.RUNNING,
+        (_S.LAUNCHING, _E.LAUNCH_FAILED): _S.DONE,
+        (_S.LAUNCHING, _E.KILL): _S.KILLING,
+        (_S.LAUNCHING, _E.EXITED): _S.DONE,
+        (_S.RUNNING, _E.SUSPEND): _S.SUSPENDING,
+        (_S.RUNNING, _E.CHECKPOINT): _S.CHECKPOINTING,
+        (_S.RUNNING, _E.KILL): _S.KILLING,
+        (_S.RUNNING, _E.EXITED): _S.DONE,
+        (_S.SUSPENDING, _E.SUSPENDED): _S.SUSPENDED,
+        (_S.SUSPENDING, _E.SUSPEND_FAILED): _S.RUNNING,
+        (_S.SUSPENDING, _E.KILL): _S.KILLING,
+        (_S.SUSPENDING, _E.EXITED): _S.DONE,
+        (_S.SUSPENDED, _E.RESUME): _S.RESUMING,
+        (_S.SUSPENDED, _E.KILL): _S.KILLING,
+        (_S.SUSPENDED, _E.EXITED): _S.DONE,
+        (_S.RESUMING, _E.RESUMED): _S.RUNNING,
+        (_S.RESUMING, _E.RESUME_FAILED): _S.SUSPENDED,
+        (_S.RESUMING, _E.KILL): _S.KILLING,
+        (_S.RESUMING, _E.EXITED): _S.DONE,
+        (_S.CHECKPOINTING, _E.CHECKPOINT_FAILED): _S.RUNNING,
+        (_S.CHECKPOINTING, _E.KILL): _S.KILLING,
+        (_S.CHECKPOINTING, _E.EXITED): _S.DONE,
+        (_S.KILLING, _E.LAUNCH_FAILED): _S.DONE,
+        (_S.KILLING, _E.EXITED): _S.DONE,
+    },
+)
+
+
+@dataclass(slots=True)
+class Container:
+    """What a NodeManager keeps of one container."""
+
+    id: str
+    job: str
+    kind: Kind
+    ready_ns: int
+    state: ContainerState = ContainerState.LAUNCHING
+    revision: int = 1
+    committing: bool = False
+    refusals: int = 0
+    saved: Saved | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+    first_key_ns: int | None = None
+    input_ready_ns: int | None = None
+    suspend_asked_ns: int | None = None
+    keys_done: int = 0
+    slot_free_ns: int | None = None
+    """From when on the ResourceManager may know that the slot is free; None while it is not."""
+
+    def move(self, event: ContainerEvent) -> None:
+        """Take an arc of the table; raise IllegalTransition, with nothing changed, when there is none."""
+        self.state = CONTAINER_TABLE.next(self.state, event, self.id)
+        self.revision += 1
+
+    def report(self, node: str) -> ContainerReport:
+        """Its whole state, as sent from ``node``."""
+        return ContainerReport(
+            container=self.id,
+            job=self.job,
+            kind=self.kind,
+            node=node,
+            revision=self.revision,
+            state=self.state,
+            committing=self.committing,
+            refusals=self.refusals,
+            saved=self.saved,
+            outcome=self.outcome,
+            reason=self.reason,
+            ready_ns=self.ready_ns,
+            first_key_ns=self.first_key_ns,
+            input_ready_ns=self.input_ready_ns,
+            suspend_asked_ns=self.suspend_asked_ns,
+            keys_done=self.keys_done,
+        )
+
+
+def first_key_at_ns(start: StartContainer, profile: OverheadSettings, now_ns: int) -> int:
+    """Not before this its first key, as the profile has it; 0: as soon as it can."""
+    is_master = start.kind is Kind.APPLICATION_MASTER
+    schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
+    if start.saved is not None:
+        schedule_ns = profile.resume_ns
+    elif start.start_measured:
+        schedule_ns = launch_ns = 0
+    return max(start.ready_ns + schedule_ns if schedule_ns else 0, now_ns + launch_ns if launch_ns else 0)
