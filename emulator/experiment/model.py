@@ -63,7 +63,8 @@ class Protocol(Strict):
     node_expiry_s: PositiveSeconds = 600.0
     """How long a node may be silent before the ResourceManager gives it up."""
     task_timeout_s: PositiveSeconds = 600.0
-    """A live task that gives no sign of life for so long, and for 30 real seconds, has failed."""
+    """A live task that gives no sign of life for so long, and for 30 real seconds, has failed; a run in which nothing
+    moves for as long (simulated: and for 1000 heartbeats) is given up."""
     task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
     """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
     speculation: Speculation | None = None

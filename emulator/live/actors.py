@@ -121,6 +121,10 @@ class ApplicationHostActor(_Actor[ApplicationHost]):
         """With the jobs' states."""
         return replace(await super().status(), jobs=tuple(self.host.job_statuses()))
 
+    async def stuck_attempts(self) -> list[str]:
+        """What must get on if the run is to come to its end."""
+        return self.host.stuck_attempts()
+
 
 @dataclass(frozen=True, slots=True)
 class NodeHostReady(HostReady):
@@ -165,6 +169,10 @@ class NodeHostActor(_Actor[NodeHost]):
         """Connect to the other hosts and learn of all shuffle services."""
         await super().meet(hosts, shuffle_urls)
         self.host.shuffle_urls.update(shuffle_urls)
+
+    async def status(self) -> HostStatus:
+        """With what has moved."""
+        return replace(await super().status(), moves=self.host.moves)
 
     async def close(self) -> NodeHostClosed:
         """End every process and remove the work directory."""

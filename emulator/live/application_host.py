@@ -6,6 +6,7 @@ from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
 from emulator.core.messages import ProgressSamples, Start, job_address
 from emulator.display.machine_status import job_status
+from emulator.display.standstill import stuck_attempts
 from emulator.display.status import JobStatus
 from emulator.live.host import MachineHost
 from emulator.live.plan import (
@@ -82,3 +83,7 @@ class ApplicationHost(MachineHost):
         """The jobs that run or have run here."""
         running = [job_status(master, self.plan.jobs[job].queue) for job, master in self._masters.items()]
         return [*self._ended.values(), *running]
+
+    def stuck_attempts(self) -> list[str]:
+        """Of the jobs that run here, what has begun and not ended."""
+        return [attempt for master in self._masters.values() for attempt in stuck_attempts(master)]

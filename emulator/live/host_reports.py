@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from emulator.core.job import JobSpec
 from emulator.display.machine_status import ClusterStatus, unstarted_job_status
+from emulator.display.standstill import standstill
 from emulator.display.status import JobStatus, RunStatus
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.live.plan import RESOURCE_MANAGER_HOST
+from emulator.live.standstill import Standstill, timeout_real_ns
 from emulator.records.lag import LagRecord, LagRecorder
 
 _LINK_PATIENCE_REAL_S = 5.0
@@ -31,6 +33,8 @@ class HostStatus:
     """Hosts to which its link has broken."""
     jobs: tuple[JobStatus, ...] = ()
     cluster: ClusterStatus | None = None
+    moves: int = 0
+    """Of a node host; see ``emulator.live.standstill``."""
 
 
 class HostReports:
@@ -43,6 +47,7 @@ class HostReports:
         self._statuses: dict[str, HostStatus] = {}
         self._lag_records: dict[str, LagRecord] = {}
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
+        self._standstill = Standstill(timeout_real_ns(experiment))
 
     def take(self, host: str, status: HostStatus) -> None:
         """A newer status."""
@@ -66,6 +71,26 @@ class HostReports:
                 raise RunError(f"the connection from {host} to {peer} has broken, and both are alive")
 
     @property
+    def nothing_moves(self) -> bool:
+        """Whether that has been so for too long, as of the newest statuses."""
+        cluster = self._cluster
+        moves = sum(status.moves for status in self._statuses.values())
+        return self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns)
+
+    def standstill(self, stuck: Iterable[str]) -> RunError:
+        """What to say then; ``stuck`` are the attempts that do not get on."""
+        return RunError(standstill(self._standstill.since_ns, self._cluster.emulated_ns, stuck, self._waiting))
+
+    @property
+    def _cluster(self) -> ClusterStatus:
+        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
+        return manager.cluster if manager and manager.cluster else ClusterStatus(0, {}, 0, {})
+
+    @property
+    def _waiting(self) -> list[str]:
+        return [job for job, state in self._cluster.job_states.items() if state == "submitted"]
+
+    @property
     def lag(self) -> LagRecorder:
         """How late timers were, of all hosts together."""
         lag = LagRecorder()
@@ -76,20 +101,19 @@ class HostReports:
     def run_status(self, phase: str, started_real_s: float) -> RunStatus:
         """For the display; its records are those that have come since it was called before."""
         news, self._journal_news = self._journal_news, []
-        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
-        cluster = manager.cluster if manager else None
+        cluster = self._cluster
         lag = self.lag
         running = {job.name: job for status in self._statuses.values() for job in status.jobs}
-        states = cluster.job_states if cluster else {}
+        states = cluster.job_states
         return RunStatus(
-            emulated_ns=cluster.emulated_ns if cluster else 0,
+            emulated_ns=cluster.emulated_ns,
             real_s=time.monotonic() - started_real_s,
             time_scale=self._experiment.time_scale,
             phase=phase,
             jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
             containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
-            containers_used_by_queue=cluster.used_by_queue if cluster else {},
-            containers_suspended=cluster.suspended if cluster else 0,
+            containers_used_by_queue=cluster.used_by_queue,
+            containers_suspended=cluster.suspended,
             lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
             journal=news,
         )

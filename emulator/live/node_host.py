@@ -41,7 +41,6 @@ from emulator.core.completions import (
 )
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.saved import KeyCheckpoint
-from emulator.experiment.model import seconds_to_ns
 from emulator.live import records
 from emulator.live.checkpoint import Checkpoint
 from emulator.live.host import MachineHost
@@ -58,12 +57,11 @@ from emulator.live.plan import (
 )
 from emulator.live.progress_page import TaskState
 from emulator.live.shuffle_process import ShuffleProcess
+from emulator.live.standstill import timeout_real_ns
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind
 
-_TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
-"""A machine under load may leave a process without a processor for some seconds."""
 _AT_WORK = {TaskState.EMPTY, TaskState.WAITING_INPUT, TaskState.WAITING_FIRST_KEY, TaskState.RUNNING}
 """A task gives signs of life in these; a map has none of the others.  What else it does is bounded in itself."""
 
@@ -105,6 +103,8 @@ class NodeHost(MachineHost):
         self._settings_of = {node.name: node for node in self.settings.nodes}
         held = sum(self._settings_of[n].containers + self._settings_of[n].suspended_limit for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
+        self.moves = 0
+        """Grows whenever a process starts, ends, goes on or is seen at work."""
         self._first_readings: list[tuple[str, int, int]] = []
         """Of reduces that have begun since the last task heartbeats were passed on: they begin with the next."""
         self._free_slots = list(range(slots - 1, -1, -1))
@@ -140,8 +140,7 @@ class NodeHost(MachineHost):
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
-        timeout_ns = seconds_to_ns(plan.experiment.protocol.task_timeout_s)
-        self._timeout_real_ns = max(_TIMEOUT_AT_LEAST_REAL_NS, self.clock.to_real_duration_ns(timeout_ns))
+        self._timeout_real_ns = timeout_real_ns(plan.experiment)
         self._look_for_the_silent()
 
     def _boot_node(self, node: str) -> None:
@@ -289,6 +288,7 @@ class NodeHost(MachineHost):
 
     def _on_event(self, event: dict[str, Any]) -> None:
         container: str = event["id"]
+        self.moves += event["event"] != "fetch_failed"
         process = self._processes.get(container)
         if process is None:
             return
@@ -424,6 +424,7 @@ class NodeHost(MachineHost):
             if process.stopped or process.timed_out:
                 continue
             progress = self._supervisor.page.read(process.slot)
+            self.moves += progress.state is not TaskState.WAITING_INPUT
             if progress.state not in _AT_WORK or not progress.alive_real_ns:
                 continue
             silent_since_real_ns = max(progress.alive_real_ns, process.resumed_real_ns)

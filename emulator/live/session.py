@@ -331,6 +331,10 @@ class LiveSession:
             self._poll(plan)
             check_interrupted()
             self._reports.check(self._lost)
+            if self._reports.nothing_moves:
+                hosts = [name for name in plan.application_hosts if name not in self._lost]
+                asked = [self._get(self._hosts[name].stuck_attempts.remote(), f"asking {name}") for name in hosts]
+                raise self._reports.standstill([attempt for attempts in asked for attempt in attempts])
             self._show("running")
             if done:
                 self._get(finished, "running")

@@ -66,6 +66,8 @@ class VirtualProcesses:
         """
         self.tasks: dict[str, VirtualTask] = {}
         """Those there are, by container."""
+        self.moved_ns = 0
+        """When a process was last launched, went on or ended."""
         self._kernel = kernel
         self._nodes = {node.name: node for node in settings.nodes}
         self._estimate_period_ns = settings.protocol.estimate_period_ns
@@ -87,6 +89,12 @@ class VirtualProcesses:
 
     def _later(self, delay_ns: int, action: Callable[[], None]) -> None:
         self._kernel.at(self._kernel.now_ns + delay_ns, action)
+
+    @property
+    def are_stuck(self) -> bool:
+        """Whether none gets on: nothing will happen to any before it is told something."""
+        masters = Kind.APPLICATION_MASTER
+        return all(task.launch.kind is masters or task.is_stuck for task in self.tasks.values())
 
     def lose_node(self, node: str) -> None:
         """All that runs there is gone from one moment to the next, and nobody is told."""
@@ -115,6 +123,7 @@ class VirtualProcesses:
     def launch(self, address: str, effect: fx.Launch) -> None:
         """Start a process; a reduce begins when its input is there."""
         node = address.partition(":")[2]
+        self.moved_ns = self._kernel.now_ns
         spec = self._jobs[effect.job]
         task = VirtualTask(effect, node, self._kernel.now_ns, keys=1, length_ns=0)
         if effect.kind is Kind.MAP:
@@ -332,7 +341,8 @@ class VirtualProcesses:
         task = self._settled(container, ResumeFailed)
         if task is None:
             return
-        task.go_on(self._kernel.now_ns)
+        self.moved_ns = self._kernel.now_ns
+        task.go_on(self.moved_ns)
         self._tell(address, Resumed(container, self._cost(delay_ns)))
         if task.first_key_ns is None:
             self._await_input(container)
@@ -445,6 +455,7 @@ class VirtualProcesses:
         task = self.tasks.pop(container, None)
         if task is None:
             return None
+        self.moved_ns = self._kernel.now_ns
         self._devices.leave(container)
         if task.launch.kind is Kind.APPLICATION_MASTER:
             self._application_ended(task.launch.job)

@@ -17,22 +17,22 @@ from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.costs.calibration import chosen_path, load_calibration
 from emulator.display.machine_status import cluster_status, job_status, unstarted_job_status
+from emulator.display.standstill import standstill, stuck_attempts
 from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.experiment.model import Experiment
+from emulator.experiment.model import Experiment, seconds_to_ns
 from emulator.records.journal import Record
 from emulator.records.run_directory import RunDirectory
 from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
-from emulator.vocabulary import Kind
 
 STATUS_PERIOD_REAL_S = 0.25
+_PATIENCE_HEARTBEATS = 1000
+"""For so long at least nothing must have moved before a run is given up: retries and time-outs take some."""
 _TIMES_SHOWING = 40
 """A state is not shown before this many times what it took to show the last: a large one is shown more seldom."""
-_SILENT_HEARTBEATS = 1000
-"""After this long without a message of substance it is looked whether anything can still happen."""
 
 
 def run_simulation(
@@ -86,19 +86,21 @@ def simulate(
     every = experiment.sim.every_heartbeat
     cluster = SimulatedCluster(settings, by_name, in_order.take, costs, every_heartbeat=every)
     last_submit_ns = max(job.submit_ns for job in jobs)
+    timeout_ns = seconds_to_ns(experiment.protocol.task_timeout_s)
+    patience_ns = max(timeout_ns, _PATIENCE_HEARTBEATS * experiment.heartbeat_ns)
 
     def look() -> None:
         each_slice(cluster)
-        silent_since_ns = max(in_order.last_ns, last_submit_ns)
-        if cluster.kernel.now_ns - silent_since_ns > _SILENT_HEARTBEATS * experiment.heartbeat_ns:
-            _check_not_stuck(cluster)
+        moved_ns = max(cluster.processes.moved_ns, last_submit_ns)
+        if cluster.kernel.now_ns - moved_ns > patience_ns:
+            _check_not_stuck(cluster, moved_ns)
 
     try:
         cluster.run(each_slice=look)
     except PolicyError as error:
         raise RunError(str(error)) from error
     except RuntimeError as error:
-        _check_not_stuck(cluster)
+        _check_not_stuck(cluster, cluster.processes.moved_ns)
         raise RunError(f"the simulation cannot go on: {error}") from error
     in_order.flush()
     return cluster
@@ -133,16 +135,16 @@ def _calibration_facts(experiment: Experiment) -> dict[str, Any]:
     return {} if path is None else {"calibration": load_calibration(path).described(path)}
 
 
-def _check_not_stuck(cluster: SimulatedCluster) -> None:
-    """Raise RunError if no task runs: nothing is left that could free the containers the jobs wait for."""
-    if all(task.launch.kind is Kind.APPLICATION_MASTER for task in cluster.processes.tasks.values()):
-        client = cluster.machines[CLIENT]
-        assert isinstance(client, Client)
-        waiting = ", ".join([job for job in cluster.jobs if job not in client.states][:5])
-        raise RunError(
-            f"at {cluster.kernel.now_ns / 1e9:.0f} s no task runs, and {waiting} wait for containers in vain: "
-            "the cluster is too small for them, or the allocation policy gives them none"
-        )
+def _check_not_stuck(cluster: SimulatedCluster, since_ns: int) -> None:
+    """Raise RunError if no process gets on: nothing is left that could free the containers the jobs wait for."""
+    if not cluster.processes.are_stuck:
+        return
+    client = cluster.machines[CLIENT]
+    assert isinstance(client, Client)
+    masters = [machine for machine in cluster.machines.values() if isinstance(machine, ApplicationMaster)]
+    stuck = [attempt for master in masters for attempt in stuck_attempts(master)]
+    waiting = [job for job in cluster.jobs if job not in client.states]
+    raise RunError(standstill(since_ns, cluster.kernel.now_ns, stuck, waiting))
 
 
 _BY_ACTOR = attrgetter("actor", "seq")
@@ -155,14 +157,12 @@ class _InOrder:
         self._write = write
         self._held: list[Record] = []
         """All of one instant."""
-        self.last_ns = 0
 
     def take(self, record: Record) -> None:
         """The next record; times never go back."""
         if self._held and self._held[0].t_ns != record.t_ns:
             self.flush()
         self._held.append(record)
-        self.last_ns = record.t_ns
 
     def flush(self) -> None:
         """Hand on what is held."""

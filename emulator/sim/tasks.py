@@ -68,6 +68,12 @@ class VirtualTask:
         """Whether it is stopped now."""
         return self.stopped_ns is not None
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it does nothing until it is told something: it is stopped, or waits for its input."""
+        waits_for_input = self.ready_ns is None and self.first_key_ns is None
+        return not self.pending and (self.stopped or waits_for_input)
+
     def stop(self, now_ns: int) -> None:
         """No work is done from now on."""
         self.token += 1

@@ -1,0 +1,50 @@
+"""What is said of a run in which nothing moves any more: which tasks are stuck, and which jobs wait for containers.
+
+Nothing moves where no process works, starts or ends.  Both engines give a run up that has been so for
+``protocol.task_timeout_s``: the live one after 30 real seconds at least, when a task that gave no sign of life has been
+killed and so has moved; the simulation after 1000 heartbeats at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.messages import JobState
+from emulator.core.task_attempt import ENDED, AttemptState
+
+_MOST_NAMED = 5
+_ASKS = frozenset({AttemptState.NEW, AttemptState.UNASSIGNED})
+
+
+def stuck_attempts(master: ApplicationMaster) -> list[str]:
+    """Attempts of a job that have begun and not ended, each with its state and node."""
+    if master.state is not JobState.RUNNING:
+        return []
+    newest = (task.attempts[-1:] for task in chain(master.reduces, master.maps))
+    open_attempts = (a for attempts in newest for a in attempts if a.state not in ENDED and a.state not in _ASKS)
+    return [f"{attempt.name} ({attempt.state.value} on {attempt.node})" for attempt in open_attempts]
+
+
+def standstill(since_ns: int, now_ns: int, stuck: Iterable[str], waiting_jobs: Iterable[str]) -> str:
+    """Why a run is given up, for its user.
+
+    Args:
+        since_ns: when something moved last.
+        now_ns: now.
+        stuck: attempts that have a container and do not get on.
+        waiting_jobs: jobs that have not ended.
+    """
+    tasks = list(stuck)
+    jobs = ", ".join(list(waiting_jobs)[:_MOST_NAMED])
+    if not tasks:
+        return (
+            f"at {now_ns / 1e9:.0f} s no task runs, and {jobs} wait for containers in vain: "
+            "the cluster is too small for them, or the allocation policy gives them none"
+        )
+    more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
+    return (
+        f"nothing has moved from {since_ns / 1e9:.0f} s to {now_ns / 1e9:.0f} s, and {jobs} have not ended; stuck are "
+        f"{', '.join(tasks[:_MOST_NAMED])}{more}"
+    )

@@ -1,0 +1,46 @@
+"""A run in which nothing moves any more is given up, and says which tasks are stuck."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator.core import effects as fx
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
+from emulator.live.standstill import Standstill, timeout_real_ns
+from emulator.sim.processes import VirtualProcesses
+from emulator.sim.session import simulate
+from workloads.expand import expand
+
+FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
+
+
+def test_a_simulation_whose_reduces_wait_for_ever_ends_and_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(self: VirtualProcesses, address: str, effect: fx.ProvideInput) -> None:
+        """Where the outputs lie never comes to the processes."""
+
+    monkeypatch.setattr(VirtualProcesses, "provide_input", nothing)
+    experiment = load_experiment(FIG4, ["engine=sim", "overheads=hadoop-0.23"])
+    with pytest.raises(RunError, match=r"nothing has moved from \d+ s to \d+ s.*stuck are .*/r0\d\d\.\d \(Running on "):
+        simulate(experiment, expand(experiment, experiment.seed), lambda record: None)
+
+
+def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
+    standstill = Standstill(10)
+    assert not standstill.is_reached(5, True, 100, 1000)
+    assert not standstill.is_reached(5, True, 110, 1100)
+    assert not standstill.is_reached(6, True, 111, 1110), "something has moved"
+    assert not standstill.is_reached(6, False, 130, 1300), "nothing is to be done"
+    assert not standstill.is_reached(6, True, 140, 1400)
+    assert standstill.is_reached(6, True, 141, 1410)
+    assert standstill.since_ns == 1300
+
+
+@pytest.mark.parametrize(
+    ("scale", "timeout_s", "real_s"), [(20, 600, 30), (1, 600, 600), (100, 600, 30), (10, 1000, 100)]
+)
+def test_its_patience_is_that_with_a_task(scale: float, timeout_s: float, real_s: float) -> None:
+    experiment = load_experiment(FIG4, [f"time_scale={scale}", f"protocol.task_timeout_s={timeout_s}"])
+    assert timeout_real_ns(experiment) == real_s * 10**9
