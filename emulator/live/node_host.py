@@ -126,7 +126,7 @@ class NodeHost(MachineHost):
         os.makedirs(self.plan.output_dir, exist_ok=True)
         self._supervisor = self._new_supervisor()
         urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())
-        self.spawn(self.shuffle.watch())
+        self.spawn(self.shuffle.keep())
         return urls
 
     def begin(self, origin_real_ns: int) -> None:

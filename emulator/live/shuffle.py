@@ -39,6 +39,8 @@ MAPS_PER_REQUEST = 250
 """A request for more is refused."""
 _MEMORY_BYTES = 4 << 20
 _COPY_BYTES = 1 << 18
+BACKLOG = 1024
+"""Requests that a service lets wait."""
 _ATTEMPTS = 3
 _RETRY_REAL_S = 0.05
 _CONNECT_TIMEOUT_REAL_S = 5.0

@@ -20,6 +20,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import stat
 import sys
 from contextlib import ExitStack, suppress
@@ -30,7 +31,15 @@ from aiohttp import web
 
 from emulator.live import records
 from emulator.live.records import Partition, RecordError
-from emulator.live.shuffle import FRAME, MAP_HEADER, MAPS_PER_REQUEST, SIGNATURE_HEADER, request_target, signature
+from emulator.live.shuffle import (
+    BACKLOG,
+    FRAME,
+    MAP_HEADER,
+    MAPS_PER_REQUEST,
+    SIGNATURE_HEADER,
+    request_target,
+    signature,
+)
 from emulator.storage.local import job_directory_name
 
 _NUMBER = "(?:0|[1-9][0-9]{0,8})"
@@ -39,7 +48,6 @@ _OF_NODE = f"{_NODE}:{_NUMBER}(?:,{_NUMBER})*"
 _TARGET = re.compile(
     rf"/shuffle\?job=([A-Za-z0-9._~%-]{{1,2000}})&reduce=({_NUMBER})&maps=({_OF_NODE}(?:;{_OF_NODE})*)"
 )
-_BACKLOG = 1024
 _SENDFILE_BYTES = 1 << 18
 _MAXIMUM_INDEX_BYTES = 32 << 20
 _PR_SET_PDEATHSIG = 1
@@ -180,14 +188,15 @@ def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
     return descriptor
 
 
-async def serve(root: str, nodes: list[str], bind: str, secret: str) -> None:
-    """Serve until standard input ends."""
+async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None:
+    """Serve until standard input ends, at an address or on the listening socket of this descriptor."""
     endpoint = Endpoint(root, nodes, secret)
     application = web.Application()
     application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
     runner = web.AppRunner(application, access_log=None, handle_signals=False)
     await runner.setup()
-    await web.TCPSite(runner, bind, 0, backlog=_BACKLOG).start()
+    listening = socket.socket(fileno=at) if isinstance(at, int) else socket.create_server((at, 0), backlog=BACKLOG)
+    await web.SockSite(runner, listening, backlog=BACKLOG).start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -205,6 +214,7 @@ def main() -> None:
     parser.add_argument("--root", required=True, help="directory that holds one directory a node")
     parser.add_argument("--nodes", required=True, help="names of the nodes, separated by commas")
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    parser.add_argument("--socket", type=int, help="descriptor of a socket that listens already, in place of --bind")
     arguments = parser.parse_args()
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -219,7 +229,8 @@ def main() -> None:
     if len(secret) < 16:
         parser.error("the first line of standard input must be the run's secret, of 16 characters or more")
     try:
-        asyncio.run(serve(arguments.root, nodes, arguments.bind, secret))
+        at = arguments.bind if arguments.socket is None else arguments.socket
+        asyncio.run(serve(arguments.root, nodes, at, secret))
     except OSError as error:
         sys.exit(f"shuffle service: {error}")
 

@@ -91,12 +91,19 @@ def test_the_death_of_the_resource_manager_leaves_what_there_is(tmp_path: Path) 
         check_failed_summary(run, "rm has died")
 
 
-def test_a_shuffle_service_cannot_be_done_without(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+def test_a_killed_shuffle_service_is_replaced_where_it_was(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [30]")
+    with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_cluster) as run:
         run.walking("research")
-        os.kill(run.shuffle_service("nodes-2"), signal.SIGKILL)
-        run.check_failed("nodes-2", "the shuffle service ended with status -9")
-        check_failed_summary(run, "the shuffle service ended with status -9")
+        before = {host: run.shuffle_service(host) for host in ("nodes-1", "nodes-2")}
+        for service in before.values():
+            os.kill(service, signal.SIGKILL)
+        for host in before:
+            run.until(lambda host=host: run.shuffle_service(host) != before[host], "a new shuffle service")
+        run.check_verified()
+        attempts = [row for row in run.table("attempts") if row["kind"] != "application_master"]
+    assert "crashed" not in {row["outcome"] for row in attempts}
+    assert len([row for row in attempts if row["kind"] == "map"]) == 4, "no output was taken for lost"
 
 
 def check_failed_summary(run: NatjamRun, reason: str) -> None:
