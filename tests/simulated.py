@@ -338,7 +338,7 @@ class CheckedCluster(SimulatedCluster):
                 self._check_job(self.masters[job], self.jobs[job])
 
     def _check_job(self, master: ApplicationMaster, spec: JobSpec) -> None:
-        tasks = master.reduces if master.reduces else master.maps
+        tasks = master.tasks.reduces if master.tasks.reduces else master.tasks.maps
         assert all(task.state is TaskState.SUCCEEDED for task in tasks), master.job
         for task in tasks:
             succeeded = [attempt for attempt in task.attempts if attempt.state is AttemptState.SUCCEEDED]

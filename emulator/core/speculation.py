@@ -15,15 +15,72 @@ stopped process, that has come further.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from emulator.core.effects import Effect
+from emulator.core.job_tasks import JobTasks
+from emulator.core.messages import KillContainer
 from emulator.core.settings import SpeculationSettings
 from emulator.core.task import Task, TaskState
-from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 
 BEATEN = "another attempt at the task is ahead"
 """Why a rival is killed."""
 _PPM = 1_000_000
+_NEVER_NS = 1 << 62
+
+
+class Rivals:
+    """Part of one ApplicationMaster; see the module's theory of operation."""
+
+    def __init__(self, tasks: JobTasks, settings: SpeculationSettings | None) -> None:
+        """``settings``: None where no task gets a second attempt."""
+        self._tasks = tasks
+        self._settings = settings
+
+    def speculate(self, now_ns: int) -> None:
+        """Second attempts for stragglers; while others wait for a container they would only wait behind them."""
+        tasks = self._tasks
+        if self._settings is None or not tasks.asks.empty:
+            return
+        for task in stragglers(self._settings, tasks.reduces, tasks.live_reduces, now_ns):
+            tasks.request(task.rival_attempt())
+
+    def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:
+        """Which attempt a container there should be for, if it matters: none whose rival runs there, which is slow."""
+        if self._settings is None:
+            return None
+        return lambda attempt: all(rival.node != node for rival in self._of(attempt))
+
+    def beaten_by(self, winner: TaskAttempt, now_ns: int) -> list[Effect]:
+        """The first to succeed; whoever else is at the task is not wanted any more."""
+        task = self._tasks.of(winner)
+        if not task.speculative:
+            return []
+        self.withdraw_waiting(winner)
+        task.speculative = False
+        self._tasks.asks.withdraw_resume(winner.task)
+        return [self.kill(rival, now_ns) for rival in self._of(winner)]
+
+    def kill(self, rival: TaskAttempt, now_ns: int) -> Effect:
+        """Another attempt at its task is ahead."""
+        container, node = rival.place
+        self._tasks.spare(rival)
+        rival.spared_until_ns = _NEVER_NS
+        return self._tasks.commands.send(container, node, KillContainer(container, self._tasks.job, BEATEN), now_ns)
+
+    def withdraw_waiting(self, attempt: TaskAttempt) -> None:
+        """A second attempt that still waits when the first wins or gives way is of no use."""
+        if not self._tasks.of(attempt).speculative:
+            return
+        for rival in self._tasks.asks.withdraw_new(attempt.task):
+            rival.move(AttemptEvent.KILL)
+            self._tasks.of(rival).speculative = False
+
+    def _of(self, attempt: TaskAttempt) -> list[TaskAttempt]:
+        """Other attempts at its task that have a container."""
+        others = self._tasks.of(attempt).attempts
+        return [other for other in others if other is not attempt and self._tasks.has_container(other)]
 
 
 def stragglers(

@@ -62,7 +62,7 @@ class ApplicationHost(MachineHost):
         master = self._masters.pop(job, None)
         if master is not None:
             self._ended[job] = job_status(master, self.plan.jobs[job].queue)
-            for task in master.reduces:
+            for task in master.tasks.reduces:
                 for attempt in task.attempts:
                     self._readings.forget(attempt.container or "")
         self.retire(job_address(job))

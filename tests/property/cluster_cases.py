@@ -235,7 +235,7 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
 
     def lose_output(which: int) -> None:
         masters = [machine for machine in cluster.machines.values() if isinstance(machine, ApplicationMaster)]
-        lying = [(am.job, task.index, task.output_node) for am in masters for task in am.maps if task.output_node]
+        lying = [(am.job, task.index, task.output_node) for am in masters for task in am.tasks.maps if task.output_node]
         if lying:
             cluster.processes.lose_output(*lying[which % len(lying)])
 

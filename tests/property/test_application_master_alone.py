@@ -360,11 +360,11 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         master = getattr(self, "machine", None)
         if master is None or master.state is not JobState.RUNNING:
             return
-        for task in (*master.maps, *master.reduces):
+        for task in (*master.tasks.maps, *master.tasks.reduces):
             if task.state in (TaskState.SCHEDULED, TaskState.RUNNING):
                 attempt = task.attempt
-                waits = any(waiting is attempt for waiting in master._asks)
-                has_container = master._live.get(attempt.container or "") is attempt
+                waits = any(waiting is attempt for waiting in master.tasks.asks)
+                has_container = master.tasks.live.get(attempt.container or "") is attempt
                 assert waits or has_container, f"{attempt.name} is forgotten"
 
     def teardown(self) -> None:

@@ -103,7 +103,7 @@ def _tuples(job: dict[str, Any]) -> dict[str, Any]:
 def _attempts(machine: object) -> dict[str, AttemptState]:
     if not isinstance(machine, ApplicationMaster):
         return {}
-    return {a.name: a.state for task in (*machine.maps, *machine.reduces) for a in task.attempts}
+    return {a.name: a.state for task in (*machine.tasks.maps, *machine.tasks.reduces) for a in task.attempts}
 
 
 def _transition(old: AttemptState, new: AttemptState) -> str:

@@ -89,7 +89,7 @@ class Bench:
         return command
 
     def attempt(self, task: int = 0, number: int = -1) -> TaskAttempt:
-        return self.machine.reduces[task].attempts[number]
+        return self.machine.tasks.reduces[task].attempts[number]
 
 
 def report(container: str, state: ContainerState, revision: int, **more: object) -> ContainerReport:
@@ -149,7 +149,7 @@ def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     lost = report("c1", DONE, 1 << 62, outcome=Outcome.LOST)
     given = (Allocation("c1", Kind.REDUCE, "node-1", 5),)
     bench.answer(allocated=given, finished=(lost,), lost_nodes=("node-1",))
-    assert [a.state for a in bench.machine.reduces[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
+    assert [a.state for a in bench.machine.tasks.reduces[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
     ask = bench.ask()
     assert ask is not None
     assert ask.reduces == 1
@@ -208,9 +208,9 @@ def test_after_its_end_a_job_suspends_nobody_and_starts_nothing() -> None:
 def test_a_request_that_a_kill_has_paid_is_withdrawn() -> None:
     bench = Bench(reduces=2)
     bench.answer(reclaim=2)
-    assert bench.machine.releaser.debt == 2
+    assert bench.machine.tasks.releaser.debt == 2
     bench.answer(withdrawn=1)
-    assert bench.machine.releaser.debt == 1
+    assert bench.machine.tasks.releaser.debt == 1
 
 
 def test_a_kill_does_not_pay_a_request_that_was_made_after_it() -> None:

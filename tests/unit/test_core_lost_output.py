@@ -16,7 +16,7 @@ from emulator.vocabulary import Kind
 def lose(cluster: CheckedCluster, map_index: int) -> None:
     master = cluster.machines["am:j"]
     assert isinstance(master, ApplicationMaster)
-    node = master.maps[map_index].output_node
+    node = master.tasks.maps[map_index].output_node
     assert node is not None
     cluster.processes.lose_output("j", map_index, node)
 
@@ -47,7 +47,7 @@ def test_a_report_on_outputs_that_have_been_replaced_changes_nothing() -> None:
         master = cluster.machines["am:j"]
         assert isinstance(master, ApplicationMaster)
         assert master.handle(FetchFailed("container-000003", 0, 0, "of old"), cluster.kernel.now_ns) == []
-        looked.append(master.maps[0].state)
+        looked.append(master.tasks.maps[0].state)
 
     def disturb(cluster: CheckedCluster) -> None:
         cluster.kernel.at(10 * SECOND_NS, partial(late, cluster))

@@ -116,10 +116,10 @@ def end_s(cluster: CheckedCluster) -> float:
 
 def test_without_it_nothing_runs_twice_and_with_it_the_second_attempts_win() -> None:
     plain, helped = run_with_a_slow_node("checkpoint", None), run_with_a_slow_node("checkpoint", {})
-    assert all(len(task.attempts) == 1 for task in plain.masters["research"].reduces)
+    assert all(len(task.attempts) == 1 for task in plain.masters["research"].tasks.reduces)
     assert end_s(plain) > 100
     assert end_s(helped) < 70
-    raced = [task for task in helped.masters["research"].reduces if len(task.attempts) > 1]
+    raced = [task for task in helped.masters["research"].tasks.reduces if len(task.attempts) > 1]
     assert raced
     for task in raced:
         first, second = task.attempts
@@ -134,7 +134,7 @@ def test_either_of_two_attempts_may_be_evicted(mechanism: str) -> None:
     effects = [effect for record in cluster.records for effect in record.effects]
     chosen = [effect for effect in effects if isinstance(effect, ExplainTaskEviction)]
     evicted = {task.container for why in chosen for task in why.candidates[: why.victims]}
-    raced = [task for task in cluster.masters["research"].reduces if any(_is_rival(a) for a in task.attempts)]
+    raced = [task for task in cluster.masters["research"].tasks.reduces if any(_is_rival(a) for a in task.attempts)]
     assert evicted & {attempt.container for task in raced for attempt in task.attempts}
     sent = [effect.message for effect in effects if isinstance(effect, Send)]
     beaten = {kill.container for kill in sent if isinstance(kill, KillContainer) and kill.why == BEATEN}

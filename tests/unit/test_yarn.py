@@ -274,7 +274,7 @@ class TestTakingByName:
         )
         settings = yarn(YarnOptions(1, TUNED), mechanism, nodes=4, containers=4)
         found = run_checked(settings, jobs, every_heartbeat=every_heartbeat)
-        outcomes = Counter(attempt.state.name for task in found.masters["r"].reduces for attempt in task.attempts)
+        outcomes = Counter(attempt.state.name for task in found.masters["r"].tasks.reduces for attempt in task.attempts)
         assert outcomes["KILLED"] == (4 if mechanism == "kill" else 0), "production's guarantee: a master and three"
         assert sum(outcomes.values()) == (15 if mechanism == "suspend" else 19)
 

@@ -1,0 +1,107 @@
+"""What an ApplicationMaster knows of its job: the tasks, who of their attempts has a container and who waits for one.
+
+The parts of the ApplicationMaster work on it: ``attempt_reports``, ``map_reruns``, ``speculation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.core.asks import Asks
+from emulator.core.command_ledger import CommandLedger, MapOutputLedger
+from emulator.core.job import JobSpec
+from emulator.core.machine import Timers
+from emulator.core.mechanisms import TRAITS, applied_to
+from emulator.core.releaser import Releaser
+from emulator.core.resuming import Resuming
+from emulator.core.settings import Settings
+from emulator.core.task import Task, TaskEvent, TaskState
+from emulator.core.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
+from emulator.vocabulary import Kind
+
+
+class JobTasks:
+    """Part of one ApplicationMaster; see the module's docstring."""
+
+    def __init__(self, spec: JobSpec, settings: Settings) -> None:
+        self.job = spec.name
+        self.maps = [Task(spec.name, Kind.MAP, i) for i in range(len(spec.map_ns))]
+        self.reduces = [Task(spec.name, Kind.REDUCE, i, keys) for i, keys in enumerate(spec.reduce_keys)]
+        self.maps_done = 0
+        self.reduces_done = 0
+        self.failure = ""
+        """Why the job has failed: a task of it has, for good."""
+        self.live: dict[str, TaskAttempt] = {}
+        """Attempts that have a container, by container."""
+        self.map_news_ns = 0
+        """When a map was last given a container, or was last in need of another, or room was last made for one."""
+        self.releaser = Releaser(spec.name, spec.facts.memory_bytes, settings)
+        self.asks = Asks(spec.name, Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys))
+        self.commands = CommandLedger(settings.protocol.retry_ns)
+        self.outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
+        self.timers = Timers()
+        self._slow_start_ppm = settings.protocol.slow_start_ppm
+        self._reduces_asked = False
+        self._at_a_task = 1 if settings.protocol.speculation is None else 2
+        self._mechanisms = settings.scheduler.mechanism.among
+
+    def of(self, attempt: TaskAttempt) -> Task:
+        """Its task."""
+        return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task.number]
+
+    @property
+    def done(self) -> bool:
+        """Whether the job is: its reduces, or the maps of a job that has none."""
+        if self.reduces:
+            return self.reduces_done == len(self.reduces)
+        return self.maps_done == len(self.maps)
+
+    @property
+    def live_reduces(self) -> list[TaskAttempt]:
+        """Attempts at reduces that have a container."""
+        return [attempt for attempt in self.live.values() if attempt.kind is Kind.REDUCE]
+
+    def has_container(self, attempt: TaskAttempt) -> bool:
+        """Whether it does."""
+        return self.live.get(attempt.container or "") is attempt
+
+    def request(self, attempt: TaskAttempt) -> None:
+        """A new attempt asks for a container."""
+        attempt.move(AttemptEvent.REQUEST)
+        self.asks.add(attempt)
+
+    def request_all(self, tasks: Sequence[Task]) -> None:
+        """Their first attempts do."""
+        for task in tasks:
+            task.move(TaskEvent.SCHEDULE)
+            self.request(task.new_attempt())
+
+    def request_reduces_if_due(self) -> None:
+        """Slow-start: reduces are asked for once this share of the maps is done."""
+        if not self._reduces_asked and self.maps_done * 1_000_000 >= len(self.maps) * self._slow_start_ppm:
+            self._reduces_asked = True
+            self.request_all(self.reduces)
+
+    def spare(self, attempt: TaskAttempt) -> None:
+        """It is a victim no more.  One that ends by itself has paid the debt: its container comes free all the same."""
+        attempt.victim = False
+        if attempt.container is not None:
+            self.timers.forget(f"ask {attempt.container}")
+            self.commands.withdraw_suspend(attempt.container)
+
+    def validate(self) -> None:
+        """One unfinished attempt a task, with speculation two; counters agree with states; whoever has a container has
+        not ended.  Raises AssertionError."""
+        for task in (*self.maps, *self.reduces):
+            open_attempts = [a for a in task.attempts if a.state not in ENDED]
+            if any(TRAITS[applied_to(mechanism, task.kind)].ends_process for mechanism in self._mechanisms):
+                open_attempts = [a for a in open_attempts if a.state is not AttemptState.SUSPENDED]
+            assert len(open_attempts) <= self._at_a_task, f"{self.job}: {task.kind.value} {task.index} runs twice"
+        assert self.maps_done == sum(task.state is TaskState.SUCCEEDED for task in self.maps)
+        assert self.reduces_done == sum(task.state is TaskState.SUCCEEDED for task in self.reduces)
+        for container, attempt in self.live.items():
+            assert attempt.container == container, attempt.name
+            assert attempt.state not in ENDED, attempt.name
+        for attempt in self.asks:
+            assert self.of(attempt).state is not TaskState.SUCCEEDED, attempt.name
+        assert self.releaser.debt >= 0

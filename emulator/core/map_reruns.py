@@ -1,0 +1,88 @@
+"""Maps that run again because their output is lost, and the room that is made for them.
+
+Theory of operation
+-------------------
+A map that has succeeded is run again when its node is lost, or a reduce cannot fetch its output, while reduces still
+need it.  Those wait for it and need not fail; but where they hold every container of the cluster the map would wait for
+one for ever.  When maps have waited long, and no other map will end and leave its container, the job takes a container
+from one of its own reduces.
+"""
+
+from __future__ import annotations
+
+from emulator.core.effects import Effect
+from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
+from emulator.core.job_tasks import JobTasks
+from emulator.core.messages import FetchFailed, KillContainer
+from emulator.core.releaser import view_of
+from emulator.core.task import Task, TaskEvent, TaskState
+from emulator.core.task_attempt import AttemptState
+from emulator.vocabulary import Kind
+
+
+class MapReruns:
+    """Part of one ApplicationMaster; see the module's theory of operation."""
+
+    def __init__(self, tasks: JobTasks, patience_ns: int) -> None:
+        """``patience_ns``: after how long room is made for maps that wait."""
+        self._tasks = tasks
+        self._patience_ns = patience_ns
+
+    def node_lost(self, node: str, now_ns: int) -> list[Effect]:
+        """Maps whose output lay there run again while reduces may still need it."""
+        tasks = self._tasks
+        tasks.outputs.forget_node(node)
+        if not tasks.reduces or tasks.done:
+            return []
+        lost = [task for task in tasks.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]
+        for task in lost:
+            self._run_again(task, now_ns)
+        return self.make_room(now_ns) if lost else []
+
+    def fetch_failed(self, message: FetchFailed, now_ns: int) -> None:
+        """A reduce has asked for a map's output several times, in vain."""
+        task = self._tasks.maps[message.map]
+        known = message.version == self._tasks.outputs.version  # else other outputs are on their way to it
+        if known and task.state is TaskState.SUCCEEDED:
+            self._run_again(task, now_ns)
+
+    def _run_again(self, map_task: Task, now_ns: int) -> None:
+        tasks = self._tasks
+        map_task.move(TaskEvent.OUTPUT_LOST)
+        map_task.output_node = None
+        tasks.maps_done -= 1
+        tasks.map_news_ns = now_ns
+        tasks.request(map_task.new_attempt())
+        tasks.outputs.incomplete()
+
+    def starve_ns(self) -> int | None:
+        """When maps that must run again or go on have waited long, and no other will end and leave its container."""
+        tasks = self._tasks
+        if not tasks.asks.has_new(Kind.MAP) and tasks.asks.first_map_to_resume is None:
+            return None
+        stopped = AttemptState.SUSPENDED
+        if any(a.kind is Kind.MAP and (a.state is not stopped or a.resuming) for a in tasks.live.values()):
+            return None
+        return tasks.map_news_ns + self._patience_ns
+
+    def make_room(self, now_ns: int) -> list[Effect]:
+        """Reduces that wait for a map's output would hold every container for ever: the last one launched goes.
+
+        For a stopped map only a container of its own node will do; others are given back too, since those who hold
+        that one may wait for them.
+        """
+        tasks = self._tasks
+        running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING and not a.victim]
+        if not running:
+            return []
+        tasks.map_news_ns = now_ns
+        stopped = None if tasks.asks.has_new(Kind.MAP) else tasks.asks.first_map_to_resume
+        needed = None if stopped is None else stopped.node
+        running.sort(key=lambda a: (a.node == needed, a.running_ns, a.task.number), reverse=True)
+        last = running[0]
+        container, node = last.place
+        last.victim = True
+        kill = KillContainer(container, tasks.job, "room for a map whose output is missing")
+        views = tuple(view_of(tasks.job, attempt, now_ns) for attempt in running)
+        why = explain_tasks(LAST_LAUNCHED, tasks.job, views, [task.container for task in views], victims=1)
+        return [why, tasks.commands.send(container, node, kill, now_ns)]
