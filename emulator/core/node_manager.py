@@ -143,7 +143,7 @@ class NodeManager:
         try:
             self.ledger.take(container.id, container.kind)
         except NoRoom as refusal:
-            return self._refuse_start(container, str(refusal), now_ns)
+            return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
         return [
             Launch(
                 container=message.container,
@@ -156,9 +156,9 @@ class NodeManager:
             )
         ]
 
-    def _refuse_start(self, container: Container, reason: str, now_ns: int) -> list[Effect]:
-        container.state = ContainerState.DONE
-        container.outcome, container.reason = Outcome.LAUNCH_FAILED, reason
+    def _never_started(self, container: Container, outcome: Outcome, reason: str, now_ns: int) -> list[Effect]:
+        self._move(container, ContainerEvent.LAUNCH_FAILED)
+        container.outcome, container.reason = outcome, reason
         return self._free(container, now_ns)
 
     def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
@@ -207,10 +207,8 @@ class NodeManager:
         if container is None:
             # The kill has overtaken the start: remember it, so that the start finds it done.
             container = Container(message.container, message.job, Kind.REDUCE, now_ns)
-            container.state = ContainerState.DONE
-            container.outcome, container.reason = Outcome.KILLED, message.why
             self.containers[container.id] = container
-            return self._free(container, now_ns)
+            return self._never_started(container, Outcome.KILLED, message.why, now_ns)
         if container.state in (ContainerState.DONE, ContainerState.KILLING):
             return self._report(container)
         self._move(container, ContainerEvent.KILL)
@@ -262,10 +260,9 @@ class NodeManager:
     def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
-        self._move(container, ContainerEvent.LAUNCH_FAILED)
-        container.outcome = Outcome.KILLED if killing else Outcome.LAUNCH_FAILED
-        container.reason = message.reason
-        return self._free(container, now_ns)
+        return self._never_started(
+            container, Outcome.KILLED if killing else Outcome.LAUNCH_FAILED, message.reason, now_ns
+        )
 
     def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
         container = self._alive(message.container, "first key")

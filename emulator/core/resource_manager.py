@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from emulator.core.admission import Admission
 from emulator.core.allocator import Allocator
-from emulator.core.applications import Application, NodeState
+from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.effects import Effect, Send, SetTimer
@@ -220,14 +220,7 @@ class ResourceManager:
         if node.ledger.on_slot(held.id):
             if not is_over:
                 node.ledger.stop(held.id)
-            if node.freed(now_ns, held.job):
-                self.state.free_nodes[held.node] = None
-            if application is not None:
-                application.slots -= 1
-                application.running_victims -= held.kind in self._victims
-                application.taken -= held.taken
-                self.state.queues.note(application)
-            held.taken = False
+            self._slot_freed(held, application, node, now_ns)
         if not is_over:
             return []  # stopped, or being killed as it was
         node.ledger.end(held.id)
@@ -245,6 +238,16 @@ class ResourceManager:
         application.finished.append(report)
         self.state.attention.wait_for(job_address(application.name))
         return []
+
+    def _slot_freed(self, held: HeldContainer, application: Application | None, node: Node, now_ns: int) -> None:
+        if node.freed(now_ns, held.job):
+            self.state.free_nodes[held.node] = None
+        if application is not None:
+            application.slots -= 1
+            application.running_victims -= held.kind in self._victims
+            application.taken -= held.taken
+            self.state.queues.note(application)
+        held.taken = False
 
     # ---- ApplicationMasters ----
 

@@ -29,6 +29,8 @@ SIGNALLERS = {"emulator/live/supervisor.py", "emulator/live/janitor.py", "emulat
 SELF_SIGNALLERS = {"emulator/live/task.py", "emulator/interruption.py"}
 SPREADER = "emulator/campaign/processes.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
+MOST_LINES_OF_A_FILE = 450
+MOST_LINES_OF_A_FUNCTION = 35
 UNSAFE_READERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 
@@ -80,6 +82,15 @@ def test_core_and_policies_are_pure(path: Path) -> None:
             assert name == "Random", "draws must come from a Random that was handed in, not from the module's own"
     for receiver, name, _ in calls(path):
         assert (receiver, name) not in {("", "open"), ("", "print"), ("", "input"), ("", "hash"), ("", "id")}, name
+
+
+@pytest.mark.parametrize("path", sources("emulator/core", "emulator/policies"), ids=name_of)
+def test_core_and_policies_can_be_read_in_one_sitting(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= MOST_LINES_OF_A_FILE
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    lengths = {function.name: (function.end_lineno or 0) - function.lineno + 1 for function in functions}
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
 
 
 @pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)

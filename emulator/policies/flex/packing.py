@@ -59,11 +59,9 @@ def _pack(
     jobs: Sequence[Demand], order: Sequence[int], slots: int, dealt: list[tuple[int, tuple[int, ...]]] | None
 ) -> list[int]:
     """``dealt``: takes the shares after each completion and when they were dealt."""
-    ends = [NEVER_NS] * len(jobs)
+    ends, since = [NEVER_NS] * len(jobs), [0] * len(jobs)
     shares = [job.minimum for job in jobs]
-    maxima = [job.maximum for job in jobs]
-    left = [job.work_ns for job in jobs]
-    since = [0] * len(jobs)
+    maxima, left = [job.maximum for job in jobs], [job.work_ns for job in jobs]
     slack = slots - sum(shares)
     heap = [(-(-left[index] // (share or 1)), index) for index, share in enumerate(shares) if share or not left[index]]
     heapify(heap)
@@ -73,10 +71,8 @@ def _pack(
             index = order[position]
             share = shares[index]
             room = maxima[index] - share
-            if room <= slack or ends[index] != NEVER_NS:
-                position += 1
-            else:
-                room = slack
+            position += room <= slack or ends[index] != NEVER_NS
+            room = slack if room > slack else room
             if room > 0 and ends[index] == NEVER_NS:
                 left[index] -= share * (now - since[index])
                 since[index] = now
