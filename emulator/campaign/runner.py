@@ -18,6 +18,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,9 @@ def run_campaign(
             with _workers(slots, run_experiment.__module__) as workers:
                 _simulate([_task(directory, run, run_experiment) for run in simulated], workers, progress)
         progress.time_anew()
-        for run in to_make:
-            if run.experiment.engine == "live":
+        live = [run for run in to_make if run.experiment.engine == "live"]
+        with _ray() if len(live) > 1 else contextlib.nullcontext():
+            for run in live:
                 progress.began(run.name)
                 progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
         progress.show("writing the table")
@@ -124,6 +126,12 @@ def _workers(slots: int | None, needed: str) -> Iterator[Workers]:
 
         with ProcessWorkers(slots, [needed]) as workers:
             yield workers
+
+
+def _ray() -> AbstractContextManager[None]:
+    from emulator.live.ray_runtime import ray_for_runs
+
+    return ray_for_runs()
 
 
 def _simulate(tasks: Sequence[Task], workers: Workers, progress: _Progress) -> None:

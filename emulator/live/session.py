@@ -2,25 +2,19 @@
 
 Theory of operation
 -------------------
-First of all a janitor is started: should this process die, it ends every process that carries the run's id and
-removes the run's directories.  Then Ray: one of its own, on loopback and with token authentication, unless
-``RAY_ADDRESS`` names a cluster.  Each Ray node gets a node host; emulated time 0 is set a moment after all are ready.
-While the run lasts every host is asked a few times a second how it is, which also brings its journal here, and to the
-disk.  A node host that has died is told to the ResourceManager; whatever else dies, or raises, ends the run.  However
-it ends, hosts are closed, Ray is shut down, and the janitor checks that nothing is left.
+First of all a janitor is started: should this process die, it ends every process that carries the run's id and removes
+the run's directories.  Then Ray (``emulator.live.ray_runtime``).  Each Ray node gets a node host; emulated time 0 is
+set a moment after all are ready.  While the run lasts every host is asked a few times a second how it is, which also
+brings its journal here, and to the disk.  A node host that has died is told to the ResourceManager; whatever else
+dies, or raises, ends the run.  However it ends, hosts are closed, and the janitor checks that nothing is left.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
 import secrets
-import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,19 +24,13 @@ from emulator.engine import OnStatus, RecordSink
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import held_directory
-from emulator.interruption import check_interrupted, deferred, interruptible, result_of
+from emulator.interruption import check_interrupted, deferred, interruptible
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
-from emulator.live.janitor import (
-    HOST_VARIABLE,
-    Janitor,
-    end_left_over_runs,
-    end_run_processes,
-    run_directory,
-    start_janitor,
-)
+from emulator.live.janitor import HOST_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
+from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
 from emulator.live.supervisor_client import RUN_VARIABLE
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
@@ -50,14 +38,8 @@ from emulator.records.lag import LagRecorder
 STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0
 _ANSWER_PATIENCE_REAL_S = 30.0
-_REACH_PATIENCE_REAL_S = 5.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the moment all hosts are ready to emulated time 0: the hosts must have been told by then."""
-_LOOPBACK = ("127.0.0.1:", "localhost:")
-_OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
-
-_TOKEN = secrets.token_hex(32)
-"""Of the local clusters this process starts, one after another: Ray reads a process's token only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +77,13 @@ class LiveSession:
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._root = run_directory(self.run_id)
-        self._janitor: Janitor | None = None
         self._ray: Any = None
-        self._ray_thread = ThreadPoolExecutor(1, "ray")
-        """Ray's processes live as long as the thread that has started them."""
         self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
         self._journal = JournalStream(records)
-        self._environment_before: dict[str, str | None] = {}
         self._startup_real_s = 0.0
 
     # ---- the whole ----
@@ -116,9 +94,10 @@ class LiveSession:
         Raises:
             RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
         """
-        with interruptible(), deferred(), self._everything_closed_at_the_end():
+        with interruptible(), deferred(), ray_of_a_run() as runtime, self._everything_closed_at_the_end():
             self._show("starting Ray")
-            self._start_ray()
+            self._ray = runtime.start()
+            self._gauges = self._make_gauges()
             self._show("starting hosts")
             plan, machines = self._start_hosts()
             finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
@@ -136,7 +115,7 @@ class LiveSession:
     @contextlib.contextmanager
     def _everything_closed_at_the_end(self) -> Iterator[None]:
         end_left_over_runs()
-        self._janitor = start_janitor(self.run_id, [self._root])
+        janitor = start_janitor(self.run_id, [self._root])
         try:
             self._root.mkdir(mode=0o700)
             with held_directory(self._root, "is of another run"):
@@ -145,72 +124,15 @@ class LiveSession:
             self._show("cleaning up")
             with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
                 self._journal.write_all()
-            self._stop_ray()
-            self._leave_nothing(self._janitor)
-
-    def _leave_nothing(self, janitor: Janitor) -> None:
-        try:
-            janitor.goodbye()
-        except RuntimeError:  # somebody has killed it
-            end_run_processes(self.run_id, directories=[self._root])
-            shutil.rmtree(self._root, ignore_errors=True)
-
-    # ---- Ray ----
-
-    def _start_ray(self) -> None:
-        address = os.environ.get("RAY_ADDRESS")
-        if address is not None:
-            check_reachable(address)
-        # All of this must be in place before ray is imported: set later, ray.init hangs and fails.
-        self._set_environment({RUN_VARIABLE: self.run_id, **ray_variables(address)})
-        if address is None:
-            self._set_environment(
-                {
-                    "RAY_AUTH_TOKEN": _TOKEN,
-                    "RAY_worker_niceness": "0",  # reducers inherit it, and their sleeps must be punctual
-                    "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
-                }
-            )
-        import ray
-
-        self._ray = ray
-        logging.getLogger("ray").setLevel(logging.ERROR)  # it minds that this is not the main thread
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
-        if address is None:
-            options |= {
-                "num_cpus": 2,
-                "include_dashboard": False,
-                "object_store_memory": _OBJECT_STORE_BYTES,
-                "_node_ip_address": "127.0.0.1",
-                "_temp_dir": str(self._root / "ray"),
-            }
-        try:
-            result_of(self._ray_thread.submit(ray.init, address=address or "local", **options))
-        except Exception as error:
-            where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
-            raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
-        check_interrupted()
-        from ray.util.metrics import Gauge
-
-        self._gauges = RunGauges(Gauge, self._experiment.name)
-
-    def _set_environment(self, values: dict[str, str]) -> None:
-        for name, value in values.items():
-            self._environment_before.setdefault(name, os.environ.get(name))
-            os.environ[name] = value
-
-    def _stop_ray(self) -> None:
-        if self._ray is not None:
             for handle in self._hosts.values():
                 with contextlib.suppress(Exception):
                     self._ray.kill(handle)
-            result_of(self._ray_thread.submit(self._ray.shutdown))
-        self._ray_thread.shutdown()
-        for name, value in self._environment_before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+            leave_nothing(janitor, self.run_id)
+
+    def _make_gauges(self) -> RunGauges:
+        from ray.util.metrics import Gauge
+
+        return RunGauges(Gauge, self._experiment.name)
 
     # ---- hosts ----
 
@@ -387,32 +309,6 @@ class LiveSession:
         self._on_status(status)
         if self._gauges is not None:
             self._gauges.show(status)
-
-
-def ray_variables(address: str | None) -> dict[str, str]:
-    """The environment that Ray needs, before it is imported, to reach a cluster; None: to start one of its own."""
-    variables = {
-        "RAY_AUTH_MODE": "token",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }
-    if address is None or address.startswith(_LOOPBACK):
-        # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
-        # cannot make clusters of machines.
-        variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    return variables
-
-
-def check_reachable(address: str) -> None:
-    """Raise RunError if nothing listens at a cluster's address: ray.init would try for minutes, deaf to Ctrl-C."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        return  # "auto", or something for Ray to judge
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _REACH_PATIENCE_REAL_S).close()
-    except OSError as error:
-        raise RunError(f"cannot reach the cluster at RAY_ADDRESS={address}: {error.strerror or error}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -19,7 +19,12 @@ PURE = {
     "typing_extensions",  # for the type checker alone
 }
 """What core and policies may import: nothing that does I/O, reads a clock or keeps state of its own."""
-RAY_MODULES = {"emulator/live/actors.py", "emulator/live/session.py", "emulator/campaign/ray_workers.py"}
+RAY_MODULES = {
+    "emulator/live/actors.py",
+    "emulator/live/ray_runtime.py",
+    "emulator/live/session.py",
+    "emulator/campaign/ray_workers.py",
+}
 """The live engine, and what spreads a campaign over a cluster of Ray."""
 SPAWNING = {"subprocess", "pty"}
 FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}

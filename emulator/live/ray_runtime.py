@@ -1,0 +1,195 @@
+"""Ray, for one live run or for several in a row: its own local one, or the cluster that ``RAY_ADDRESS`` names.
+
+Theory of operation
+-------------------
+A run that finds none starts one, and stops it at its end.  Whoever makes several runs holds one for them
+(``ray_for_runs``): to start and stop Ray takes as long as a short run.  The runs stay apart, since every process of a
+run is started for it, carries its id and is killed at its end.  A Ray under which a run has failed serves no other one:
+the next run starts it anew.
+
+A local Ray has a directory and a janitor of its own, as a run has: should this process die, nothing stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from emulator.errors import RunError
+from emulator.files.whole_files import held_directory
+from emulator.interruption import check_interrupted, deferred, interruptible, result_of
+from emulator.live.janitor import Janitor, end_run_processes, run_directory, start_janitor
+from emulator.live.supervisor_client import RUN_VARIABLE
+
+_REACH_PATIENCE_REAL_S = 5.0
+_LOOPBACK = ("127.0.0.1:", "localhost:")
+_OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
+
+_TOKEN = secrets.token_hex(32)
+"""Of the local clusters this process starts, one after another: Ray reads a process's token only once."""
+
+
+class RayRuntime:
+    """A connection to Ray, made by the first ``start``."""
+
+    def __init__(self) -> None:
+        self._id = secrets.token_hex(4)
+        self._thread: ThreadPoolExecutor | None = None
+        """Ray's processes live as long as the thread that has started them."""
+        self._held = contextlib.ExitStack()
+        self._ray: Any = None
+
+    def start(self) -> Any:
+        """The module ``ray``, connected; at once if it is already.
+
+        Raises RunError if Ray cannot be started or reached, KeyboardInterrupt.
+        """
+        if self._ray is not None:
+            return self._ray
+        address = os.environ.get("RAY_ADDRESS")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+        try:
+            if address is not None:
+                check_reachable(address)
+                # All variables must be in place before ray is imported: set later, ray.init hangs and fails.
+                self._set_environment(ray_variables(address))
+            else:
+                options |= self._prepare_local()
+            self._connect(address, options)
+        except BaseException:
+            self.stop()
+            raise
+        return self._ray
+
+    def _prepare_local(self) -> dict[str, Any]:
+        """The directory, janitor and environment of a Ray of our own; what ``ray.init`` is to be given."""
+        root = run_directory(self._id)
+        self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
+        root.mkdir(mode=0o700)
+        self._held.enter_context(held_directory(root, "is of another run"))
+        self._set_environment(
+            {
+                **ray_variables(None),
+                RUN_VARIABLE: self._id,
+                "RAY_AUTH_TOKEN": _TOKEN,
+                "RAY_worker_niceness": "0",  # reducers inherit it, and their sleeps must be punctual
+                "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
+                "RAY_prestart_worker_first_driver": "0",  # every actor has an environment of its own: none would serve
+                "RAY_enable_worker_prestart": "0",
+            }
+        )
+        return {
+            "num_cpus": 2,
+            "include_dashboard": False,
+            "object_store_memory": _OBJECT_STORE_BYTES,
+            "_node_ip_address": "127.0.0.1",
+            "_temp_dir": str(root / "ray"),
+        }
+
+    def _connect(self, address: str | None, options: dict[str, Any]) -> None:
+        import ray
+
+        logging.getLogger("ray").setLevel(logging.ERROR)  # it minds that this is not the main thread
+        self._thread = ThreadPoolExecutor(1, "ray")
+        self._ray = ray
+        try:
+            result_of(self._thread.submit(ray.init, address=address or "local", **options))
+        except Exception as error:
+            where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
+            raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
+        check_interrupted()
+
+    def _set_environment(self, values: dict[str, str]) -> None:
+        for name, value in values.items():
+            self._held.callback(_set_variable, name, os.environ.get(name))
+            os.environ[name] = value
+
+    def stop(self) -> None:
+        """Disconnect; a local Ray ends, and the environment is as it was before."""
+        try:
+            if self._ray is not None and self._thread is not None:
+                result_of(self._thread.submit(self._ray.shutdown))
+        finally:
+            self._ray = None
+            if self._thread is not None:
+                self._thread.shutdown()
+            self._held.close()
+
+
+_kept: RayRuntime | None = None
+"""What ``ray_for_runs`` holds; Ray itself serves a process once, too."""
+
+
+@contextlib.contextmanager
+def ray_for_runs() -> Iterator[None]:
+    """The runs made within share one Ray, which the first of them starts."""
+    global _kept
+    _kept = RayRuntime()
+    try:
+        yield
+    finally:
+        with interruptible(), deferred():
+            _kept.stop()
+        _kept = None
+
+
+@contextlib.contextmanager
+def ray_of_a_run() -> Iterator[RayRuntime]:
+    """What a run is to use; not started, unless it serves several."""
+    runtime = _kept or RayRuntime()
+    try:
+        yield runtime
+    except BaseException:
+        runtime.stop()
+        raise
+    if runtime is not _kept:
+        runtime.stop()
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def leave_nothing(janitor: Janitor, run_id: str) -> None:
+    """Have what is left of a run, or of a Ray, ended and removed."""
+    try:
+        janitor.goodbye()
+    except RuntimeError:  # somebody has killed it
+        end_run_processes(run_id, directories=[run_directory(run_id)])
+        shutil.rmtree(run_directory(run_id), ignore_errors=True)
+
+
+def ray_variables(address: str | None) -> dict[str, str]:
+    """The environment that Ray needs, before it is imported, to reach a cluster; None: to start one of its own."""
+    variables = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    if address is None or address.startswith(_LOOPBACK):
+        # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
+        # cannot make clusters of machines.
+        variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    return variables
+
+
+def check_reachable(address: str) -> None:
+    """Raise RunError if nothing listens at a cluster's address: ray.init would try for minutes, deaf to Ctrl-C."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        return  # "auto", or something for Ray to judge
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _REACH_PATIENCE_REAL_S).close()
+    except OSError as error:
+        raise RunError(f"cannot reach the cluster at RAY_ADDRESS={address}: {error.strerror or error}") from None
