@@ -68,7 +68,7 @@ class RayCluster:
 
     def processes(self) -> set[int]:
         """Its processes, left out those that work for runs and idle workers, which Ray starts and ends as it likes."""
-        found = _with_variable("RAY_TMPDIR", self.directory)
+        found = with_variable("RAY_TMPDIR", self.directory)
         return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None and not _is_idle_worker(pid)}
 
 
@@ -171,12 +171,16 @@ class NatjamRun(RunResults):
 
     def left(self) -> list[str]:
         """Processes and temporary files of the run."""
-        pids = _with_variable("TMPDIR", str(self.temporary))
+        pids = self.processes()
         files = list(self.temporary.iterdir())
         if self._found_run_id is not None:  # else it has not come far
             pids += find_run_processes(self._found_run_id, directories=[self.temporary])
             files += self.work_directories()
         return [*(f"{pid} {command_line(pid)}" for pid in pids), *map(str, files)]
+
+    def processes(self) -> list[int]:
+        """All that it has started, its own Ray's too."""
+        return with_variable("TMPDIR", str(self.temporary))
 
     def work_directories(self) -> list[Path]:
         """Those of the run's node hosts."""
@@ -193,7 +197,7 @@ class NatjamRun(RunResults):
     def run_id(self) -> str:
         """The run's id, as soon as its work directory is there."""
         if self._found_run_id is None:
-            names = until(lambda: [path.name for path in self.temporary.glob("natjam-*")], "a work directory")
+            names = until(lambda: [path.name for path in self.temporary.glob("natjam-????????")], "a work directory")
             self._found_run_id = names[0].removeprefix("natjam-")
         return self._found_run_id
 
@@ -313,7 +317,7 @@ def listening_addresses(*pids: int) -> set[str]:
     return {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
 
 
-def _with_variable(name: str, value: str) -> list[int]:
+def with_variable(name: str, value: str) -> list[int]:
     pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
     return [pid for pid in pids if pid != os.getpid() and variable_of(pid, name) == value]
 

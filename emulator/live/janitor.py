@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RUN_VARIABLE = "NATJAM_RUN"
+"""In the environment of every process of a run, so that leaks can be found."""
 HOST_VARIABLE = "NATJAM_HOST"
 """In the environment of a Ray actor of a run, and of what it starts: the host's name."""
 _GOODBYE = b"goodbye\n"
 _DIRECTORY_PREFIX = "natjam-"
-_RUN_ID = re.compile("[0-9a-f]{8}")
+_RUN_ID = re.compile("(ray-)?[0-9a-f]{8}")
 _PATIENCE_REAL_S = 10.0
 _BETWEEN_ROUNDS_REAL_S = 0.02
 

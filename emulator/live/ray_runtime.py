@@ -25,8 +25,7 @@ from typing import Any
 from emulator.errors import RunError
 from emulator.files.whole_files import held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
-from emulator.live.janitor import Janitor, end_run_processes, run_directory, start_janitor
-from emulator.live.supervisor_client import RUN_VARIABLE
+from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_directory, start_janitor
 
 _REACH_PATIENCE_REAL_S = 5.0
 _LOOPBACK = ("127.0.0.1:", "localhost:")
@@ -40,7 +39,7 @@ class RayRuntime:
     """A connection to Ray, made by the first ``start``."""
 
     def __init__(self) -> None:
-        self._id = secrets.token_hex(4)
+        self._id = f"ray-{secrets.token_hex(4)}"
         self._thread: ThreadPoolExecutor | None = None
         """Ray's processes live as long as the thread that has started them."""
         self._held = contextlib.ExitStack()
@@ -90,7 +89,7 @@ class RayRuntime:
             "include_dashboard": False,
             "object_store_memory": _OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
-            "_temp_dir": str(root / "ray"),
+            "_temp_dir": str(root),
         }
 
     def _connect(self, address: str | None, options: dict[str, Any]) -> None:

@@ -27,11 +27,10 @@ from emulator.files.whole_files import held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
-from emulator.live.janitor import HOST_VARIABLE, end_left_over_runs, run_directory, start_janitor
+from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
-from emulator.live.supervisor_client import RUN_VARIABLE
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 

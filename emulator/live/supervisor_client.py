@@ -21,11 +21,10 @@ from typing import Any
 
 import msgpack
 
+from emulator.live.janitor import RUN_VARIABLE
 from emulator.live.progress_page import ProgressPage
 from emulator.live.wire import pack
 
-RUN_VARIABLE = "NATJAM_RUN"
-"""Environment variable that every process of a run carries, so that leaks can be found."""
 TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """Who has these may tell the run's Ray what to do: of no use to what natjam starts without Ray."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.janitor import find_run_processes
 from tests.live_runs import REPOSITORY, NatjamRun
 
 EXPERIMENT = REPOSITORY / "workloads/catalog/natjam-2000.yaml"
@@ -32,7 +31,7 @@ def test_two_thousand_containers_on_one_machine(tmp_path: Path) -> None:
             if _count(children) > 1500:
                 crowded_real_s.append(time.monotonic())
                 if len(crowded_real_s) == 60:  # it costs a second or two, so once
-                    memory_bytes = sum(_proportional_bytes(pid) for pid in find_run_processes(run.run_id))
+                    memory_bytes = sum(_proportional_bytes(pid) for pid in run.processes())
     summary = run.summary
     assert {job["state"] for job in summary["jobs"]} == {"succeeded"}
     assert sum(job["suspensions"] for job in summary["jobs"]) > 0

@@ -35,13 +35,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatjamRun]:
 
 
 def test_all_that_listens_is_on_loopback(running: NatjamRun) -> None:
-    pids = [running.process.pid, *find_run_processes(running.run_id)]
+    pids = [running.process.pid, *running.processes()]
     assert {"gcs_server", "raylet", "ray::NodeHostActor", "python"} <= {_name(pid) for pid in pids}
     assert listening_addresses(*pids) == {"127.0.0.1"}
 
 
 def test_ray_refuses_who_has_not_the_token(running: NatjamRun) -> None:
-    (server,) = [pid for pid in find_run_processes(running.run_id) if _name(pid) == "gcs_server"]
+    (server,) = [pid for pid in running.processes() if _name(pid) == "gcs_server"]
     (port,) = [c.laddr.port for c in psutil.Process(server).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     token = variable_of(server, "RAY_AUTH_TOKEN")
     assert token
@@ -91,7 +91,7 @@ def test_work_directories_are_closed_to_others(running: NatjamRun) -> None:
 
 
 def test_no_secret_is_in_a_command_line(running: NatjamRun) -> None:
-    pids = find_run_processes(running.run_id)
+    pids = running.processes()
     tokens = {variable_of(pid, "RAY_AUTH_TOKEN") for pid in pids} - {None}
     assert len(tokens) == 1
     for pid in pids:
