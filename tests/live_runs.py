@@ -313,8 +313,12 @@ def gone(pids: Iterable[int]) -> bool:
 
 def listening_addresses(*pids: int) -> set[str]:
     """Addresses at which processes accept TCP connections."""
-    connections = (c for pid in pids for c in psutil.Process(pid).net_connections("tcp"))
-    return {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+    found: set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):  # tasks come and go
+            connections = psutil.Process(pid).net_connections("tcp")
+            found |= {c.laddr.ip.removeprefix("::ffff:") for c in connections if c.status == psutil.CONN_LISTEN}
+    return found
 
 
 def with_variable(name: str, value: str) -> list[int]:
