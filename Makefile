@@ -16,6 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[test,dev]'
 	@touch $(STAMP)
+	@echo "natjam is installed: call $(BIN)/natjam, or 'source $(BIN)/activate' first and then natjam"
 
 demo: install
 	$(BIN)/natjam demo

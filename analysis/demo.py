@@ -24,7 +24,7 @@ _ALONE_S = {"research": 192.3, "production": 70.4}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to make room; the published times are natjam's, section 5, None where the paper prints none."""
+    """One way to make room, and its times in the paper (natjam, section 5); None where it prints none."""
 
     name: str
     overrides: tuple[str, ...]

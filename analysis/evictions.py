@@ -72,7 +72,7 @@ class Eviction:
     keys_done: int | None
     next_attempt: str | None
     """The attempt that went on with the task: itself, where its process was only stopped; a later one, where the next
-    had to go before its first key."""
+    was evicted before its first key."""
     next_node: str | None
     next_s: float | None
     """When that one walked its first key, or went on."""

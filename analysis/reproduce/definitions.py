@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from emulator.errors import ConfigError
+from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
 from emulator.files.strict import Strict
 from emulator.files.yaml_positions import read_document
@@ -312,7 +313,7 @@ def all_figures() -> dict[str, FigureDefinition]:
 
 def catalog_path(figure: FigureDefinition) -> Path:
     """The experiment file of a figure."""
-    return Path(str(resources.files("workloads") / "catalog" / figure.experiment))
+    return catalog_directory() / figure.experiment
 
 
 def chosen_figures(ids: Sequence[str]) -> list[FigureDefinition]:

@@ -1,7 +1,7 @@
 """The campaign file: YAML to variants.
 
     name: eviction-policies
-    experiment: natjam-fig4.yaml          # relative to this file
+    experiment: natjam-fig4.yaml          # relative to this file; or catalog:natjam-fig4
     set: {engine: sim}                    # for every run
     grid:                                 # every combination
       scheduler.job_eviction: [mr, pr]
@@ -29,6 +29,7 @@ from pydantic import Field
 
 from emulator.campaign.plan import Variant, names_given_twice
 from emulator.errors import ConfigError
+from emulator.experiment.catalog import located
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.problems import validated
@@ -103,7 +104,7 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
         raise ConfigError(f"{path}: the grid and the variants make more than {MOST_VARIANTS} experiments")
     variants, problems, import_dirs = [], [], {}
     for entry in entries:
-        experiment_path = path.parent / (entry.experiment or file.experiment or "")
+        experiment_path = located(entry.experiment or file.experiment or "", path.parent)
         import_dirs[experiment_path.parent.absolute()] = None
         for label, point in points:
             name = ",".join(part for part in (entry.name if file.variants else "", label) if part) or file.name

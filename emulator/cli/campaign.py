@@ -30,7 +30,7 @@ def campaign(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
 ) -> None:
-    """Run many experiments: variants and grids of settings, each with several seeds.
+    """Run variants and grids of an experiment with several seeds.
 
     Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS; live runs one at a time.  A
     campaign that was stopped goes on where it was.  Every run's directory is kept below runs/, and campaign.parquet
@@ -89,7 +89,9 @@ def reproduce(
     strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 when a claim does not hold.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
 ) -> None:
-    """Run the figures of papers again: published beside measured, as tables, plots, claims.json and a page.
+    """Run the papers' figures again, published beside measured.
+
+    The results are tables, plots, claims.json and a page.
 
     One that was stopped goes on where it was; runs that are there already, also of other figures, are not made again.
 

@@ -27,16 +27,17 @@ def measure(
         Path | None, typer.Option(help="Directory for the results [default: where simulations look for them]")
     ] = None,
 ) -> None:
-    """Measure what each operation costs on this machine (or the Ray cluster at RAY_ADDRESS), for simulations.
+    """Measure what each operation costs on this machine.
 
-    It wants the machine for itself, and says so where it has it not.  A campaign that was stopped goes on where it was.
+    Simulations use the figures (overheads: native).  With RAY_ADDRESS set, the cluster there is measured.  Close other
+    programs first: they make the figures worse, and a warning says so.  If you stop it, the next call goes on.
     It leaves calibration.yaml, the samples and a plot.
 
     \b
     Examples:
       natjam measure
       natjam measure --quick --out calibration
-      natjam run workloads/catalog/natjam-fig4.yaml --engine sim --set overheads=calibration/calibration.yaml
+      natjam run catalog:natjam-fig4 --engine sim --set overheads=calibration/calibration.yaml
     """
     from emulator.costs.calibration import default_path
     from emulator.costs.fingerprint import busy_warning
@@ -57,7 +58,9 @@ def measure(
 def replay(
     path: Annotated[Path, typer.Argument(help="Journal file or run directory.", show_default=False)],
 ) -> None:
-    """Feed the journal of a live or simulated run to fresh machines; say where they first do something else.
+    """Feed a run's journal to fresh state machines.
+
+    They must do what the run did; if they do not, the first difference is printed.
 
     Exit status 1 where they do.
 

@@ -58,7 +58,9 @@ def fidelity(
         ),
     ] = None,
 ) -> None:
-    """Run experiments with both engines and say how far apart they are, beside how far live runs are from each other.
+    """Run experiments live and simulated and say how far apart.
+
+    Beside it stands how far live runs are from each other.
 
     Simulations use this machine's calibration: run 'natjam measure' first.  A comparison that was stopped goes on where
     it was when given its directory again.

@@ -42,7 +42,9 @@ def yarn(
     nodes: Annotated[int | None, typer.Option(help="Number of nodes, which no file says.", min=1)] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip broken applications.")] = False,
 ) -> None:
-    """Make an experiment of YARN's configuration: queues, preemption, nodes, heartbeats, applications.
+    """Make an experiment of YARN's configuration files.
+
+    Queues, preemption, nodes, heartbeats and applications.
 
     What could not be carried over is listed, here and at the head of the file written.  Applications are written beside
     it, as FILE.jobs.jsonl.

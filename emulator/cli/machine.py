@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer) -> None:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Say what this machine has of the things natjam can use, and what does not work without the rest.
+    """Say what this machine lacks, and what does not work then.
 
     \b
     Examples:
@@ -63,7 +63,9 @@ def probe(
         Path | None, typer.Option(help="New or empty directory for the results [default: runs/probe-TIME]")
     ] = None,
 ) -> None:
-    """Measure what it costs to preempt a program here: stop and go on, save and restore, on each store.
+    """Measure what preempting a program costs here.
+
+    To stop it, to let it go on, to save an image of it on each store and to restore it.
 
     It starts the program, measures, and ends it. The table says from what progress on an image is cheaper than killing;
     probe.json has all figures; experiments take probe.yaml under 'overheads' and 'storage.tier'.

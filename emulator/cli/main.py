@@ -16,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from emulator import __version__
-from emulator.cli import campaign, engines, fidelity, imports, machine, results, workload
+from emulator.cli import campaign, engines, fidelity, imports, machine, results, start, workload
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.interruption import EXIT_CODE, interruptible
@@ -84,7 +84,7 @@ def _options(
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)],
     engine: Annotated[str | None, typer.Option(help="live, sim or fluid; instead of the file's.")] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
@@ -106,9 +106,9 @@ def run(
 
     \b
     Examples:
-      natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --out fig4
-      natjam run workloads/catalog/natjam-fig4.yaml --set scheduler.mechanism=suspend --set overheads=native
-      natjam run workloads/catalog/natjam-fig4.yaml --time-scale 20 --watch     # open the address it prints
+      natjam run catalog:natjam-fig4 --time-scale 20 --out fig4
+      natjam run catalog:natjam-fig4 --set scheduler.mechanism=suspend --set overheads=native
+      natjam run catalog:natjam-fig4 --time-scale 20 --watch     # open the address it prints
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
     """
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
@@ -118,8 +118,8 @@ def run(
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    experiment = load_experiment(file, [*(set_ or ()), *options])
     sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
+    experiment = load_experiment(file, [*(set_ or ()), *options])
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
 
@@ -193,7 +193,9 @@ def _both(display: OnStatus, page: WatchPage | None) -> OnStatus:
 def validate(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML).", show_default=False)],
 ) -> None:
-    """Check experiment files without running them: every problem, with file, line and field.
+    """Check experiment files without running them.
+
+    Every problem is printed with file, line and field.
 
     \b
     Examples:
@@ -220,7 +222,7 @@ def validate(
 
 @app.command()
 def policies() -> None:
-    """List the choices on every axis of a scheduler, and the papers they come from.
+    """List the policies on every axis of a scheduler.
 
     \b
     Example:
@@ -240,7 +242,9 @@ def policies() -> None:
 
 @app.command()
 def demo() -> None:
-    """Run figure 4 of the Natjam paper under several mechanisms, beside the published figures.
+    """Run figure 4 of the Natjam paper on real processes.
+
+    Under several mechanisms, beside the published figures.
 
     \b
     Example:
@@ -251,7 +255,7 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (engines, fidelity, results, campaign, workload, imports, machine):
+for commands in (start, engines, fidelity, results, campaign, workload, imports, machine):
     commands.add_commands(app)
 
 

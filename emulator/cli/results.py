@@ -28,9 +28,10 @@ def compare(
     ] = "completion_s",
     out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
 ) -> None:
-    """Compare two runs job by job: the papers' CDF of what each job took under A less what it took under B.
+    """Compare two runs job by job.
 
-    Negative is sooner under A. It prints percentiles for each queue and leaves compare.json and compare.png.
+    It draws the papers' CDF of the differences: what each job took under A less what it took under B; negative is
+    sooner under A. It prints percentiles for each queue and leaves compare.json and compare.png.
 
     \b
     Examples:
@@ -59,10 +60,10 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
 ) -> None:
-    """Say which attempts had to go, when, why those, what it cost, and where their work went on.
+    """Say which attempts were evicted, when and why.
 
-    Why: the rule that chose, what it went by, and the attempt's place among the candidates. FOR is the job that wanted
-    containers.
+    And what it cost, and where their work was resumed. WHY names the policy that chose, the number it compared, and the
+    attempt's rank among the candidates. FOR is the job that wanted containers.
 
     \b
     Examples:
@@ -90,14 +91,12 @@ def explain(
 
 def report(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help=f"Any number of: {_RUNS_HELP}.")],
-    out: Annotated[Path, typer.Option(help="The file to write; one that is there is written anew.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, typer.Option(help="The file to write; an existing one is replaced.")] = Path("report.html"),
 ) -> None:
-    """Make one HTML file of runs: figures, tables and a timeline of the containers; it needs nothing else to open.
+    """Make one HTML file of one or several runs.
 
-    Every run has left one of its own; this makes one of several, or of a run without.  A run that was killed has left
-    its journal: tables, pictures and a summary are made of it first, in its directory.
+    Figures, tables and a timeline of the containers, in one file. Every run has a report of its own already; use this
+    for several runs, or for a run that was killed: its tables, pictures and summary are then made from its journal.
 
     \b
     Examples:
@@ -124,10 +123,10 @@ def report(
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help=f"One of: {_RUNS_HELP}.", show_default=False)],
 ) -> None:
-    """Check a run after the fact: journal, tables, output and summary against each other and the seed.
+    """Check a run's journal, tables, output and summary.
 
-    The journal must be whole and replay the same; the tables and the summary are made of it again, and every committed
-    file is computed again. Each finding is one line; exit status 1 where there is any.
+    The journal must be whole and replay the same. The tables and the summary are made from it again, and every
+    committed file is computed again. Each finding is one line; exit status 1 where there is any.
 
     \b
     Examples:

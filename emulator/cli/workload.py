@@ -39,7 +39,7 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
     group = typer.Typer(
-        help="Look at, check, convert, scale and generate workloads; compare runs with their trace.",
+        help="Look at, check, convert, scale and generate workloads.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -56,7 +56,9 @@ def inspect(
     json: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON too.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a figure too (.png, .svg or .pdf).")] = None,
 ) -> None:
-    """Say what a trace holds: counts, spans, burstiness, distributions; what is measured and what is modelled.
+    """Say what a trace holds.
+
+    Counts, spans, burstiness and distributions; and what of it is measured, what is modelled.
 
     \b
     Examples:
@@ -91,7 +93,9 @@ def validate(
     lenient: Lenient = False,
     show: Annotated[int, typer.Option(help="Most broken rows to print.", min=1)] = 100,
 ) -> None:
-    """Report each broken row of a trace, with file, line, column and reason.
+    """Report each broken row of a trace.
+
+    With file, line, column and reason.
 
     Exit status 2 where there are any, unless --lenient.
 
@@ -118,7 +122,7 @@ def validate(
 def convert(
     file: File, out: Out, format: Format = None, lenient: Lenient = False, unfinished: Unfinished = None
 ) -> None:
-    """Convert a trace to natjam's own workload files (Parquet, JSON lines) or to SLS.
+    """Convert a trace to Parquet, JSON lines or SLS.
 
     The workload schema is described in workloads/record.py, in full.
 
@@ -159,7 +163,9 @@ def scale(
     lenient: Lenient = False,
     set_: Set = None,
 ) -> None:
-    """Fit a trace to a cluster: window, queues, number of tasks, bytes, deadlines; as workload.trace of an experiment.
+    """Fit a trace to a cluster.
+
+    Takes a window of it and sets queues, number of tasks, bytes and deadlines, as workload.trace of an experiment does.
 
     What is done in which order, and what tasks a trace that records bytes only is given, is in natjam's README.
 
@@ -217,7 +223,9 @@ def generate(
     seed: Seed = 1,
     set_: Set = None,
 ) -> None:
-    """Make a synthetic workload: lognormal sizes and lengths (medians 19 s and 231 s), Poisson or bursty arrivals.
+    """Make a synthetic workload.
+
+    Lognormal sizes and lengths (medians 19 s and 231 s), Poisson or bursty arrivals.
 
     \b
     Examples:
@@ -242,7 +250,9 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs of one trace.", show_default=False)],
     json: Annotated[Path | None, typer.Option("--json", help="Write all of it, job by job, as JSON too.")] = None,
 ) -> None:
-    """Put runs of a trace beside what the trace itself recorded: completion, evictions and lost work, by priority.
+    """Compare runs of a trace with what the trace recorded.
+
+    Completion, evictions and lost work, by priority.
 
     \b
     Example:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from emulator.costs.overheads import is_file_spec
 from emulator.errors import ConfigError
+from emulator.experiment.catalog import located
 from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
@@ -21,14 +22,15 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     """Read and validate an experiment file.
 
     Args:
-        path: the YAML file.  Relative paths inside it start from its directory.
+        path: the YAML file, or ``catalog:NAME``.  Relative paths inside it start from its directory.
         overrides: ``a.b=value`` each, the value in YAML.
         overrides_dir: where relative paths in overrides start from; None: the working directory.
 
     Raises:
         ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
     """
-    document = read_document(Path(path))
+    path = located(path)
+    document = read_document(path)
     include_jobs(document)
     for text in overrides:
         document.override(text)
@@ -41,7 +43,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         problems += validation_problems(error, Experiment, document)
     sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
     problems += check(*sections, engine=str(document.get(("engine",)) or "live"))
-    problems += check_files(document, Path(path).parent)
+    problems += check_files(document, path.parent)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))
     return experiment

@@ -1,7 +1,7 @@
 """How much faster a campaign on all cores is than its runs one after another in one process.
 
 ``pytest -s tests/benchmarks/test_campaign_speed.py`` prints both, and beside them what the machine's cores can do
-together: two that share one core's units are far from twice as fast.  It wants the machine for itself.
+together: two that share one core's units are far from twice as fast.  Run it on an otherwise idle machine.
 """
 
 from __future__ import annotations

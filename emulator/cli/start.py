@@ -1,0 +1,70 @@
+"""Commands for the first minutes: init and examples."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.display.console import results_console
+from emulator.errors import ConfigError
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    app.command(short_help="Make a directory with a first experiment.")(init)
+    app.command(short_help="List the experiments that come with natjam.")(examples)
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
+) -> None:
+    """Make a directory with a first experiment, a campaign of it, and a policy of your own.
+
+    \b
+    Examples:
+      natjam init mine
+      cd mine; natjam run experiment.yaml
+    """
+    from importlib import resources
+
+    from emulator.files.whole_files import replaced_whole
+
+    contents = {file.name: file.read_bytes() for file in (resources.files("workloads") / "starter").iterdir()}
+    contents = {name: data for name, data in sorted(contents.items()) if name.endswith((".yaml", ".py"))}
+    if there := [name for name in contents if (directory / name).exists()]:
+        raise ConfigError(f"{directory / there[0]}: is there already; name another directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            with replaced_whole(directory / name, keep=False) as file:
+                file.write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
+    for name in contents:
+        typer.echo(directory / name)
+    typer.echo(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
+
+
+def examples() -> None:
+    """List the experiments that come with natjam; each runs as catalog:NAME.
+
+    \b
+    Examples:
+      natjam examples
+      natjam run catalog:natjam-fig4
+      natjam run catalog:facebook-50 --engine sim
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from emulator.experiment.catalog import examples as found
+
+    table = Table(show_lines=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is")
+    for example in found():
+        table.add_row(example.name, Text(example.summary))
+    results_console().print(table)

@@ -1,0 +1,60 @@
+"""The experiments that come with natjam: ``catalog:natjam-fig4`` in place of a file's path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from emulator.errors import ConfigError
+from emulator.files.problems import suggestion
+
+PREFIX = "catalog:"
+_SENTENCE_END = re.compile(r"(?<!Fig)(?<!Figs)\.\s+(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One experiment of the catalogue."""
+
+    name: str
+    path: Path
+    summary: str
+    """The first sentence of the comment at its head."""
+
+
+def catalog_directory() -> Path:
+    """Where the experiments lie."""
+    return Path(str(resources.files("workloads") / "catalog"))
+
+
+def examples() -> list[Example]:
+    """All of them, by name."""
+    paths = sorted(catalog_directory().glob("*.yaml"))
+    return [Example(path.stem, path, _first_sentence(path.read_text(encoding="utf-8"))) for path in paths]
+
+
+def located(path: str | Path, base_dir: Path = Path()) -> Path:
+    """The file that ``catalog:NAME`` names; any other path as it is, from ``base_dir``.
+
+    Raises ConfigError if the catalogue has none of that name.
+    """
+    text = str(path)
+    if not text.startswith(PREFIX):
+        return base_dir / path
+    name = text.removeprefix(PREFIX).removesuffix(".yaml")
+    found = {example.name: example.path for example in examples()}
+    if name not in found:
+        raise ConfigError(f"{text}: there is no such experiment{suggestion(name, found)}; 'natjam examples' lists them")
+    return found[name]
+
+
+def _first_sentence(text: str) -> str:
+    lines: list[str] = []
+    for line in text.splitlines():
+        words = line.removeprefix("#").strip()
+        if not line.startswith("#") or not words:
+            break
+        lines.append(words)
+    return _SENTENCE_END.split(" ".join(lines))[0].rstrip(".")

@@ -1,0 +1,88 @@
+"""What a new user meets first: the catalogue by name, ``init``, and a wheel without the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.campaign.definition import load_campaign
+from emulator.errors import ConfigError
+from emulator.experiment.catalog import catalog_directory, examples, located
+from emulator.experiment.load import load_experiment
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_NATJAM = "from emulator.cli.main import main; main()"
+
+
+def natjam(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "160", **variables}
+    command = [sys.executable, "-c", _NATJAM, *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_every_example_has_a_summary_and_is_found_by_its_name() -> None:
+    found = examples()
+    assert {example.path for example in found} == set(catalog_directory().glob("*.yaml"))
+    for example in found:
+        assert 10 < len(example.summary) < 350, example.name
+        assert load_experiment(f"catalog:{example.name}").name == load_experiment(example.path).name
+
+
+def test_a_name_that_is_not_there_is_said_with_a_near_one() -> None:
+    with pytest.raises(ConfigError, match=r"catalog:natjam-fg4: there is no .*'natjam-fig4'.*'natjam examples'"):
+        located("catalog:natjam-fg4")
+
+
+def test_a_campaign_may_name_the_catalogue(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_text("{name: c, experiment: 'catalog:natjam-fig4', set: {engine: sim}, seeds: 2}")
+    assert load_campaign(file).variants[0].experiment.name == "natjam-fig4"
+
+
+def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
+    assert natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
+    mine = tmp_path / "mine"
+    for arguments in (("run", "experiment.yaml", "--engine", "sim"), ("campaign", "campaign.yaml")):
+        done = natjam(*arguments, cwd=mine, PYTHONPATH=str(REPOSITORY))
+        assert done.returncode == 0, done.stderr
+    again = natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+
+
+def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Path) -> None:
+    assert natjam("init", ".", cwd=tmp_path, PYTHONPATH=str(REPOSITORY)).returncode == 0
+    settings = ("--set", "scheduler.task_eviction=my_policies:newest")
+    done = natjam("run", "catalog:natjam-fig4", "--engine", "sim", *settings, cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_wheel_works_from_an_empty_directory(tmp_path: Path) -> None:
+    source, site, empty = tmp_path / "source", tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    for name in ("emulator", "workloads", "analysis"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
+    subprocess.run(wheel, check=True, capture_output=True)
+    (built,) = tmp_path.glob("natjam-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(built)], check=True, capture_output=True)
+    done = natjam("run", "catalog:facebook-50", "--engine", "sim", "--out", "out", cwd=empty, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    assert (empty / "out" / "report.html").stat().st_size > 50_000
+    where = subprocess.run(
+        [sys.executable, "-c", "import emulator; print(emulator.__file__)"],
+        cwd=empty,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert where.stdout.startswith(str(site))
