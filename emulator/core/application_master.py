@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-The job goes NEW -> RUNNING -> SUCCEEDED, FAILED or KILLED; suspend and resume both happen while it is RUNNING.  It asks
+The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  It asks
 the ResourceManager for containers in each heartbeat with its whole ask: maps first, reduces once ``slow_start`` of the
 maps are done, and one request for each suspended reduce, in the order of suspension and with the old host's name.  It
 gives each container it gets to a task and has the NodeManager launch it (natjam, Fig. 1, steps 11 and 12).
@@ -53,7 +53,7 @@ from emulator.core.messages import (
 )
 from emulator.core.settings import Settings
 from emulator.core.speculation import Rivals
-from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.task_attempt import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
 
@@ -73,9 +73,6 @@ JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
         (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
     },
 )
-
-
-_WALKING = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING})
 
 
 class ApplicationMaster:
@@ -203,7 +200,7 @@ class ApplicationMaster:
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
         """A heartbeat reports what had been read by the one before: its progress is a period old, as an estimate is."""
-        walking = [a.container for a in self.tasks.live_reduces if a.state in _WALKING and a.container is not None]
+        walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
         if not walking:
             return []
         self.revision += 1
@@ -224,7 +221,7 @@ class ApplicationMaster:
         if attempt.kind is Kind.MAP:
             tasks.map_news_ns = now_ns
         if attempt.state is AttemptState.SUSPENDED:
-            attempt.resuming = True
+            attempt.move(AttemptEvent.ASSIGN)
             command: Message = ResumeContainer(allocation.container, allocation.ready_ns)
             return [tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
         attempt.move(AttemptEvent.ASSIGN)
@@ -300,7 +297,7 @@ class ApplicationMaster:
 
     def _ask_to_suspend(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         """The victim's own heartbeat has come (natjam, step 6)."""
-        if attempt.state is not AttemptState.RUNNING or not attempt.victim:
+        if attempt.state is not AttemptState.CHOSEN:
             return []
         container, node = attempt.place
         attempt.move(AttemptEvent.SUSPEND)

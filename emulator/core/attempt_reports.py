@@ -15,8 +15,10 @@ from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.core.settings import Settings
 from emulator.core.speculation import Rivals
 from emulator.core.task import Task, TaskEvent, TaskState
-from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.task_attempt import AT_WORK, VICTIM, AttemptEvent, AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
+
+_GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
 
 class AttemptReports:
@@ -42,22 +44,22 @@ class AttemptReports:
             return []
         if attempt.state is AttemptState.ASSIGNED and report.outcome is not Outcome.LAUNCH_FAILED:
             self._launched(attempt, now_ns)
-        if attempt.resuming and (report.state is ContainerState.RUNNING or report.outcome is Outcome.SUCCEEDED):
+        has_gone_on = report.state in _GOES_ON or report.outcome is Outcome.SUCCEEDED
+        if attempt.state is AttemptState.RESUMING and has_gone_on:
             self._resumed(attempt, now_ns)
         if report.state is ContainerState.DONE:
             return self._ended(attempt, report, now_ns)
         if report.state is ContainerState.SUSPENDED:
             return self._stopped(attempt, now_ns)
-        if report.committing and attempt.state in (AttemptState.RUNNING, AttemptState.SUSPEND_PENDING):
-            attempt.move(AttemptEvent.COMMIT)
-            tasks.spare(attempt)
+        if report.state is ContainerState.COMMITTING and attempt.state in AT_WORK:
+            attempt.move(AttemptEvent.COMMIT)  # a victim's container comes free all the same: the debt is paid
+            tasks.withdraw_suspend(attempt)
         if report.refusals > attempt.refusals:
             attempt.refusals = report.refusals
             self._refused(attempt, now_ns)
         return []
 
     def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
-        attempt.resuming = False
         attempt.move(AttemptEvent.RESUME)
         attempt.running_ns = now_ns
         attempt.estimate = attempt.estimate.unanchored()
@@ -71,7 +73,7 @@ class AttemptReports:
         if attempt.state is not AttemptState.SUSPEND_PENDING:
             return
         attempt.move(AttemptEvent.REFUSED)
-        self._tasks.spare(attempt)
+        self._tasks.withdraw_suspend(attempt)
         self._tasks.releaser.debt += self._debts_are_numbers
         # Not the same one again at once: another node may have room.
         attempt.spared_until_ns = now_ns + self._protocol.retry_ns
@@ -79,11 +81,10 @@ class AttemptReports:
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
-            attempt.victim = False
             attempt.suspended_ns = now_ns
             return self._ask_to_resume(attempt, now_ns)
-        if attempt.resuming:  # the resume has failed: ask again
-            attempt.resuming = False
+        if attempt.state is AttemptState.RESUMING:
+            attempt.move(AttemptEvent.RESUME_FAILED)
             return self._ask_to_resume(attempt, now_ns)
         return []
 
@@ -109,8 +110,8 @@ class AttemptReports:
         del tasks.live[report.container]
         if tasks.asks.to_resume(attempt.task) is attempt:
             tasks.asks.withdraw_resume(attempt.task)
-        was_victim = attempt.victim
-        tasks.spare(attempt)
+        was_victim = attempt.state in VICTIM
+        tasks.withdraw_suspend(attempt)
         task = tasks.of(attempt)
         if task.state is TaskState.SUCCEEDED:
             attempt.move(AttemptEvent.KILL)  # beaten: however it has ended, nothing is made of it

@@ -172,5 +172,5 @@ def _shows_done(report: ContainerReport, command: Message) -> bool:
     if isinstance(command, SuspendContainer):
         return report.state is ContainerState.SUSPENDED
     if isinstance(command, ResumeContainer):
-        return report.state is ContainerState.RUNNING
+        return report.state in (ContainerState.RUNNING, ContainerState.COMMITTING)
     return False

@@ -1,4 +1,11 @@
-"""A container at its NodeManager: its states, and what is reported of it."""
+"""A container at its NodeManager: its states, and what is reported of it.
+
+Theory of operation
+-------------------
+A container is launched, runs, and is DONE when its process has ended.  Between lie what the mechanisms do to it, and
+COMMITTING, from which on its process refuses to stop.  What a process and the kernel say of it may cross: while it is
+KILLING or COMMITTING, the answer to what it had been asked to do before changes nothing (the arcs to the same state).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +31,9 @@ class ContainerEvent(Enum):
     RESUMED = "resumed"
     RESUME_FAILED = "resume failed"
     CHECKPOINT = "checkpoint"
+    CHECKPOINTED = "checkpointed"
     CHECKPOINT_FAILED = "checkpoint failed"
+    COMMIT = "committing"
     KILL = "kill"
     EXITED = "exited"
 
@@ -39,10 +48,12 @@ CONTAINER_TABLE: TransitionTable[ContainerState, ContainerEvent] = TransitionTab
         (_S.LAUNCHING, _E.EXITED): _S.DONE,
         (_S.RUNNING, _E.SUSPEND): _S.SUSPENDING,
         (_S.RUNNING, _E.CHECKPOINT): _S.CHECKPOINTING,
+        (_S.RUNNING, _E.COMMIT): _S.COMMITTING,
         (_S.RUNNING, _E.KILL): _S.KILLING,
         (_S.RUNNING, _E.EXITED): _S.DONE,
         (_S.SUSPENDING, _E.SUSPENDED): _S.SUSPENDED,
         (_S.SUSPENDING, _E.SUSPEND_FAILED): _S.RUNNING,
+        (_S.SUSPENDING, _E.COMMIT): _S.COMMITTING,
         (_S.SUSPENDING, _E.KILL): _S.KILLING,
         (_S.SUSPENDING, _E.EXITED): _S.DONE,
         (_S.SUSPENDED, _E.RESUME): _S.RESUMING,
@@ -52,11 +63,30 @@ CONTAINER_TABLE: TransitionTable[ContainerState, ContainerEvent] = TransitionTab
         (_S.RESUMING, _E.RESUME_FAILED): _S.SUSPENDED,
         (_S.RESUMING, _E.KILL): _S.KILLING,
         (_S.RESUMING, _E.EXITED): _S.DONE,
+        (_S.CHECKPOINTING, _E.CHECKPOINTED): _S.CHECKPOINTED,
         (_S.CHECKPOINTING, _E.CHECKPOINT_FAILED): _S.RUNNING,
+        (_S.CHECKPOINTING, _E.COMMIT): _S.COMMITTING,
         (_S.CHECKPOINTING, _E.KILL): _S.KILLING,
         (_S.CHECKPOINTING, _E.EXITED): _S.DONE,
+        (_S.CHECKPOINTED, _E.KILL): _S.KILLING,
+        (_S.CHECKPOINTED, _E.EXITED): _S.DONE,
+        (_S.COMMITTING, _E.SUSPEND_FAILED): _S.COMMITTING,
+        (_S.COMMITTING, _E.CHECKPOINT_FAILED): _S.COMMITTING,
+        (_S.COMMITTING, _E.RESUMED): _S.COMMITTING,
+        (_S.COMMITTING, _E.RESUME_FAILED): _S.COMMITTING,
+        (_S.COMMITTING, _E.KILL): _S.KILLING,
+        (_S.COMMITTING, _E.EXITED): _S.DONE,
+        (_S.KILLING, _E.LAUNCHED): _S.KILLING,
         (_S.KILLING, _E.LAUNCH_FAILED): _S.DONE,
+        (_S.KILLING, _E.SUSPENDED): _S.KILLING,
+        (_S.KILLING, _E.SUSPEND_FAILED): _S.KILLING,
+        (_S.KILLING, _E.RESUMED): _S.KILLING,
+        (_S.KILLING, _E.RESUME_FAILED): _S.KILLING,
+        (_S.KILLING, _E.CHECKPOINTED): _S.KILLING,
+        (_S.KILLING, _E.CHECKPOINT_FAILED): _S.KILLING,
+        (_S.KILLING, _E.COMMIT): _S.KILLING,
         (_S.KILLING, _E.EXITED): _S.DONE,
+        (_S.DONE, _E.EXITED): _S.DONE,
     },
 )
 
@@ -71,7 +101,6 @@ class Container:
     ready_ns: int
     state: ContainerState = ContainerState.LAUNCHING
     revision: int = 1
-    committing: bool = False
     refusals: int = 0
     saved: Saved | None = None
     outcome: Outcome | None = None
@@ -83,10 +112,13 @@ class Container:
     slot_free_ns: int | None = None
     """From when on the ResourceManager may know that the slot is free; None while it is not."""
 
-    def move(self, event: ContainerEvent) -> None:
-        """Take an arc of the table; raise IllegalTransition, with nothing changed, when there is none."""
-        self.state = CONTAINER_TABLE.next(self.state, event, self.id)
-        self.revision += 1
+    def move(self, event: ContainerEvent) -> bool:
+        """Take an arc of the table and return whether it leads to another state; raise IllegalTransition, with nothing
+        changed, when there is none."""
+        before, self.state = self.state, CONTAINER_TABLE.next(self.state, event, self.id)
+        has_moved = self.state is not before
+        self.revision += has_moved
+        return has_moved
 
     def report(self, node: str) -> ContainerReport:
         """Its whole state, as sent from ``node``."""
@@ -97,7 +129,6 @@ class Container:
             node=node,
             revision=self.revision,
             state=self.state,
-            committing=self.committing,
             refusals=self.refusals,
             saved=self.saved,
             outcome=self.outcome,

@@ -82,9 +82,8 @@ class JobTasks:
             self._reduces_asked = True
             self.request_all(self.reduces)
 
-    def spare(self, attempt: TaskAttempt) -> None:
-        """It is a victim no more.  One that ends by itself has paid the debt: its container comes free all the same."""
-        attempt.victim = False
+    def withdraw_suspend(self, attempt: TaskAttempt) -> None:
+        """It need not be asked to suspend any more."""
         if attempt.container is not None:
             self.timers.forget(f"ask {attempt.container}")
             self.commands.withdraw_suspend(attempt.container)

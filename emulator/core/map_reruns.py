@@ -16,7 +16,7 @@ from emulator.core.job_tasks import JobTasks
 from emulator.core.messages import FetchFailed, KillContainer
 from emulator.core.releaser import view_of
 from emulator.core.task import Task, TaskEvent, TaskState
-from emulator.core.task_attempt import AttemptState
+from emulator.core.task_attempt import AttemptEvent, AttemptState
 from emulator.vocabulary import Kind
 
 
@@ -60,8 +60,7 @@ class MapReruns:
         tasks = self._tasks
         if not tasks.asks.has_new(Kind.MAP) and tasks.asks.first_map_to_resume is None:
             return None
-        stopped = AttemptState.SUSPENDED
-        if any(a.kind is Kind.MAP and (a.state is not stopped or a.resuming) for a in tasks.live.values()):
+        if any(a.kind is Kind.MAP and a.state is not AttemptState.SUSPENDED for a in tasks.live.values()):
             return None
         return tasks.map_news_ns + self._patience_ns
 
@@ -72,7 +71,7 @@ class MapReruns:
         that one may wait for them.
         """
         tasks = self._tasks
-        running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING and not a.victim]
+        running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING]
         if not running:
             return []
         tasks.map_news_ns = now_ns
@@ -81,7 +80,7 @@ class MapReruns:
         running.sort(key=lambda a: (a.node == needed, a.running_ns, a.task.number), reverse=True)
         last = running[0]
         container, node = last.place
-        last.victim = True
+        last.move(AttemptEvent.CHOOSE)
         kill = KillContainer(container, tasks.job, "room for a map whose output is missing")
         views = tuple(view_of(tasks.job, attempt, now_ns) for attempt in running)
         why = explain_tasks(LAST_LAUNCHED, tasks.job, views, [task.container for task in views], victims=1)

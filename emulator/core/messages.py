@@ -57,6 +57,10 @@ class ContainerState(str, Enum):
     SUSPENDED = "suspended"
     RESUMING = "resuming"
     CHECKPOINTING = "checkpointing"
+    CHECKPOINTED = "checkpointed"
+    """Its work is saved; the process has still to end."""
+    COMMITTING = "committing"
+    """From here to its end it can neither stop nor be saved."""
     KILLING = "killing"
     DONE = "done"
 
@@ -79,7 +83,6 @@ class JobState(str, Enum):
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    KILLED = "killed"
 
 
 class _Message(Frozen, tag=True):
@@ -105,7 +108,6 @@ class ContainerReport(Frozen):
     node: str
     revision: int
     state: ContainerState
-    committing: bool = False
     refusals: int = 0
     """How often a suspend of it has been refused or has failed."""
     saved: Saved | None = None

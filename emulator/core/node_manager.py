@@ -163,7 +163,7 @@ class NodeManager:
 
     def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
         container = self.containers.get(message.container)
-        if container is None or container.state is not ContainerState.RUNNING or container.committing:
+        if container is None or container.state is not ContainerState.RUNNING:
             return self._report(container) if container else []
         if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
             return self._report(container)  # answered before: the process has been resumed since, or has refused
@@ -209,7 +209,7 @@ class NodeManager:
             container = Container(message.container, message.job, Kind.REDUCE, now_ns)
             self.containers[container.id] = container
             return self._never_started(container, Outcome.KILLED, message.why, now_ns)
-        if container.state in (ContainerState.DONE, ContainerState.KILLING):
+        if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
             return self._report(container)
         self._move(container, ContainerEvent.KILL)
         container.reason = message.why
@@ -252,10 +252,7 @@ class NodeManager:
 
     def _launched(self, message: Launched, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state is ContainerState.KILLING:
-            return []
-        self._move(container, ContainerEvent.LAUNCHED)
-        return self._report(container)
+        return self._report(container) if self._move(container, ContainerEvent.LAUNCHED) else []
 
     def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
@@ -265,46 +262,49 @@ class NodeManager:
         )
 
     def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
-        container = self._alive(message.container, "first key")
+        container = self._named(message.container)
+        if container.state is ContainerState.DONE:
+            raise IllegalTransition(f"container {container.id} has ended and says that it begins its first key")
         container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
         return []
 
     def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
-        container = self._alive(message.container, "committing")
-        container.committing = True
-        return self._report_change(container)
+        container = self._named(message.container)
+        if container.state is ContainerState.RESUMING:  # its word has overtaken that of its going on
+            self._goes_on(container, now_ns)
+        return self._report(container) if self._move(container, ContainerEvent.COMMIT) else []
 
     def _suspended(self, message: Suspended, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state is ContainerState.KILLING:
+        if not self._move(container, ContainerEvent.SUSPENDED):
             return []
-        self._move(container, ContainerEvent.SUSPENDED)
         container.keys_done = message.keys_done
         return self._free(container, now_ns)
 
     def _operation_failed(self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state is ContainerState.KILLING:
-            return []
         event = _FAILED_EVENT[type(message)]
-        self._move(container, event)
+        if not self._move(container, event):
+            if container.state is ContainerState.COMMITTING:
+                container.reason = message.reason  # told with its end
+            return []
         container.refusals += 1
         container.reason = message.reason
         return self._free(container, now_ns) if event is ContainerEvent.RESUME_FAILED else self._report(container)
 
     def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state is ContainerState.KILLING:
-            return []
-        self._move(container, ContainerEvent.RESUMED)
-        if container.first_key_ns is not None:  # it goes on in the middle of its keys, its input at hand
+        return self._report(container) if self._goes_on(container, now_ns) else []
+
+    def _goes_on(self, container: Container, now_ns: int) -> bool:
+        has_moved = self._move(container, ContainerEvent.RESUMED)
+        if has_moved and container.first_key_ns is not None:  # in the middle of its keys, its input at hand
             container.first_key_ns, container.input_ready_ns = now_ns, None
-        return self._report(container)
+        return has_moved
 
     def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state not in (ContainerState.CHECKPOINTING, ContainerState.KILLING):
-            raise IllegalTransition(f"container {container.id}: no arc for checkpointed in {container.state.value}")
+        self._move(container, ContainerEvent.CHECKPOINTED)
         container.saved = message.saved
         return []  # reported with the exit, which follows
 
@@ -314,9 +314,8 @@ class NodeManager:
     def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
-        if container.state is ContainerState.DONE:
+        if not self._move(container, ContainerEvent.EXITED):
             return []  # a launch that failed has no more to say
-        self._move(container, ContainerEvent.EXITED)
         container.keys_done = message.keys_done
         if message.code == 0:
             container.outcome = Outcome.SUCCEEDED
@@ -337,16 +336,11 @@ class NodeManager:
             raise IllegalTransition(f"{self.address}: there is no container {container_id}")
         return container
 
-    def _alive(self, container_id: str, what: str) -> Container:
-        container = self._named(container_id)
-        if container.state is ContainerState.DONE:
-            raise IllegalTransition(f"container {container_id}: no arc for {what} in {container.state.value}")
-        return container
-
-    def _move(self, container: Container, event: ContainerEvent) -> None:
-        container.move(event)
-        if event in (ContainerEvent.SUSPEND_FAILED, ContainerEvent.KILL):
+    def _move(self, container: Container, event: ContainerEvent) -> bool:
+        has_moved = container.move(event)
+        if has_moved and event in (ContainerEvent.SUSPEND_FAILED, ContainerEvent.COMMIT, ContainerEvent.KILL):
             self.ledger.keep(container.id)
+        return has_moved
 
     def _free(self, container: Container, now_ns: int) -> list[Effect]:
         """The slot is free: tell the job now, the ResourceManager at the next heartbeat or when the profile says."""

@@ -22,7 +22,7 @@ from emulator.core.machine import Phase, keyed_random
 from emulator.core.mechanisms import applied_to
 from emulator.core.messages import ProgressSamples
 from emulator.core.settings import Settings
-from emulator.core.task_attempt import AttemptState, TaskAttempt
+from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
 from emulator.vocabulary import MeasuredCosts, Mechanism
 
@@ -60,7 +60,7 @@ class Releaser:
     def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
         """Only RUNNING ones that have not been chosen already, nor refused just now."""
         running = AttemptState.RUNNING
-        return [a for a in tasks if a.state is running and not a.victim and a.spared_until_ns <= now_ns]
+        return [a for a in tasks if a.state is running and a.spared_until_ns <= now_ns]
 
     def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
         """Replay the readings up to the last refresh into the estimates of ``attempts`` (by container)."""
@@ -93,7 +93,8 @@ class Releaser:
         by_container = {attempt.container: attempt for attempt in candidates}
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
-            victim.victim, victim.mechanism = True, decision.mechanism
+            victim.move(AttemptEvent.CHOOSE)
+            victim.mechanism = decision.mechanism
         self.debt -= 0 if named else len(victims)
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]

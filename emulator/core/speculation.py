@@ -65,7 +65,7 @@ class Rivals:
     def kill(self, rival: TaskAttempt, now_ns: int) -> Effect:
         """Another attempt at its task is ahead."""
         container, node = rival.place
-        self._tasks.spare(rival)
+        self._tasks.withdraw_suspend(rival)
         rival.spared_until_ns = _NEVER_NS
         return self._tasks.commands.send(container, node, KillContainer(container, self._tasks.job, BEATEN), now_ns)
 
@@ -98,7 +98,7 @@ def stragglers(
     slow: list[tuple[int, int]] = []
     for attempt in live:
         task, rate = reduces[attempt.task.number], attempt.estimate.rate
-        if attempt.state is not AttemptState.RUNNING or attempt.victim or not rate:
+        if attempt.state is not AttemptState.RUNNING or not rate:
             continue
         if task.state is not TaskState.RUNNING or task.speculative:
             continue

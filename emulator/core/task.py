@@ -31,7 +31,6 @@ class TaskState(Enum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
-    KILLED = "Killed"
 
 
 class TaskEvent(Enum):
@@ -42,7 +41,6 @@ class TaskEvent(Enum):
     RETRY = "attempt ended, another follows"
     SUCCEED = "attempt succeeded"
     FAIL = "too many attempts failed"
-    KILL = "kill"
     OUTPUT_LOST = "output lost"
     SPECULATE = "second attempt beside a slow one"
 
@@ -52,17 +50,14 @@ TASK_TABLE: TransitionTable[TaskState, TaskEvent] = TransitionTable(
     "task",
     {
         (_S.NEW, _E.SCHEDULE): _S.SCHEDULED,
-        (_S.NEW, _E.KILL): _S.KILLED,
         (_S.SCHEDULED, _E.LAUNCHED): _S.RUNNING,
         (_S.SCHEDULED, _E.RETRY): _S.SCHEDULED,
         (_S.SCHEDULED, _E.FAIL): _S.FAILED,
-        (_S.SCHEDULED, _E.KILL): _S.KILLED,
         (_S.RUNNING, _E.LAUNCHED): _S.RUNNING,
         (_S.RUNNING, _E.RETRY): _S.RUNNING,
         (_S.RUNNING, _E.SPECULATE): _S.RUNNING,
         (_S.RUNNING, _E.SUCCEED): _S.SUCCEEDED,
         (_S.RUNNING, _E.FAIL): _S.FAILED,
-        (_S.RUNNING, _E.KILL): _S.KILLED,
         (_S.SUCCEEDED, _E.OUTPUT_LOST): _S.SCHEDULED,
         (_S.SUCCEEDED, _E.LAUNCHED): _S.SUCCEEDED,
     },

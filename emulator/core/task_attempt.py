@@ -4,10 +4,11 @@ Theory of operation
 -------------------
 An attempt asks for a container (``UNASSIGNED``), gets one (``ASSIGNED``), is launched (``RUNNING``), walks its keys,
 commits and succeeds.  Natjam adds ``SUSPEND_PENDING`` (the task has been asked to suspend, S1) and ``SUSPENDED`` (its
-checkpoint has been saved, S2).  Under *checkpoint* SUSPENDED is terminal: a new attempt resumes from NEW by R1 (every
+checkpoint has been saved, S2); before that a victim is ``CHOSEN`` until its own heartbeat comes, or its end if it is
+killed.  Under *checkpoint* SUSPENDED is terminal: a new attempt resumes from NEW by R1 (every
 heartbeat asks for a container and names the old host) and R2 (the checkpoint goes along with the launch); C1 joins the
 partial outputs at commit.  Under *suspend* the attempt, its container and its partial file stay, and the arc
-SUSPENDED -> RUNNING exists, on that node only.
+SUSPENDED -> RESUMING -> RUNNING exists, on that node only.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ class AttemptState(Enum):
     UNASSIGNED = "Unassigned"
     ASSIGNED = "Assigned"
     RUNNING = "Running"
+    CHOSEN = "Chosen"
     SUSPEND_PENDING = "Suspend-Pending"
     SUSPENDED = "Suspended"
+    RESUMING = "Resuming"
     COMMIT_PENDING = "Commit-Pending"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -43,10 +46,12 @@ class AttemptEvent(Enum):
     REQUEST = "container requested (R1)"
     ASSIGN = "container assigned (R2)"
     LAUNCH = "launched"
+    CHOOSE = "chosen as a victim"
     SUSPEND = "asked to suspend (S1)"
     SAVED = "checkpoint saved (S2)"
     REFUSED = "suspend refused"
     RESUME = "resumed on its node"
+    RESUME_FAILED = "not resumed"
     COMMIT = "keys done"
     SUCCEED = "committed (C1)"
     FAIL = "failed"
@@ -63,20 +68,29 @@ ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
         (_S.ASSIGNED, _E.LAUNCH): _S.RUNNING,
         (_S.ASSIGNED, _E.FAIL): _S.FAILED,
         (_S.ASSIGNED, _E.KILL): _S.KILLED,
-        (_S.RUNNING, _E.SUSPEND): _S.SUSPEND_PENDING,
+        (_S.RUNNING, _E.CHOOSE): _S.CHOSEN,
         (_S.RUNNING, _E.COMMIT): _S.COMMIT_PENDING,
         (_S.RUNNING, _E.SUCCEED): _S.SUCCEEDED,
         (_S.RUNNING, _E.FAIL): _S.FAILED,
         (_S.RUNNING, _E.KILL): _S.KILLED,
+        (_S.CHOSEN, _E.SUSPEND): _S.SUSPEND_PENDING,
+        (_S.CHOSEN, _E.COMMIT): _S.COMMIT_PENDING,
+        (_S.CHOSEN, _E.SUCCEED): _S.SUCCEEDED,
+        (_S.CHOSEN, _E.FAIL): _S.FAILED,
+        (_S.CHOSEN, _E.KILL): _S.KILLED,
         (_S.SUSPEND_PENDING, _E.SAVED): _S.SUSPENDED,
         (_S.SUSPEND_PENDING, _E.REFUSED): _S.RUNNING,
         (_S.SUSPEND_PENDING, _E.COMMIT): _S.COMMIT_PENDING,
         (_S.SUSPEND_PENDING, _E.SUCCEED): _S.SUCCEEDED,
         (_S.SUSPEND_PENDING, _E.FAIL): _S.FAILED,
         (_S.SUSPEND_PENDING, _E.KILL): _S.KILLED,
-        (_S.SUSPENDED, _E.RESUME): _S.RUNNING,
+        (_S.SUSPENDED, _E.ASSIGN): _S.RESUMING,
         (_S.SUSPENDED, _E.FAIL): _S.FAILED,
         (_S.SUSPENDED, _E.KILL): _S.KILLED,
+        (_S.RESUMING, _E.RESUME): _S.RUNNING,
+        (_S.RESUMING, _E.RESUME_FAILED): _S.SUSPENDED,
+        (_S.RESUMING, _E.FAIL): _S.FAILED,
+        (_S.RESUMING, _E.KILL): _S.KILLED,
         (_S.COMMIT_PENDING, _E.SUCCEED): _S.SUCCEEDED,
         (_S.COMMIT_PENDING, _E.FAIL): _S.FAILED,
         (_S.COMMIT_PENDING, _E.KILL): _S.KILLED,
@@ -84,6 +98,10 @@ ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
 )
 
 ENDED = frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED})
+AT_WORK = frozenset({AttemptState.RUNNING, AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
+"""It walks its keys."""
+VICTIM = frozenset({AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
+"""It is to give its container back, and has not yet."""
 
 
 def attempt_name(job: str, kind: Kind, task: int, number: int) -> str:
@@ -108,14 +126,10 @@ class TaskAttempt:
     node: str | None = None
     ready_ns: int = 0
     running_ns: int = 0
-    victim: bool = False
-    """Chosen by the Releaser and not yet confirmed."""
     mechanism: Mechanism = Mechanism.WAIT
     """What was chosen to happen to it when it last became a victim."""
     spared_until_ns: int = 0
     """Not to be chosen before this instant: its node has just refused."""
-    resuming: bool = False
-    """Under *suspend*: the container is there and the process has been told to go on."""
     revision: int = 0
     refusals: int = 0
     estimate: RateEstimate = field(default_factory=RateEstimate)

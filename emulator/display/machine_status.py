@@ -12,10 +12,11 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.task import TaskState
-from emulator.core.task_attempt import AttemptState
+from emulator.core.task_attempt import AT_WORK, AttemptState
 from emulator.display.status import JobStatus
 
-_ON_CONTAINER = frozenset({AttemptState.RUNNING, AttemptState.SUSPEND_PENDING, AttemptState.COMMIT_PENDING})
+_ON_CONTAINER = AT_WORK | {AttemptState.COMMIT_PENDING}
+_STOPPED = frozenset({AttemptState.SUSPENDED, AttemptState.RESUMING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
             newest = task.attempt
             if any(attempt.state in _ON_CONTAINER for attempt in task.attempts):
                 running += 1
-            elif newest.state is AttemptState.SUSPENDED or (newest.saved is not None and newest.container is None):
+            elif newest.state in _STOPPED or (newest.saved is not None and newest.container is None):
                 suspended += 1
     ended = master.state in (JobState.SUCCEEDED, JobState.FAILED)
     state = master.state.value if ended else "running"

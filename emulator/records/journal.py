@@ -45,7 +45,7 @@ from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
 from emulator.vocabulary import Frozen
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 COMPRESSION_LEVEL = 1
 """On journals as good as the next two, which take longer."""
 _CHUNK_BYTES = 1 << 16

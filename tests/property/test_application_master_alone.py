@@ -48,6 +48,7 @@ from emulator.core.task import TaskState
 from emulator.vocabulary import JobFacts, Kind, MeasuredCosts, Mechanism
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
+COMMITTING = ContainerState.COMMITTING
 REVISION = frozenset({"ApplicationMaster.revision"})
 RECENT = st.integers(1, 4)
 NODES = st.sampled_from(("node-1", "node-2"))
@@ -120,7 +121,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
             else:
                 assert place.start is not None
                 assert place.start.kind is Kind.REDUCE
-                assert isinstance(message, SuspendContainer) or place.report.state in (SUSPENDED, RUNNING, DONE)
+                on_its_way = place.report.state in (SUSPENDED, RUNNING, COMMITTING, DONE)
+                assert isinstance(message, SuspendContainer) or on_its_way
                 place.command = message
         elif isinstance(message, KillContainer):
             self.places[message.container].command = message
@@ -261,7 +263,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         elif isinstance(command, ResumeContainer):
             if place.report.state is SUSPENDED:
                 place.change(state=RUNNING)
-        elif place.report.state is RUNNING and not place.report.committing:
+        elif place.report.state is RUNNING:
             if refuses:
                 place.change(refusals=place.report.refusals + 1)
             elif command.mechanism is Mechanism.SUSPEND:
@@ -277,19 +279,19 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
     @rule(recent=RECENT)
     def commits(self, recent: int) -> None:
         place = self.place(recent)
-        if place is not None and place.report.state is RUNNING and not place.report.committing:
-            place.change(committing=True)
+        if place is not None and place.report.state is RUNNING:
+            place.change(state=COMMITTING)
 
     @rule(
         recent=RECENT, outcome=st.sampled_from((Outcome.SUCCEEDED, Outcome.SUCCEEDED, Outcome.CRASHED, Outcome.KILLED))
     )
     def ends(self, recent: int, outcome: Outcome) -> None:
         place = self.place(recent)
-        if place is not None and place.report.state in (RUNNING, SUSPENDED):
-            running = place.report.state is RUNNING
-            if running or outcome is not Outcome.SUCCEEDED:
-                place.told_free = False
-                place.change(state=DONE, outcome=outcome)
+        if place is None or place.report.state not in (RUNNING, COMMITTING, SUSPENDED):
+            return
+        if place.report.state is not SUSPENDED or outcome is not Outcome.SUCCEEDED:
+            place.told_free = False
+            place.change(state=DONE, outcome=outcome)
 
     @rule(recent=RECENT, data=st.data())
     def reported(self, recent: int, data: st.DataObject) -> None:

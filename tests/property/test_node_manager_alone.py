@@ -68,6 +68,8 @@ class Process:
     """Under way: to be answered before anything else but a kill."""
     kill: bool = False
     stopped: bool = False
+    committing: bool = False
+    """It has said so, and can neither stop nor be saved any more."""
     ended: bool = False
     carried_out: dict[type, int] = field(default_factory=dict)
     """By command: the instant in the newest one that has been carried out or refused."""
@@ -310,7 +312,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
     def operation_done(self, data: st.DataObject, well: bool) -> None:
         container = data.draw(st.sampled_from(self.alive(Suspend, Resume, Checkpoint)))
         process = self.processes[container]
-        if well:
+        if well and (process.operation is Resume or not process.committing):
             self.answer(container)
         else:
             failed = FAILED[process.operation]  # pyright: ignore
@@ -365,11 +367,22 @@ class NodeManagerAlone(RuleBasedStateMachine):
         assert all(report.state is ContainerState.DONE for report in reports)
 
     @precondition(lambda self: self.alive(None))
-    @rule(data=st.data(), committing=st.booleans())
-    def advises(self, data: st.DataObject, committing: bool) -> None:
+    @rule(data=st.data())
+    def begins_its_first_key(self, data: st.DataObject) -> None:
         container = data.draw(st.sampled_from(self.alive(None)))
         if not self.processes[container].stopped:
-            self.tell(Committing(container) if committing else FirstKey(container, self.now_ns, 0, FREE))
+            self.tell(FirstKey(container, self.now_ns, 0, FREE))
+
+    @precondition(lambda self: self.alive(None, Suspend, Resume, Checkpoint))
+    @rule(data=st.data())
+    def commits(self, data: st.DataObject) -> None:
+        """It may have been asked to stop, or its word may overtake that of its going on."""
+        process = self.processes[container := data.draw(st.sampled_from(self.alive(None, Suspend, Resume, Checkpoint)))]
+        if (process.operation is Resume or not process.stopped) and not process.committing:
+            process.committing, process.stopped = True, False
+            effects = self.tell(Committing(container))
+            reported = [effect for effect in effects if isinstance(effect, Send)]
+            assert bool(reported) != process.kill, "said at once, unless it is being killed"
 
     @rule(
         recent=RECENT,
@@ -391,6 +404,11 @@ class NodeManagerAlone(RuleBasedStateMachine):
         operation, message = make[0], make[1](container)  # pyright: ignore
         process = self.processes.get(container)
         if process is not None and process.operation is operation and not process.ended:
+            return
+        commits = process is not None and process.committing and not process.kill and not process.ended
+        if commits and isinstance(message, Resumed | ResumeFailed | SuspendFailed | CheckpointFailed):
+            assert self.machine.handle(message, self.now_ns) == []  # it may have been asked so before
+            assert self.machine.containers[container].state is ContainerState.COMMITTING
             return
         before = freeze(self.machine, IDENTITY)
         if process is not None and process.kill and not process.ended:

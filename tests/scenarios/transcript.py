@@ -46,8 +46,12 @@ class Narrator(CheckedCluster):
     lines: list[str] = field(default_factory=list)
     said: dict[str, AttemptState] = field(default_factory=dict)
     """State of each attempt as last told."""
+    committing: set[str] = field(default_factory=set)
+    """Containers that a fault has had commit before their keys were done."""
 
     def tell(self, address: str, message: Message) -> None:
+        if isinstance(message, Committing) and message.container in self.committing:
+            return  # it has said so
         machine = self.machines.get(address)
         first_record = len(self.records)
         super().tell(address, message)
@@ -94,6 +98,7 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
 
 def _commit_begins(narrator: Narrator, container: str) -> None:
     narrator.tell(node_address(narrator.processes.tasks[container].node), Committing(container))
+    narrator.committing.add(container)
 
 
 def _tuples(job: dict[str, Any]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ def test_a_resumed_reduce_may_end_before_it_is_heard_that_it_was_resumed() -> No
 def test_a_resumed_reduce_may_commit_before_it_is_heard_that_it_was_resumed() -> None:
     bench = stopped_reduce()
     bench.give("c1", task=0)
-    bench.report("c1", RUNNING, 7, committing=True)
+    bench.report("c1", ContainerState.COMMITTING, 7)
     assert bench.attempt().state is AttemptState.COMMIT_PENDING
 
 

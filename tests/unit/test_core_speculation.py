@@ -60,7 +60,7 @@ def test_it_has_run_for_some_time_and_has_shown_a_rate() -> None:
 
 def test_victims_and_tasks_that_have_a_second_attempt_are_left_alone() -> None:
     tasks = [task_with(0, 1000), task_with(1, 1000), task_with(2, 100), task_with(3, 100)]
-    tasks[2].attempt.victim = True
+    tasks[2].attempt.state = AttemptState.CHOSEN
     assert chosen(tasks) == [3]
     tasks[3].rival_attempt()
     assert chosen(tasks) == []

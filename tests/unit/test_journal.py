@@ -159,7 +159,6 @@ def test_any_other_value_in_any_place_is_a_journal_error_or_a_record(value: Any,
         ),
         (b'"state":"running"', b'"state":"walking"', "Invalid enum value 'walking' - at"),
         (b'"freed":[', b'"freed":[3,', "Expected `object`, got `int` - at `$.effects[0].message.freed[0]`"),
-        (b'"state"', b'"committing":0,"state"', "Expected `bool`, got `int` - at"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_named(before: bytes, after: bytes, problem: str) -> None:

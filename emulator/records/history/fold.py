@@ -182,7 +182,7 @@ class HistoryBuilder:
         stop = story.open_stop
         if report.state is ContainerState.SUSPENDED and stop is None:
             story.stops += (Stop(record.t_ns, report.revision, story.suspend_asked_ns, story.suspend_cost),)
-        elif report.state is ContainerState.RUNNING and stop is not None:
+        elif report.state in (ContainerState.RUNNING, ContainerState.COMMITTING) and stop is not None:
             stop.resumed_ns, stop.resumed_revision = record.t_ns, report.revision
             stop.resume_ready_ns, stop.resume_cost = story.resume_ready_ns, story.resume_cost
         elif report.state is ContainerState.DONE:
