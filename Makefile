@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test lint bench fuzz criu
+.PHONY: install demo test lint docs bench fuzz criu
 
 install: $(STAMP)
 
@@ -34,6 +34,10 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir site
+	@echo 'open site/index.html'
 
 bench: install
 	$(BIN)/python -m pytest tests/benchmarks -s

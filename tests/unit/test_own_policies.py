@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,49 +12,15 @@ from analysis.load import load, load_decisions
 from emulator.policies import AXES
 from tests.simulated_runs import simulate
 
-OWN = {
-    "allocation": """
-        from emulator.policies.views import AllocationDecision
-        def mine(view):
-            names = tuple(queue.name for queue in view.queues)
-            return AllocationDecision(names, ((names[0], names[1:]),))
-    """,
-    "job_selection": """
-        def mine(view, jobs):
-            return [job.name for job in sorted(jobs, key=lambda job: job.containers)]
-    """,
-    "job_eviction": """
-        def mine(view, jobs, random):
-            return max(jobs, key=lambda job: job.submit_ns).name
-    """,
-    "task_eviction": """
-        def mine(view, tasks, random):
-            return [task.container for task in sorted(tasks, key=lambda task: task.node)]
-    """,
-    "mechanism": """
-        from emulator.policies.views import MechanismDecision
-        from emulator.vocabulary import Mechanism
-        def mine(view, task):
-            is_even = task.task % 2 == 0
-            return MechanismDecision(Mechanism.KILL if is_even else Mechanism.CHECKPOINT, (("number", task.task),))
-    """,
-    "placement": """
-        from emulator.policies.views import PlacementDecision
-        def mine(view, suspended, node):
-            return PlacementDecision(node.name != suspended.node)
-    """,
-    "resume_order": """
-        def mine(view, suspended):
-            return sorted(suspended, key=lambda task: -task.suspended_ns)
-    """,
-}
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+OWN = dict(re.findall(r"^## (\w+)$.*?^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
+"""The guide's own examples, by axis."""
 
 
 def run_with_own(axis: str, directory: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
-    lines = [line[8:] for line in OWN[axis].strip("\n").splitlines()]
-    assert len(lines) < 10
+    assert len(OWN[axis].splitlines()) < 10
     module = f"own_{axis}_{abs(hash(str(directory)))}"
-    (directory / f"{module}.py").write_text("\n".join(lines) + "\n")
+    (directory / f"{module}.py").write_text(OWN[axis])
     monkeypatch.syspath_prepend(str(directory))
     where = "scheduler.allocation.name" if axis == "allocation" else f"scheduler.{axis}"
     return simulate(directory, "run", f"{where}={module}:mine", *more)
