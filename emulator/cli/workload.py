@@ -167,7 +167,7 @@ def scale(
 
     Takes a window of it and sets queues, number of tasks, bytes and deadlines, as workload.trace of an experiment does.
 
-    What is done in which order, and what tasks a trace that records bytes only is given, is in natjam's README.
+    What is done in which order, and what tasks a trace that records bytes only is given, is in docs/traces.md.
 
     \b
     Examples:
