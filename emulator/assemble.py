@@ -26,8 +26,9 @@ from emulator.core.settings import (
 )
 from emulator.costs.overheads import OverheadProfile, load_overheads
 from emulator.costs.tiers import load_tier
-from emulator.experiment.model import Experiment, Speculation, seconds_to_ns
+from emulator.experiment.model import Experiment, Speculation
 from emulator.experiment.policies import find_policy
+from emulator.experiment.times import seconds_to_ns
 from emulator.policies.policy import Axis, PolicyT
 
 GIB_BYTES = 1 << 30
@@ -134,7 +135,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
 
 def make_queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
     """Queues in the order of the file: the first is the most urgent.  Shares are rounded down to whole containers."""
-    total = experiment.cluster.nodes * experiment.cluster.containers_per_node
+    total = experiment.cluster.containers
     return tuple(
         QueueSettings(name, rank, int(Decimal(str(queue.capacity)) * total), int(Decimal(str(queue.maximum)) * total))
         for rank, (name, queue) in enumerate(experiment.scheduler.allocation.queues.items())

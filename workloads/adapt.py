@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from emulator.errors import ConfigError
-from emulator.experiment.model import seconds_to_ns
+from emulator.experiment.times import seconds_to_ns
 from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
 from workloads.load import Demand, Factors, Group, alone_ns, find_factors
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled

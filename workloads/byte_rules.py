@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.errors import ConfigError
-from emulator.experiment.model import seconds_to_ns
+from emulator.experiment.times import seconds_to_ns
 from workloads.record import WorkloadJob
 from workloads.schema import MAX_SECONDS, Rates
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from emulator.core.job import JobSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
-from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.experiment.model import Experiment
+from emulator.experiment.times import seconds_to_ns
 from emulator.vocabulary import JobFacts
 from workloads.adapt import Adapted, Target, adapt
 from workloads.bimodal import bimodal_jobs
@@ -48,7 +49,7 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     entry, memory_bytes = experiment.workload.trace, _container_memory_bytes(experiment)
     if experiment.workload.bimodal is not None:
         cluster = experiment.cluster
-        containers = cluster.nodes * cluster.containers_per_node
+        containers = cluster.containers
         return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
@@ -61,7 +62,7 @@ def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted
     cluster = experiment.cluster
     target = Target(
         nodes=cluster.nodes,
-        containers=cluster.nodes * cluster.containers_per_node,
+        containers=cluster.containers,
         queues=tuple(experiment.scheduler.allocation.queues),
         schedule_ns=load_overheads(experiment.overheads, Path.cwd()).schedule_ns,
     )

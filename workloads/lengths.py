@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from emulator.experiment.model import seconds_to_ns
+from emulator.experiment.times import seconds_to_ns
 from workloads.schema import UniformLengths
 
 

@@ -214,7 +214,7 @@ def validate(
             problems.append(error.message)
             continue
         maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
-        containers = experiment.cluster.nodes * experiment.cluster.containers_per_node
+        containers = experiment.cluster.containers
         typer.echo(f"{file}: valid: {len(jobs)} jobs, {maps} maps, {reduces} reduces on {containers} containers")
     if problems:
         raise ConfigError("\n".join(problems))

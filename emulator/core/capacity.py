@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
+from functools import cached_property
 from itertools import pairwise
 
-from emulator.vocabulary import Frozen
+Step = tuple[int, int]
+"""From this instant on, emulated nanoseconds, so many containers."""
 
 
-class Capacity(Frozen):
-    """Containers in steps.  Raises ValueError for instants that do not rise from 0."""
+class Capacity:
+    """Containers in steps, once or again and again.
 
-    steps: tuple[tuple[int, int], ...]
-    """From each instant on, emulated nanoseconds, so many; the first from 0."""
+    Raises ValueError for instants that do not rise from 0, counts below 0, and a period that ends before its last step.
+    """
 
-    def __post_init__(self) -> None:
-        instants = [start_ns for start_ns, _ in self.steps]
-        if not instants or instants[0] != 0 or any(before >= after for before, after in pairwise(instants)):
+    def __init__(self, steps: Iterable[Step], period_ns: int | None = None) -> None:
+        self.steps = tuple(steps)
+        """The first from 0; of one period."""
+        self.period_ns = period_ns
+        """After which the steps come again; None: the last one stays."""
+        self._instants = [start_ns for start_ns, _ in self.steps]
+        if not self.steps or self._instants[0] != 0 or any(a >= b for a, b in pairwise(self._instants)):
             raise ValueError("the instants of a capacity must rise, from 0")
+        if any(count < 0 for _, count in self.steps):
+            raise ValueError("a capacity must not be below 0")
+        if period_ns is not None and period_ns <= self._instants[-1]:
+            raise ValueError("the period of a capacity must end after its last step")
 
     def at(self, now_ns: int) -> int:
         """Containers there are then."""
@@ -26,7 +37,41 @@ class Capacity(Frozen):
     def next_change_ns(self, now_ns: int) -> int | None:
         """When that changes next; None: never again."""
         following = self._place(now_ns) + 1
-        return self.steps[following][0] if following < len(self.steps) else None
+        if following < len(self.steps):
+            return now_ns - self._within(now_ns) + self._instants[following]
+        return None if self.period_ns is None else now_ns - self._within(now_ns) + self.period_ns
+
+    def until(self, now_ns: int) -> int:
+        """Container-nanoseconds from 0 on: what all containers could work; exact."""
+        place, within_ns = self._place(now_ns), self._within(now_ns)
+        whole = 0 if self.period_ns is None else now_ns // self.period_ns * self._of_a_period
+        start_ns, count = self.steps[place]
+        return whole + self._sums[place] + count * (within_ns - start_ns)
+
+    def between(self, start_ns: int, end_ns: int) -> int:
+        """Container-nanoseconds from one instant to another."""
+        return self.until(end_ns) - self.until(start_ns)
+
+    @cached_property
+    def most(self) -> int:
+        """The most there ever are."""
+        return max(count for _, count in self.steps)
+
+    @cached_property
+    def _sums(self) -> list[int]:
+        """Of each step: container-nanoseconds before it in its period."""
+        sums = [0]
+        for (start_ns, count), (end_ns, _) in pairwise(self.steps):
+            sums.append(sums[-1] + count * (end_ns - start_ns))
+        return sums
+
+    @cached_property
+    def _of_a_period(self) -> int:
+        start_ns, count = self.steps[-1]
+        return self._sums[-1] + count * ((self.period_ns or start_ns) - start_ns)
+
+    def _within(self, now_ns: int) -> int:
+        return now_ns if self.period_ns is None else now_ns % self.period_ns
 
     def _place(self, now_ns: int) -> int:
-        return max(0, bisect_right(self.steps, (now_ns, 1 << 62)) - 1)
+        return max(0, bisect_right(self._instants, self._within(now_ns)) - 1)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.attention import Attention
+from emulator.core.capacity import Capacity
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.node_ledger import NodeLedger
 from emulator.core.queue_ledger import QueueLedger, Waiting, job_view
@@ -99,9 +100,13 @@ class ClusterState:
             costs=self.costs.measured(node.name),
         )
 
-    def containers_at(self, at_ns: int) -> int:
-        """See ``ClusterSource``: the cluster's size does not change."""
+    def containers_now(self) -> int:
+        """See ``ClusterSource``."""
         return self.containers_total
+
+    def forecast(self) -> Capacity:
+        """See ``ClusterSource``: the cluster's size does not change."""
+        return Capacity([(0, self.containers_total)])
 
     def measured_costs(self) -> MeasuredCosts:
         """See ``ClusterSource``."""

@@ -14,6 +14,7 @@ from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError
+from emulator.experiment.availability import read_steps
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
@@ -28,6 +29,8 @@ PATH_LOCATIONS: tuple[Location, ...] = (
     ("workload", "trace", "path"),
     ("storage", "url"),
     ("storage", "tier"),
+    ("cluster", "availability", "file"),
+    ("cluster", "availability", "forecast", "file"),
 )
 """Where an experiment names files: relative ones start from the experiment file's directory."""
 FLUID = "fluid"
@@ -119,8 +122,24 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _availability(cluster: Cluster, engine: str) -> Iterator[Problem]:
-    if cluster.availability is not None and engine != FLUID:
-        yield ("cluster", "availability"), "only the fluid engine can do that yet; set it to null"
+    availability, where = cluster.availability, ("cluster", "availability")
+    if availability is None:
+        return
+    if engine != FLUID:
+        yield where, "only the fluid engine can do that yet; set it to null"
+    kind = "steps" if availability.steps is not None else "spline"
+    for index, (_, count) in enumerate(availability.steps or availability.spline or ()):
+        if count > cluster.containers:
+            yield (
+                (*where, kind, index),
+                f"{count} is more than the cluster's {cluster.containers} containers; lower it",
+            )
+    for path, location in ((availability.file, "file"), (availability.forecast.file, "forecast")):
+        try:
+            if path is not None:
+                read_steps(Path(path), cluster.containers, availability.period_s)
+        except ConfigError as error:
+            yield (*where, location), error.message
 
 
 def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
@@ -238,7 +257,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             near = suggestion(job.queue, queues)
             yield (*where, "queue"), f"there is no queue '{job.queue}'{near} (queues: {', '.join(queues)})"
         elif queues is not None and cluster is not None:
-            containers = queues[job.queue].maximum * cluster.nodes * cluster.containers_per_node
+            containers = queues[job.queue].maximum * cluster.containers
             if 0 < math.ceil(containers) < 2:
                 yield (
                     (*where, "queue"),

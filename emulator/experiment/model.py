@@ -7,33 +7,23 @@ a second.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Decimal
-from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.costs.probe_file import TierNumbers
+from emulator.experiment.availability import Availability
+from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
 from workloads.schema import BimodalEntry, JobEntry, TraceEntry
 
-LARGEST_TIME_S = 1e8
-"""About three years: keeps every instant in nanoseconds far inside 64 bits."""
-
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Policy = Annotated[str, Field(min_length=1)]
 """A name known on its axis, or ``module:function`` for one of the user's own."""
-
-
-def seconds_to_ns(seconds: float) -> int:
-    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves to the even one."""
-    return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))
 
 
 class Speculation(Strict):
@@ -71,20 +61,6 @@ class Protocol(Strict):
     """Null: stragglers get no second attempt; ``{}``: they do."""
 
 
-class Availability(Strict):
-    """Containers that are there for jobs, in steps."""
-
-    steps: Annotated[tuple[tuple[Seconds, Annotated[int, Field(ge=0, le=10**9)]], ...], Field(min_length=1)]
-    """From each instant on, in emulated seconds, so many; before the first: all of the cluster's."""
-
-    @field_validator("steps")
-    @classmethod
-    def _rising(cls, steps: tuple[tuple[float, int], ...]) -> tuple[tuple[float, int], ...]:
-        if any(before[0] >= after[0] for before, after in pairwise(steps)):
-            raise ValueError("the instants of the steps must rise")
-        return steps
-
-
 class Cluster(Strict):
     """The emulated cluster."""
 
@@ -103,6 +79,11 @@ class Cluster(Strict):
     slots: Any = None
     availability: Availability | None = None
     """Containers there are, as a function of time; null: always all."""
+
+    @property
+    def containers(self) -> int:
+        """Of all nodes, whether available or not."""
+        return self.nodes * self.containers_per_node
 
     @field_validator("racks")
     @classmethod

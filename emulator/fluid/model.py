@@ -8,7 +8,8 @@ which its work is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from emulator.core.capacity import Capacity
@@ -69,62 +70,102 @@ class _Job:
 
 
 def simulate(
-    jobs: Sequence[JobSpec], queues: Sequence[QueueView], capacity: Capacity, policy: AllocationPolicy
+    jobs: Sequence[JobSpec],
+    queues: Sequence[QueueView],
+    capacity: Capacity,
+    policy: AllocationPolicy,
+    forecast: Capacity | None = None,
 ) -> Outcome:
     """Share ``capacity`` among ``jobs`` as ``policy`` says, until all have ended.
+
+    Args:
+        jobs: in any order.
+        queues: those that the jobs are of.
+        capacity: containers there are.
+        policy: an allocation that gives shares.
+        forecast: what the policy is told of the capacity to come; None: the truth.
 
     Raises:
         Stuck: a job never gets a container.
         PolicyError: the policy answers with something else than shares.
     """
-    arrivals = sorted(jobs, key=lambda job: job.submit_ns)
-    active: dict[str, _Job] = {}
-    outcome, now_ns, arrived = Outcome(), 0, 0
-    while arrived < len(arrivals) or active:
-        while arrived < len(arrivals) and arrivals[arrived].submit_ns <= now_ns:
-            spec = arrivals[arrived]
-            active[spec.name] = _Job(spec, arrived, sum(spec.map_ns) + sum(spec.reduce_ns))
-            arrived += 1
-        changes = [_share_out(active, queues, capacity, policy, now_ns), capacity.next_change_ns(now_ns)]
-        changes += [now_ns - (-job.left_ns // job.share) for job in active.values() if job.share]
-        if arrived < len(arrivals):
-            changes.append(arrivals[arrived].submit_ns)
+    return _Simulation(jobs, queues, capacity, policy, forecast or capacity).run()
+
+
+class _Simulation:
+    """See the module's theory of operation."""
+
+    def __init__(
+        self,
+        jobs: Sequence[JobSpec],
+        queues: Sequence[QueueView],
+        capacity: Capacity,
+        policy: AllocationPolicy,
+        forecast: Capacity,
+    ) -> None:
+        self._arrivals = deque(sorted(jobs, key=lambda job: job.submit_ns))
+        self._queues = tuple(queues)
+        self._capacity, self._forecast = capacity, forecast
+        self._policy = policy
+        self._active: dict[str, _Job] = {}
+        self._outcome = Outcome()
+        self._now_ns = 0
+        self._arrived = 0
+        self._worked_ns = 0
+        """Until when some job has held containers."""
+
+    def run(self) -> Outcome:
+        """See ``simulate``."""
+        while self._arrivals or self._active:
+            while self._arrivals and self._arrivals[0].submit_ns <= self._now_ns:
+                spec = self._arrivals.popleft()
+                self._active[spec.name] = _Job(spec, self._arrived, sum(spec.map_ns) + sum(spec.reduce_ns))
+                self._arrived += 1
+            self._pass(self._next_change_ns(self._share_out()))
+        return self._outcome
+
+    def _next_change_ns(self, asks_ns: int | None) -> int:
+        """``asks_ns``: when the allocation is to be asked again."""
+        now_ns = self._now_ns
+        changes = [asks_ns, self._capacity.next_change_ns(now_ns)]
+        changes += [now_ns - (-job.left_ns // job.share) for job in self._active.values() if job.share]
+        if self._arrivals:
+            changes.append(self._arrivals[0].submit_ns)
         end_ns = min((change for change in changes if change is not None), default=None)
-        if end_ns is None:
-            raise Stuck(f"at {now_ns / 1e9:.0f} s {', '.join(list(active)[:5])} hold no containers, and never will")
-        _pass(active, capacity, now_ns, end_ns, outcome)
-        now_ns = end_ns
-    return outcome
+        period_ns = self._capacity.period_ns
+        waited_in_vain = period_ns is not None and now_ns - self._worked_ns > period_ns and not self._arrivals
+        if end_ns is None or waited_in_vain:
+            names = ", ".join(list(self._active)[:5])
+            raise Stuck(f"at {now_ns / 1e9:.0f} s {names} hold no containers, and never will")
+        return end_ns
 
+    def _share_out(self) -> int | None:
+        """Ask the allocation; until when its answer holds."""
+        if not self._active:
+            return None
+        views = tuple(job.view for job in self._active.values())
+        known = Known(self._queues, views, containers=self._capacity.at(self._now_ns), forecast=self._forecast)
+        decision = allocate(self._policy, ClusterView(self._now_ns, known))
+        if decision.shares is None:
+            name = self._policy.name
+            raise PolicyError(f"allocation policy {name} gives no shares, and the fluid engine knows nothing else")
+        shares = dict(decision.shares)
+        for name, job in self._active.items():
+            job.share = min(shares.get(name, 0), job.spec.facts.most_containers)
+        until_ns = decision.valid_until_ns
+        return until_ns if until_ns is not None and until_ns > self._now_ns else None
 
-def _share_out(
-    active: Mapping[str, _Job],
-    queues: Sequence[QueueView],
-    capacity: Capacity,
-    policy: AllocationPolicy,
-    now_ns: int,
-) -> int | None:
-    """Ask the allocation; until when its answer holds."""
-    if not active:
-        return None
-    views = tuple(job.view for job in active.values())
-    decision = allocate(policy, ClusterView(now_ns, Known(tuple(queues), views, containers=capacity.at(now_ns))))
-    if decision.shares is None:
-        raise PolicyError(f"allocation policy {policy.name} gives no shares, and the fluid engine knows nothing else")
-    shares = dict(decision.shares)
-    for name, job in active.items():
-        job.share = min(shares.get(name, 0), job.spec.facts.most_containers)
-    until_ns = decision.valid_until_ns
-    return until_ns if until_ns is not None and until_ns > now_ns else None
-
-
-def _pass(active: dict[str, _Job], capacity: Capacity, now_ns: int, end_ns: int, outcome: Outcome) -> None:
-    """Time passes: work goes down, jobs end."""
-    shares = tuple((name, job.share) for name, job in active.items() if job.share)
-    if end_ns > now_ns and active:
-        outcome.steps.append(Step(now_ns, end_ns, capacity.at(now_ns), shares))
-    for name, job in list(active.items()):
-        job.done_ns += job.share * (end_ns - now_ns)
-        if job.left_ns <= 0:
-            outcome.ends_ns[name] = end_ns
-            del active[name]
+    def _pass(self, end_ns: int) -> None:
+        """Time passes: work goes down, jobs end."""
+        now_ns = self._now_ns
+        shares = tuple((name, job.share) for name, job in self._active.items() if job.share)
+        if end_ns > now_ns and self._active:
+            self._outcome.steps.append(Step(now_ns, end_ns, self._capacity.at(now_ns), shares))
+        if shares or not self._active:
+            self._worked_ns = end_ns
+        for name, job in list(self._active.items()):
+            job.done_ns += job.share * (end_ns - now_ns)
+            if job.left_ns <= 0:
+                self._outcome.ends_ns[name] = end_ns
+                del self._active[name]
+        self._now_ns = end_ns

@@ -12,14 +12,14 @@ import pyarrow
 import pyarrow.parquet
 
 from emulator.assemble import make_queues
-from emulator.core.capacity import Capacity
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobFinished, JobState, SubmitJob
 from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.experiment.availability import capacity_of, forecast_of
+from emulator.experiment.model import Experiment
 from emulator.experiment.policies import find_policy
 from emulator.files.whole_files import written_whole
 from emulator.fluid.metrics import metrics_of
@@ -65,7 +65,7 @@ def simulated(
     """Run ``experiment`` and hand what its tables need, submissions and ends, to ``write``.
 
     Raises:
-        ConfigError: there is no such allocation.
+        ConfigError: there is no such allocation, or the file of an availability cannot be used.
         RunError: jobs wait for ever, or the allocation does not give shares.
     """
     began_real_s = time.monotonic()
@@ -73,10 +73,13 @@ def simulated(
     queues = [
         QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, 0, 0) for queue in make_queues(experiment)
     ]
+    availability, containers = experiment.cluster.availability, experiment.cluster.containers
+    capacity = capacity_of(availability, containers)
+    forecast = forecast_of(availability, containers, experiment.seed)
     took_real_ms: list[float] = []
     policy = replace(policy, function=_timed(policy.function, took_real_ms))
     try:
-        outcome = simulate(jobs, queues, capacity_of(experiment), policy)
+        outcome = simulate(jobs, queues, capacity, policy, forecast)
     except (Stuck, PolicyError) as error:
         raise RunError(str(error)) from error
     for record in _records(jobs, outcome):
@@ -91,7 +94,7 @@ def simulated(
             "utilization": useful_ns / room_ns if room_ns else None,
         },
         "overheads": {},
-        "penalties": metrics_of(jobs, outcome.ends_ns, _containers(experiment)),
+        "penalties": metrics_of(jobs, outcome.ends_ns, experiment.cluster.containers),
         "decisions": {
             "n": len(took_real_ms),
             "real_ms": {"mean": sum(took_real_ms) / (len(took_real_ms) or 1), "max": max(took_real_ms, default=0.0)},
@@ -126,14 +129,6 @@ def _timed(function: Allocation, took_real_ms: list[float]) -> Allocation:
     return timed
 
 
-def capacity_of(experiment: Experiment) -> Capacity:
-    """Containers there are, as a function of emulated time."""
-    steps = {0: _containers(experiment)}
-    if experiment.cluster.availability is not None:
-        steps |= {seconds_to_ns(start_s): count for start_s, count in experiment.cluster.availability.steps}
-    return Capacity(tuple(steps.items()))
-
-
 def shares_table(outcome: Outcome) -> pyarrow.Table:
     """A row for each job and interval in which it holds containers."""
     rows = [
@@ -142,10 +137,6 @@ def shares_table(outcome: Outcome) -> pyarrow.Table:
         for job, share in step.shares
     ]
     return pyarrow.Table.from_pylist(rows, _SHARES_SCHEMA)
-
-
-def _containers(experiment: Experiment) -> int:
-    return experiment.cluster.nodes * experiment.cluster.containers_per_node
 
 
 def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
@@ -165,4 +156,4 @@ def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
 
 def _status(experiment: Experiment, jobs: Sequence[JobSpec]) -> RunStatus:
     waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in jobs)
-    return RunStatus(0, 0.0, experiment.time_scale, "sharing out", waiting, _containers(experiment), {}, 0, None)
+    return RunStatus(0, 0.0, experiment.time_scale, "sharing out", waiting, experiment.cluster.containers, {}, 0, None)

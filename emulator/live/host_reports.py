@@ -111,7 +111,7 @@ class HostReports:
             time_scale=self._experiment.time_scale,
             phase=phase,
             jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
-            containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
+            containers_total=self._experiment.cluster.containers,
             containers_used_by_queue=cluster.used_by_queue,
             containers_suspended=cluster.suspended,
             lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,

@@ -9,7 +9,7 @@ from emulator.core.effects import AllFinished, Effect
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager import ResourceManager
 from emulator.display.machine_status import ClusterStatus, cluster_status
-from emulator.experiment.model import seconds_to_ns
+from emulator.experiment.times import seconds_to_ns
 from emulator.live.host import MachineHost
 from emulator.live.plan import RunPlan
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
+from emulator.core.capacity import Capacity
 from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
 
 NO_COSTS = MeasuredCosts()
@@ -164,7 +165,8 @@ class ClusterSource(Protocol):
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]: ...
     def node_views(self) -> Mapping[str, NodeView]: ...
     def node_view(self, name: str) -> NodeView | None: ...
-    def containers_at(self, at_ns: int) -> int: ...
+    def containers_now(self) -> int: ...
+    def forecast(self) -> Capacity: ...
     def measured_costs(self) -> MeasuredCosts: ...
 
 
@@ -205,11 +207,12 @@ class ClusterView:
     @cached_property
     def containers(self) -> int:
         """All there are now, used or not."""
-        return self._source.containers_at(self.now_ns)
+        return self._source.containers_now()
 
-    def containers_at(self, at_ns: int) -> int:
-        """All there will be at an instant to come, as far as is known now."""
-        return self._source.containers_at(at_ns)
+    @cached_property
+    def forecast(self) -> Capacity:
+        """All there will be from now on, as far as is known now: what is forecast, which need not come true."""
+        return self._source.forecast()
 
     @cached_property
     def costs(self) -> MeasuredCosts:
@@ -228,8 +231,10 @@ class Known:
         nodes: tuple[NodeView, ...] = (),
         containers: int = 0,
         costs: MeasuredCosts = NO_COSTS,
+        forecast: Capacity | None = None,
     ) -> None:
         self._queues, self._tasks, self._containers, self._costs = queues, tasks, containers, costs
+        self._forecast = forecast
         self._jobs = {job.name: job for job in jobs}
         self._nodes = {node.name: node for node in nodes}
 
@@ -253,9 +258,13 @@ class Known:
         """See ``ClusterSource``."""
         return self._nodes.get(name)
 
-    def containers_at(self, at_ns: int) -> int:
+    def containers_now(self) -> int:
         """See ``ClusterSource``."""
         return self._containers
+
+    def forecast(self) -> Capacity:
+        """See ``ClusterSource``; where nothing was told: as many as there are now."""
+        return self._forecast or Capacity([(0, self._containers)])
 
     def measured_costs(self) -> MeasuredCosts:
         """See ``ClusterSource``."""

@@ -46,7 +46,7 @@ def build_summary(
         output: what verification found; None where the engine writes no output.
         swap_bytes: most swap the suspended processes used.
     """
-    containers = experiment.cluster.nodes * experiment.cluster.containers_per_node
+    containers = experiment.cluster.containers
     makespan_ns = _makespan_ns(history.jobs)
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {

@@ -221,7 +221,7 @@ class _Shown:
                 time_scale=self._experiment.time_scale,
                 phase=phase,
                 jobs=tuple(self._jobs.values()),
-                containers_total=self._experiment.cluster.nodes * self._experiment.cluster.containers_per_node,
+                containers_total=self._experiment.cluster.containers,
                 containers_used_by_queue=cluster.used_by_queue,
                 containers_suspended=cluster.suspended,
                 lag_p99_real_ms=None,

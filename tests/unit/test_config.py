@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.experiment.load import load_experiment
-from emulator.experiment.model import seconds_to_ns
 from emulator.experiment.policies import find_policy
+from emulator.experiment.times import seconds_to_ns
 from emulator.policies import JOB_EVICTION
 from tests.views import cluster
 

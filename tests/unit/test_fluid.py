@@ -71,8 +71,6 @@ def test_capacity_takes_steps() -> None:
     steps = Capacity(((0, 8), (5 * SECOND_NS, 0), (15 * SECOND_NS, 4)))
     assert ends_s(run([job("only", 8, task_s=10)], capacity=steps)) == {"only": 25.0}
     assert [steps.at(instant) for instant in (0, 5 * SECOND_NS - 1, 5 * SECOND_NS, 10**12)] == [8, 8, 0, 4]
-    with pytest.raises(ValueError, match="must rise"):
-        Capacity(((0, 8), (0, 4)))
 
 
 def test_jobs_that_wait_for_ever_are_said() -> None:
@@ -177,7 +175,6 @@ def test_a_run_leaves_its_shares_a_picture_and_what_every_metric_says(tmp_path: 
         ("maps: 8,", "maps: 8, weight: .nan,", ["weight"]),
         ("maps: 8,", "maps: 8, weight: -1,", ["weight"]),
         ("maps: 8,", "maps: 8, sla: [{deadline_s: 9, cost: 1}, {deadline_s: 3, cost: 2}],", ["deadlines must rise"]),
-        ("nodes: 2,", "nodes: 2, availability: {steps: [[5, 1], [5, 2]]},", ["must rise"]),
         ("queue: default, s", "queue: defualt, s", ["did you mean 'default'"]),
     ],
 )
@@ -185,14 +182,6 @@ def test_what_cannot_be_is_said_with_its_field(tmp_path: Path, change: str, to: 
     assert change in EXPERIMENT
     message = refusal(write(tmp_path, EXPERIMENT.replace(change, to, 1)))
     assert all(word in message for word in words), message
-
-
-def test_availability_is_for_the_fluid_engine(tmp_path: Path) -> None:
-    path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 1]]},"))
-    assert "only the fluid engine can do that yet" in refusal(path, "engine=sim")
-    experiment = load_experiment(path)
-    jobs = expand(experiment, 1)
-    assert simulated(experiment, jobs, lambda record: None)[1].ends_ns["long"] == 45 * SECOND_NS
 
 
 def test_jobs_that_never_end_fail_the_run(tmp_path: Path) -> None:

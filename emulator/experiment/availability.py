@@ -1,0 +1,201 @@
+"""``cluster.availability``: the containers that a transactional workload leaves, as a function of time.
+
+The paper calls it f(t) (reverse-adaptive, section III).  Steps, a spline through points, or a file; ``period_s`` has it
+come again, day after day.  What schedulers know of it may be wrong: ``forecast``.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from emulator.core.capacity import Capacity, Step
+from emulator.errors import ConfigError
+from emulator.experiment.times import LARGEST_TIME_S, PositiveSeconds, Seconds, seconds_to_ns
+from emulator.files.strict import Strict
+from workloads.draws import normal
+
+Containers = Annotated[int, Field(ge=0, le=10**9)]
+Point = tuple[Seconds, Containers]
+MOST_STEPS = 100_000
+SHORTEST_PERIOD_S = 60
+_ERROR_NS = 3600 * 10**9
+"""How long one error of a forecast lasts."""
+_ERRORS_NS = 28 * 24 * _ERROR_NS
+"""After so long the errors of a forecast come again."""
+_HEADERS = (["time_s", "containers"], ["time_s", "share"])
+
+
+class ForecastError(Strict):
+    """By which share the forecast is wrong: drawn from a normal distribution, anew for each hour of four weeks."""
+
+    sigma: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.0
+    bias: Annotated[float, Field(ge=-1, le=10, allow_inf_nan=False)] = 0.0
+
+
+class Forecast(Strict):
+    """What schedulers believe of the availability to come; the present they know."""
+
+    file: Annotated[str, Field(min_length=1)] | None = None
+    """As ``availability.file``, with the same period; null: what will be."""
+    error: ForecastError = ForecastError()
+
+
+class Availability(Strict):
+    """Containers that are there for jobs; give exactly one of ``steps``, ``spline`` and ``file``."""
+
+    steps: Annotated[tuple[Point, ...], Field(min_length=1)] | None = None
+    """From each instant on, in emulated seconds, so many; before the first: all of the cluster's."""
+    spline: Annotated[tuple[Point, ...], Field(min_length=2)] | None = None
+    """Points of a curve, the first at 0, which is monotone between each two."""
+    file: Annotated[str, Field(min_length=1)] | None = None
+    """CSV with the header ``time_s,containers`` or ``time_s,share`` (of the cluster's): steps, the first at 0."""
+    period_s: Annotated[float, Field(ge=SHORTEST_PERIOD_S, le=LARGEST_TIME_S, allow_inf_nan=False)] | None = None
+    """After which it all comes again; null: the last value stays."""
+    step_s: PositiveSeconds = 600.0
+    """Steps in which a spline is followed."""
+    forecast: Forecast = Forecast()
+
+    @field_validator("steps", "spline")
+    @classmethod
+    def _rising(cls, points: tuple[Point, ...] | None, info: ValidationInfo) -> tuple[Point, ...] | None:
+        instants_ns = [seconds_to_ns(time_s) for time_s, _ in points or ()]
+        if any(before >= after for before, after in pairwise(instants_ns)):
+            raise ValueError(f"the instants of the {info.field_name} must rise")
+        return points
+
+    @model_validator(mode="after")
+    def _whole(self) -> Availability:
+        if sum(given is not None for given in (self.steps, self.spline, self.file)) != 1:
+            raise ValueError("give exactly one of steps, spline and file")
+        points = self.steps or self.spline or ()
+        if points and points[0][0] != 0 and (self.spline or self.period_s):
+            raise ValueError(f"a spline, and what has a period_s, must begin at 0 s, not at {points[0][0]:g}")
+        if points and self.period_s is not None and points[-1][0] >= self.period_s:
+            raise ValueError(f"its last instant, {points[-1][0]:g} s, must be before period_s, {self.period_s:g}")
+        if self.spline and (self.period_s or self.spline[-1][0]) / self.step_s > MOST_STEPS:
+            raise ValueError(f"step_s {self.step_s:g} makes more than {MOST_STEPS} steps; raise it")
+        return self
+
+
+def capacity_of(availability: Availability | None, containers: int) -> Capacity:
+    """Containers there are of a cluster that has ``containers``.  Raises ConfigError."""
+    if availability is None:
+        return Capacity([(0, containers)])
+    if availability.file is not None:
+        return _capacity(read_steps(Path(availability.file), containers, availability.period_s), availability)
+    if availability.spline is not None:
+        return _capacity(_followed(availability, availability.spline, containers), availability)
+    steps = {0: containers} | {seconds_to_ns(start_s): count for start_s, count in availability.steps or ()}
+    return _capacity(list(steps.items()), availability)
+
+
+def forecast_of(availability: Availability | None, containers: int, seed: int) -> Capacity:
+    """What is believed of it; errors are drawn by ``seed``.  Raises ConfigError."""
+    if availability is None:
+        return Capacity([(0, containers)])
+    told, error = availability.forecast, availability.forecast.error
+    believed = capacity_of(availability, containers)
+    if told.file is not None:
+        believed = _capacity(read_steps(Path(told.file), containers, availability.period_s), availability)
+    if error.sigma or error.bias:
+        return _mistaken(believed, error, containers, seed)
+    return believed
+
+
+def read_steps(path: Path, containers: int, period_s: float | None) -> list[Step]:
+    """The steps of an availability file.
+
+    Raises:
+        ConfigError: naming file and line: it cannot be read, a value is missing, is no number or is out of range, the
+            instants do not rise from 0 or reach the period.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    if not lines or lines[0].split(",") not in _HEADERS:
+        raise ConfigError(f"{path}:1: must be time_s,containers or time_s,share")
+    is_share = lines[0] == ",".join(_HEADERS[1])
+    steps: list[Step] = []
+    for number, line in enumerate(lines[1:], start=2):
+        where, row = f"{path}:{number}", line.split(",")
+        if len(row) != 2:
+            raise ConfigError(f"{where}: must have 2 values, not {len(row)}")
+        time_s = _number(where, "time_s", row[0], LARGEST_TIME_S)
+        value = _number(where, *(("share", row[1], 1) if is_share else ("containers", row[1], containers)))
+        if not is_share and value != int(value):
+            raise ConfigError(f"{where}: containers must be a whole number, not {row[1]}")
+        start_ns, count = seconds_to_ns(time_s), int(value * containers if is_share else value)
+        if (steps and start_ns <= steps[-1][0]) or (not steps and start_ns):
+            raise ConfigError(f"{where}: the instants must rise from 0; {row[0]} does not")
+        if period_s is not None and time_s >= period_s:
+            raise ConfigError(f"{where}: {row[0]} is not before period_s {period_s:g}; leave it out or raise period_s")
+        steps.append((start_ns, count))
+    if not steps:
+        raise ConfigError(f"{path}: has no rows; give at least one, at 0")
+    return steps
+
+
+def _number(where: str, name: str, text: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        what = f"'{text}' is no number" if text.strip() else "is missing; fill the gap, or leave the row out"
+        raise ConfigError(f"{where}: {name}: {what}") from None
+    if not 0 <= value <= most:  # NaN is neither
+        raise ConfigError(f"{where}: {name}: must be from 0 to {most:g}, not {text.strip()}")
+    return value
+
+
+def _capacity(steps: list[Step], availability: Availability) -> Capacity:
+    """Without the steps that change nothing."""
+    kept = [steps[0], *(after for before, after in pairwise(steps) if after[1] != before[1])]
+    comes_again = availability.period_s is not None and len(kept) > 1
+    return Capacity(kept, seconds_to_ns(availability.period_s or 0) if comes_again else None)
+
+
+def _followed(availability: Availability, points: tuple[Point, ...], containers: int) -> list[Step]:
+    """The curve in steps, each as high as the curve in its middle, in whole containers."""
+    from scipy.interpolate import PchipInterpolator  # here: its import takes a second, and most have no use for it
+
+    period_s, step_s = availability.period_s, availability.step_s
+    end_s = period_s or points[-1][0]
+    around: list[Any] = [-end_s, 0, end_s] if period_s else [0]
+    knots = [(shift + time_s, count) for shift in around for time_s, count in points]
+    curve = PchipInterpolator([time_s for time_s, _ in knots], [count for _, count in knots])
+    starts_s = [place * step_s for place in range(math.ceil(end_s / step_s))]
+    values = curve([min(start_s + step_s / 2, end_s) for start_s in starts_s])
+    steps = [
+        (seconds_to_ns(start_s), min(containers, int(value + 1e-9)))
+        for start_s, value in zip(starts_s, values.tolist(), strict=True)
+    ]
+    return steps if period_s else [*steps, (seconds_to_ns(end_s), points[-1][1])]
+
+
+def _mistaken(capacity: Capacity, error: ForecastError, containers: int, seed: int) -> Capacity:
+    """As many periods as four weeks have, each hour of them wrong by a draw of its own."""
+    period_ns = capacity.period_ns
+    periods = 1 if period_ns is None else -(-_ERRORS_NS // period_ns)
+    if periods * len(capacity.steps) > 10 * MOST_STEPS:
+        raise ConfigError(
+            f"cluster.availability.forecast: {periods * len(capacity.steps)} errors to draw; raise period_s"
+        )
+    length_ns = _ERRORS_NS if period_ns is None else period_ns * periods
+    random = Random(f"{seed}:forecast")
+    factors = [1 + normal(random, error.bias, error.sigma) for _ in range(0, length_ns, _ERROR_NS)]
+    steps: list[Step] = []
+    now_ns: int | None = 0
+    while now_ns is not None and now_ns < length_ns:
+        hour = now_ns // _ERROR_NS
+        count = min(containers, max(0, round(capacity.at(now_ns) * factors[hour])))
+        if not steps or steps[-1][1] != count:
+            steps.append((now_ns, count))
+        change_ns, hour_ns = capacity.next_change_ns(now_ns), (hour + 1) * _ERROR_NS
+        now_ns = hour_ns if change_ns is None else min(change_ns, hour_ns)
+    return Capacity(steps, None if period_ns is None else length_ns)
