@@ -7,6 +7,7 @@ from pathlib import Path
 from emulator.core.job import JobSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
+from emulator.experiment.availability import capacity_of
 from emulator.experiment.model import Experiment
 from emulator.experiment.times import seconds_to_ns
 from emulator.vocabulary import JobFacts
@@ -15,6 +16,7 @@ from workloads.bimodal import bimodal_jobs
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
+from workloads.poisson import poisson_jobs
 from workloads.record import WorkloadJob
 from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
 
@@ -51,6 +53,10 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         cluster = experiment.cluster
         containers = cluster.containers
         return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
+    if experiment.workload.poisson is not None:
+        cluster = experiment.cluster
+        capacity = capacity_of(cluster.availability, cluster.containers)
+        return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)

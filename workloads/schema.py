@@ -17,6 +17,8 @@ MAX_SECONDS = 1e8
 """About three years: keeps every instant, in nanoseconds, far inside 64 bits."""
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
+MOST_TASKS_A_CONTAINER = 100_000
+"""Most tasks that are drawn for each container of a cluster."""
 MAX_KEYS = 10_000_000
 """Most keys that one reduce may walk."""
 
@@ -127,6 +129,41 @@ class BimodalEntry(Strict):
     """Share of the containers that no job has as its minimum."""
     sla_steps: Annotated[int, Field(ge=1, le=100)] = 3
     queue: str = "default"
+
+
+class Spread(Strict):
+    """Mean and standard deviation."""
+
+    mean: Annotated[float, Field(gt=0, le=MAX_TASKS, allow_inf_nan=False)]
+    sd: Annotated[float, Field(gt=0, le=MAX_TASKS, allow_inf_nan=False)]
+
+
+class PoissonEntry(Strict):
+    """Jobs that arrive at random, with deadlines (reverse-adaptive, Table I); ``workloads.poisson`` has the rules."""
+
+    load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.6
+    """Work offered, as a share of what the containers that are there can do."""
+    span_s: Length = 7 * 86400.0
+    """How long jobs arrive."""
+    tasks: Spread = Spread(mean=62.0, sd=15.5)
+    """Of a job; lognormal."""
+    task_s: Length = 387.0
+    deadline_factor: tuple[Factor, Factor] = (1.5, 4.0)
+    """Time from submission to deadline as a multiple of the time alone on the cluster, uniform between the two."""
+    counted_s: tuple[Seconds, Seconds] | None = None
+    """Statistics of deadlines count the jobs that start or finish between these instants; null: all."""
+    queue: str = "default"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PoissonEntry:
+        for name in ("deadline_factor", "counted_s"):
+            pair = getattr(self, name)
+            if pair is not None and pair[0] >= pair[1]:
+                raise ValueError(f"{name}: the first number must be below the second, not {list(pair)}")
+        jobs = self.load * self.span_s / self.task_s
+        if jobs > MOST_TASKS_A_CONTAINER:
+            raise ValueError(f"{jobs:.0f} tasks for each container are too many; lower load or span_s, or raise task_s")
+        return self
 
 
 class UniformFactor(Strict):

@@ -43,10 +43,10 @@ class Capacity:
 
     def until(self, now_ns: int) -> int:
         """Container-nanoseconds from 0 on: what all containers could work; exact."""
-        place, within_ns = self._place(now_ns), self._within(now_ns)
-        whole = 0 if self.period_ns is None else now_ns // self.period_ns * self._of_a_period
+        periods, within_ns = divmod(now_ns, self.period_ns or now_ns + 1)
+        place = max(0, bisect_right(self._instants, within_ns) - 1)
         start_ns, count = self.steps[place]
-        return whole + self._sums[place] + count * (within_ns - start_ns)
+        return periods * self._of_a_period + self._sums[place] + count * (within_ns - start_ns)
 
     def between(self, start_ns: int, end_ns: int) -> int:
         """Container-nanoseconds from one instant to another."""

@@ -234,15 +234,15 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
 
 
 def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster | None) -> Iterator[Problem]:
-    given = [name for name in ("jobs", "trace", "bimodal") if getattr(workload, name) is not None]
+    given = [name for name in ("jobs", "trace", "bimodal", "poisson") if getattr(workload, name) is not None]
     if len(given) != 1:
-        yield ("workload",), f"give exactly one of jobs, trace and bimodal; {' and '.join(given) or 'none'} given"
+        yield ("workload",), f"give exactly one of jobs, trace, bimodal, poisson; {' and '.join(given) or 'none'} given"
     queues = scheduler.allocation.queues if scheduler is not None else None
     yield from _trace(workload, queues)
     yield from _only(workload, queues)
-    if workload.bimodal is not None and queues is not None and workload.bimodal.queue not in queues:
-        near = suggestion(workload.bimodal.queue, queues)
-        yield ("workload", "bimodal", "queue"), f"there is no queue '{workload.bimodal.queue}'{near}"
+    for kind, drawn in (("bimodal", workload.bimodal), ("poisson", workload.poisson)):
+        if drawn is not None and queues is not None and drawn.queue not in queues:
+            yield ("workload", kind, "queue"), f"there is no queue '{drawn.queue}'{suggestion(drawn.queue, queues)}"
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)

@@ -17,7 +17,7 @@ from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
-from workloads.schema import BimodalEntry, JobEntry, TraceEntry
+from workloads.schema import BimodalEntry, JobEntry, PoissonEntry, TraceEntry
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -238,6 +238,7 @@ class Workload(Strict):
     jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
     trace: TraceEntry | None = None
     bimodal: BimodalEntry | None = None
+    poisson: PoissonEntry | None = None
     only: Only | None = None
 
 

@@ -22,7 +22,6 @@ from emulator.files.yaml_positions import dotted
 from emulator.policies.policy import Axis, Policy, PolicyT
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "allocation": ("adaptive", "reverse-adaptive"),
     "task_eviction": ("smallest-memory", "lowest-checkpoint-cost"),
     "placement": ("local", "cost"),
 }

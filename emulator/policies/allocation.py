@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from emulator.policies.policy import AllocationPolicy, Axis
+from emulator.policies.policy import AllocationPolicy, Axis, Reads
 from emulator.policies.queue_order import most_underserved
+from emulator.policies.reverse_adaptive.allocations import Cycle, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, fair, fifo_by_job, flex, optimum
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.policies.yarn import YARN_CAPACITY
@@ -59,6 +60,27 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         AllocationPolicy("fair", fair, "flex, section 1", preempts=False, gives_shares=True),
         AllocationPolicy("flex", flex, "flex, section 3", options=Flex, preempts=False, gives_shares=True),
         AllocationPolicy("optimum", optimum, "flex, section 4.1", options=Flex, preempts=False, gives_shares=True),
+        AllocationPolicy(
+            "adaptive", adaptive, "reverse-adaptive, section IV", options=Cycle, preempts=False, gives_shares=True
+        ),
+        AllocationPolicy(
+            "reverse-adaptive",
+            reverse_adaptive,
+            "reverse-adaptive, section IV",
+            reads=frozenset({Reads.FORECAST}),
+            options=Cycle,
+            preempts=False,
+            gives_shares=True,
+        ),
+        AllocationPolicy(
+            "fewest-misses",
+            fewest_misses,
+            "reverse-adaptive, section V-C",
+            reads=frozenset({Reads.FORECAST}),
+            options=Cycle,
+            preempts=False,
+            gives_shares=True,
+        ),
     ),
     AllocationPolicy,
 )

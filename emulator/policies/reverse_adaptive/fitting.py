@@ -1,0 +1,80 @@
+"""Fitting work backwards from the deadlines (reverse-adaptive, section IV-B, Algorithm 1).
+
+Theory of operation.  The deadlines cut time into periods.  Going back from the last one, the work of the jobs whose
+deadline is at or after the end of a period is fitted into it, that of the latest deadline first, as far as the capacity
+to come has room: what does not fit is carried to the period before.  What is left at the start cannot wait.  All is
+whole numbers, container-nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from emulator.core.capacity import Capacity
+from emulator.vocabulary import Frozen
+
+
+class Goal(Frozen):
+    """The rest of a job that is to be done by an instant."""
+
+    deadline_ns: int
+    work_ns: int
+    """Left, container-nanoseconds."""
+    most: int
+    """Containers that it can use at a time."""
+
+
+class Period(Frozen):
+    """What has been fitted between two deadlines: what the paper draws in Fig. 3."""
+
+    start_ns: int
+    end_ns: int
+    fitted_ns: tuple[tuple[int, int], ...]
+    """Index of a goal, container-nanoseconds of it."""
+
+
+def left_over(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> list[int]:
+    """Work of each goal that does not fit between ``start_ns`` and its deadline, beside the others."""
+    return fitted(goals, capacity, start_ns)[0]
+
+
+def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[list[int], list[Period]]:
+    """``left_over``, and the periods, the last first.
+
+    Of equal deadlines that of the last goal is fitted first, so that what cannot wait belongs to the first.
+    """
+    left = [goal.work_ns for goal in goals]
+    latest_first = sorted(range(len(goals)), key=lambda index: (-goals[index].deadline_ns, -index))
+    waiting: deque[int] = deque()
+    periods: list[Period] = []
+    for place, index in enumerate(latest_first):
+        end_ns = goals[index].deadline_ns
+        if end_ns <= start_ns:
+            break
+        if left[index]:
+            waiting.append(index)
+        following = goals[latest_first[place + 1]].deadline_ns if place + 1 < len(goals) else start_ns
+        begin_ns = max(start_ns, following)
+        if waiting and begin_ns < end_ns:
+            room_ns = capacity.between(begin_ns, end_ns)
+            periods.append(Period(begin_ns, end_ns, _fit(goals, left, waiting, room_ns, end_ns - begin_ns)))
+    return left, periods
+
+
+def _fit(
+    goals: Sequence[Goal], left: list[int], waiting: deque[int], room_ns: int, length_ns: int
+) -> tuple[tuple[int, int], ...]:
+    """Fill one period; those of ``waiting`` that have work left stay in it, in their order."""
+    done: list[tuple[int, int]] = []
+    kept: list[int] = []
+    while waiting and room_ns > 0:
+        index = waiting.popleft()
+        took_ns = min(left[index], room_ns, goals[index].most * length_ns)
+        room_ns -= took_ns
+        left[index] -= took_ns
+        done.append((index, took_ns))
+        if left[index]:
+            kept.append(index)
+    waiting.extendleft(reversed(kept))
+    return tuple(done)

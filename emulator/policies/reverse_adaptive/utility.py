@@ -1,0 +1,110 @@
+"""The satisfaction of a job with its containers, and the shares that make the least satisfied most satisfied
+(reverse-adaptive, sections IV-C and IV-D, equations 2 to 4).
+
+Shares come from whole numbers: logarithms are kept in 2^-32ths, utilities in ``ONE``ths, so that no rounding decides
+who comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy
+from numpy.typing import NDArray
+
+ONE = 1 << 16
+"""Utility 1."""
+LEAST = -ONE
+"""Utility of one container to a job that needs more; of none it is less than any number."""
+_LOG_BITS = 32
+
+Counts = NDArray[numpy.int64]
+"""One number a job."""
+
+
+class Needs(NamedTuple):
+    """What jobs need, containers; arrays in the order of the jobs, of equals the first is served first."""
+
+    fit: Counts
+    """At least, in the next cycle: s_fit.  From 0."""
+    required: Counts
+    """On average until the deadline: s_req."""
+    pending: Counts
+    """Most it can use: s_pend, at least as many as the others."""
+
+    @staticmethod
+    def of(fit: Sequence[int], required: Sequence[int], pending: Sequence[int]) -> Needs:
+        """From lists; what is above the most that can be used counts as that."""
+        most = numpy.array(pending, dtype=numpy.int64)
+        return Needs(numpy.minimum(fit, most), numpy.minimum(required, most), most)
+
+
+def max_min_shares(needs: Needs, containers: int) -> list[int]:
+    """Whole containers for each job so that the least utility is as high as can be, then the next, and so on."""
+    if int(needs.pending.sum()) <= containers:
+        return needs.pending.tolist()
+    wanting = numpy.minimum(needs.fit, 1)
+    if int(wanting.sum()) >= containers:  # none can have a second one
+        return _first(wanting, containers).tolist()
+    low, high = (0, ONE) if int(needs.fit.sum()) <= containers else (LEAST, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if int(at_utility(needs, middle).sum()) <= containers:
+            low = middle
+        else:
+            high = middle
+    shares = at_utility(needs, low)
+    return (shares + _first(at_utility(needs, high) - shares, containers - int(shares.sum()))).tolist()
+
+
+def at_utility(needs: Needs, utility: int) -> Counts:
+    """Most containers that give each job no more than ``utility``, ``LEAST`` to ``ONE``: the inverse of equation 2."""
+    if utility <= 0:
+        logs = _logarithms(int(needs.fit.max(initial=1)).bit_length())
+        known = logs[numpy.maximum(needs.fit, 1) - 1]
+        below = numpy.searchsorted(logs, known * (utility - LEAST) // ONE, side="right")
+        return numpy.minimum(below, needs.fit)
+    fit, required, pending = needs
+    eager = fit + pending * utility // ONE
+    if 2 * utility <= ONE:
+        patient = fit + (required - fit) * 2 * utility // ONE
+    else:
+        patient = required + (pending - required) * (2 * utility - ONE) // ONE
+    return numpy.minimum(numpy.where(required > fit, patient, eager), pending)
+
+
+def map_utility(alloc: int, fit: int, required: int, pending: int) -> float:
+    """Equation 2, capped at 1; minus infinity for no container where one is needed."""
+    if alloc < fit:
+        logs = _logarithms(fit.bit_length())
+        return float(logs[alloc - 1] / logs[fit - 1]) - 1 if alloc else -float("inf")
+    if alloc >= pending:
+        return 1.0
+    if required <= fit:
+        return (alloc - fit) / pending
+    if alloc < required:
+        return (alloc - fit) / (2 * (required - fit))
+    return (alloc - required) / (2 * (pending - required)) + 0.5
+
+
+def reduce_utility(alloc: int, pending: int) -> float:
+    """Equation 3: 0 where all reduces have a container; minus infinity where none has."""
+    if alloc >= pending:
+        return 0.0
+    logs = _logarithms(pending.bit_length())
+    return float(logs[alloc - 1] / logs[pending - 1]) - 1 if alloc else -float("inf")
+
+
+def _first(more: Counts, containers: int) -> Counts:
+    """As much of ``more`` as there are containers, the first jobs first."""
+    before = numpy.cumsum(more) - more
+    return numpy.clip(containers - before, 0, more)
+
+
+@cache
+def _logarithms(bits: int) -> Counts:
+    """Of 1 up to 2^bits."""
+    numbers = numpy.arange(1, (1 << bits) + 1, dtype=numpy.float64)
+    return numpy.rint(numpy.log2(numbers) * (1 << _LOG_BITS)).astype(numpy.int64)

@@ -1,0 +1,50 @@
+"""How long a control cycle takes: 2,000 jobs on 100 nodes in at most 5 ms; the paper says milliseconds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from emulator.core.capacity import Capacity
+from emulator.experiment.model import Choice
+from emulator.experiment.policies import find_policy
+from emulator.policies import ALLOCATION
+from emulator.policies.views import ClusterView, JobView, Known
+from emulator.vocabulary import JobFacts
+
+HOUR_NS = 3600 * 10**9
+MOST_REAL_MS = 5.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adaptive", "reverse-adaptive", "fewest-misses"])
+def test_a_cycle_of_2000_jobs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = find_policy(ALLOCATION, Choice(name=name), Path.cwd())
+    took_real_ms = []
+    for seed in range(20):
+        view = _view(Random(seed))
+        began_real_s = time.perf_counter()
+        decision = policy.function(view)
+        took_real_ms.append((time.perf_counter() - began_real_s) * 1e3)
+        assert decision.shares is not None
+        assert sum(share for _, share in decision.shares) == 100
+    with capsys.disabled():
+        print(f"{name}: {min(took_real_ms):.1f} ms at best, {sorted(took_real_ms)[10]:.1f} at the median")
+    assert min(took_real_ms) <= MOST_REAL_MS
+
+
+def _view(random: Random) -> ClusterView:
+    jobs = []
+    for number in range(2000):
+        deadline_ns, tasks = random.randint(1, 168 * HOUR_NS), random.randint(20, 100)
+        facts = JobFacts(f"job-{number}", "default", maps=tasks, deadline_ns=deadline_ns)
+        work_ns = tasks * 387 * 10**9
+        left_ns = random.randint(1, work_ns)
+        jobs.append(JobView(facts, number, 0, 0, 0, tasks, work_ns=work_ns, work_left_ns=left_ns))
+    steps = [(hour * HOUR_NS, 20 + 10 * (hour % 6)) for hour in range(24)]
+    view = ClusterView(0, Known((), tuple(jobs), containers=100, forecast=Capacity(steps, 24 * HOUR_NS)))
+    assert len(view.jobs) == 2000
+    return view

@@ -1,0 +1,206 @@
+"""Adaptive, Reverse-Adaptive and the fewest misses: the fit, the utility, the shares, against slower ways to them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.core.capacity import Capacity
+from emulator.core.decisions import allocate
+from emulator.experiment.model import Choice
+from emulator.experiment.policies import find_policy
+from emulator.fluid.model import simulate
+from emulator.policies import ALLOCATION
+from emulator.policies.policy import AllocationPolicy
+from emulator.policies.reverse_adaptive.fewest import kept_goals
+from emulator.policies.reverse_adaptive.fitting import Goal, fitted, left_over
+from emulator.policies.reverse_adaptive.utility import (
+    LEAST,
+    ONE,
+    Needs,
+    at_utility,
+    map_utility,
+    max_min_shares,
+    reduce_utility,
+)
+from emulator.policies.views import ClusterView, JobView, Known, QueueView
+from emulator.vocabulary import JobFacts
+from tests.unit.test_fluid import QUEUES, SECOND_NS, job
+
+NAMES = ("adaptive", "reverse-adaptive", "fewest-misses")
+GOALS = st.lists(st.builds(Goal, st.integers(1, 30), st.integers(0, 60), st.integers(1, 9)), min_size=1, max_size=6)
+STEPS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=5)
+
+
+def capacity(gaps: list[tuple[int, int]], first: int = 4) -> Capacity:
+    instants = itertools.accumulate(gap for gap, _ in gaps)
+    return Capacity([(0, first), *((at, count) for at, (_, count) in zip(instants, gaps, strict=True))])
+
+
+# ---- the fit ----
+
+
+@given(GOALS, STEPS, st.integers(0, 12))
+def test_the_fit_keeps_to_capacity_deadlines_and_widths(goals: list[Goal], gaps, start: int) -> None:
+    left, periods = fitted(goals, capacity(gaps), start)
+    for period in periods:
+        assert sum(work for _, work in period.fitted_ns) <= capacity(gaps).between(period.start_ns, period.end_ns)
+        for index, work in period.fitted_ns:
+            assert period.start_ns >= start
+            assert goals[index].deadline_ns >= period.end_ns
+            assert work <= goals[index].most * (period.end_ns - period.start_ns)
+    for index, goal in enumerate(goals):
+        done = sum(work for period in periods for mine, work in period.fitted_ns if mine == index)
+        assert left[index] == goal.work_ns - done >= 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 60)), min_size=1, max_size=6), STEPS, st.integers(0, 12))
+def test_of_wide_jobs_what_is_left_is_what_no_schedule_could_do(pairs, gaps, start: int) -> None:
+    """Of the jobs with deadlines up to an instant, all but the capacity until then is left: by the closed form."""
+    goals = [Goal(deadline, work, 1000) for deadline, work in pairs]
+    supply, left = capacity(gaps), left_over(goals, capacity(gaps), start)
+    due = sorted({max(start, goal.deadline_ns) for goal in goals})
+    short = [
+        sum(goal.work_ns for goal in goals if max(start, goal.deadline_ns) <= end) - supply.between(start, end)
+        for end in due
+    ]
+    assert sum(left) == max(0, *short)
+    earliest_first = sorted(range(len(goals)), key=lambda index: (goals[index].deadline_ns, index))
+    cut = [index for index in earliest_first if 0 < left[index] < goals[index].work_ns]
+    assert len(cut) <= len(due)
+
+
+def test_the_papers_steps() -> None:
+    """Fig. 3: J3 has most of its room after D2, J2 between D1 and D2 beside the rest of J3, J1 before D1."""
+    goals = [Goal(7, 30, 99), Goal(15, 40, 99), Goal(23, 50, 99)]
+    left, periods = fitted(goals, Capacity([(0, 6), (7, 5), (15, 5)]), 0)
+    assert [period.fitted_ns for period in periods] == [((2, 40),), ((2, 10), (1, 30)), ((1, 10), (0, 30))]
+    assert left == [0, 0, 0]
+    assert fitted(goals, Capacity([(0, 5), (7, 5), (15, 5)]), 1)[0] == [10, 0, 0], "what cannot wait is the earliest's"
+
+
+# ---- the utility ----
+
+
+def test_figure_4() -> None:
+    """s_fit 10, s_req 15, s_pend 35, r_pend 10."""
+    points = {0: -math.inf, 1: -1.0, 10: 0.0, 15: 0.5, 25: 0.75, 35: 1.0, 50: 1.0}
+    assert {alloc: map_utility(alloc, 10, 15, 35) for alloc in points} == pytest.approx(points)
+    assert map_utility(5, 10, 15, 35) == pytest.approx(math.log(5) / math.log(10) - 1)
+    assert map_utility(20, 10, 8, 40) == pytest.approx(10 / 40)
+    assert [reduce_utility(alloc, 10) for alloc in (0, 1, 10, 20)] == [-math.inf, -1, 0, 0]
+
+
+NEEDS = st.lists(st.tuples(*[st.integers(0, 40)] * 3).map(sorted), min_size=1, max_size=6)
+
+
+def needs_of(rows: list[list[int]], late: list[bool]) -> Needs:
+    """Of some jobs less is required on average than fits no later."""
+    fits = [row[1] if swap else row[0] for row, swap in zip(rows, late, strict=False)]
+    required = [row[0] if swap else row[1] for row, swap in zip(rows, late, strict=False)]
+    return Needs.of(fits, required, [row[2] for row in rows])
+
+
+@given(NEEDS, st.lists(st.booleans(), min_size=6, max_size=6), st.integers(LEAST, ONE))
+def test_the_inverse_gives_no_more_than_the_utility(rows, late, utility: int) -> None:
+    needs = needs_of(rows, late)
+    given_ = at_utility(needs, utility).tolist()
+    for alloc, fit, required, pending in zip(given_, *(part.tolist() for part in needs), strict=True):
+        if alloc > (1 if fit else 0) and alloc < pending:
+            assert map_utility(alloc, fit, required, pending) <= utility / ONE + 1e-6
+        if alloc < pending and alloc >= 1:
+            assert map_utility(alloc + 1, fit, required, pending) > utility / ONE - 1e-4
+
+
+@given(NEEDS, st.lists(st.booleans(), min_size=6, max_size=6), st.integers(0, 120))
+def test_no_container_would_make_the_least_satisfied_more_satisfied(rows, late, containers: int) -> None:
+    needs = needs_of(rows, late)
+    shares = max_min_shares(needs, containers)
+    rows_of = list(zip(*(part.tolist() for part in needs), strict=True))
+    assert sum(shares) == min(containers, sum(pending for _, _, pending in rows_of))
+    assert all(0 <= share <= pending for share, (_, _, pending) in zip(shares, rows_of, strict=True))
+    utilities = [map_utility(share, *row) if row[2] else 1.0 for share, row in zip(shares, rows_of, strict=True)]
+    for poor, rich in itertools.permutations(range(len(rows_of)), 2):
+        if shares[rich] and shares[poor] < rows_of[poor][2]:  # one container from the rich to the poor
+            after = map_utility(shares[rich] - 1, *rows_of[rich])
+            assert min(utilities[poor], utilities[rich]) >= min(after, utilities[poor]) - 1e-4
+            assert after <= utilities[poor] + 1e-4 or after < map_utility(shares[poor] + 1, *rows_of[poor]) + 1e-4
+
+
+# ---- the policies ----
+
+
+def chosen(name: str, cycle_s: float = 1) -> AllocationPolicy:
+    return find_policy(ALLOCATION, Choice(name=name, cycle_s=cycle_s), Path.cwd())  # type: ignore[call-arg]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20), st.none() | st.integers(1, 40)), min_size=1, max_size=5),
+    st.sampled_from(NAMES),
+)
+def test_all_work_is_done_deadlines_or_not(rows, name: str) -> None:
+    jobs = [
+        job(f"job-{i}", tasks, submit, 3, deadline_ns=None if due is None else (submit + due) * SECOND_NS)
+        for i, (tasks, submit, due) in enumerate(rows)
+    ]
+    outcome = simulate(jobs, QUEUES, Capacity([(0, 8), (9 * SECOND_NS, 2), (20 * SECOND_NS, 6)]), chosen(name))
+    assert set(outcome.ends_ns) == {spec.name for spec in jobs}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 40)), min_size=1, max_size=5),
+    STEPS.filter(lambda gaps: gaps[-1][1] > 0),
+)
+def test_what_can_meet_its_deadlines_does_under_reverse_adaptive(rows, gaps) -> None:
+    """Jobs that are all there, and could all meet them, do: with room for what cycles and containers round off."""
+    supply = Capacity([(at * SECOND_NS, 20 * count) for at, count in capacity(gaps).steps])
+    jobs = [job(f"job-{i}", 200 * tasks, 0, 1, deadline_ns=due * SECOND_NS) for i, (tasks, due) in enumerate(rows)]
+    goals = [Goal(spec.facts.deadline_ns or 0, sum(spec.map_ns), 10**6) for spec in jobs]
+    slack = [Goal(goal.deadline_ns - 2 * SECOND_NS, goal.work_ns * 5 // 4, goal.most) for goal in goals]
+    if any(left_over(slack, supply, 0)) or any(goal.deadline_ns <= 2 * SECOND_NS for goal in goals):
+        return
+    outcome = simulate(jobs, QUEUES, supply, chosen("reverse-adaptive"))
+    assert all(outcome.ends_ns[spec.name] <= (spec.facts.deadline_ns or 0) for spec in jobs)
+
+
+def test_a_job_that_can_never_make_it_is_done_all_the_same() -> None:
+    never = [job("never", 8, 0, 100, deadline_ns=SECOND_NS), job("can", 8, 0, 2, deadline_ns=30 * SECOND_NS)]
+    for name in NAMES:
+        outcome = simulate(never, QUEUES, Capacity([(0, 8)]), chosen(name))
+        assert set(outcome.ends_ns) == {"never", "can"}
+    assert outcome.ends_ns["can"] == 2 * SECOND_NS, "the fewest misses give up what cannot make it"
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 60)), min_size=1, max_size=7), STEPS, st.integers(0, 5))
+def test_the_fewest_misses_are_those_of_all_subsets(pairs, gaps, now: int) -> None:
+    goals = [Goal(deadline, work, 10**6) for deadline, work in pairs]
+    supply = capacity(gaps)
+
+    def can(subset: tuple[int, ...]) -> bool:
+        return not any(left_over([goals[index] for index in subset], supply, now))
+
+    most = max(size for size in range(len(goals) + 1) if any(map(can, itertools.combinations(range(len(goals)), size))))
+    kept = kept_goals(goals, supply, now)
+    assert len(kept) == most
+    assert can(tuple(kept))
+
+
+def test_options_are_checked() -> None:
+    view = ClusterView(
+        0,
+        Known(
+            (QueueView("default", 0, 0, 8, 0, 0),),
+            (JobView(JobFacts("a", "default", maps=9), 0, 0, 0, 0, 9, work_ns=9, work_left_ns=9),),
+            containers=8,
+        ),
+    )
+    for name in NAMES:
+        decision = allocate(chosen(name, 2.5), view)
+        assert (decision.shares, decision.valid_until_ns) == ((("a", 8),), 2_500_000_000)
+        with pytest.raises(Exception, match="cycle_s"):
+            chosen(name, 0)
