@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 import pyarrow.parquet
 
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
-PACKING_NAME = "packing.svg"
+PACKING_NAME, HOLDERS_NAME = "packing.svg", "holders.svg"
 MOST_STEPS = 1000
 """Runs with more changes of shares get no picture of them: nothing could be made out."""
 LARGEST_ATTEMPTS = 5_000
@@ -37,7 +37,7 @@ def write_pictures(
     cluster: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> None:
-    """Write both; of a fluid run also ``packing.svg``: what its jobs held.
+    """Write both; of a fluid run also ``packing.svg`` and ``holders.svg``: what its jobs held, and of how much.
 
     Args:
         directory: of the run.
@@ -54,7 +54,7 @@ def write_pictures(
     from analysis.report.payload import make_payload
 
     if (directory / SHARES_NAME).exists():
-        _draw_packing(directory, [job["name"] for job in summary["jobs"]])
+        _draw_shares(directory, summary["jobs"], cluster)
     run = run_tables(tables, cluster)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
@@ -67,11 +67,20 @@ def write_pictures(
         unfinished.write_text(page)
 
 
-def _draw_packing(directory: Path, jobs: list[str]) -> None:
+def _draw_shares(directory: Path, jobs: list[Mapping[str, Any]], cluster: Mapping[str, Any]) -> None:
+    from analysis.figures.holders import holders
     from analysis.figures.packing import packing, steps_of
+    from emulator.experiment.availability import capacity_of
+    from emulator.experiment.model import Cluster
 
     steps = steps_of(pyarrow.parquet.read_table(directory / SHARES_NAME))
     if len(steps) > MOST_STEPS:
         return
+    whole = Cluster.model_validate(cluster)
+    capacity = capacity_of(whole.availability, whole.containers)
+    for step in steps:
+        step["available"] = capacity.at(round(step["start_s"] * 10**9))
     with written_whole(directory / PACKING_NAME) as unfinished:
-        packing(steps, jobs).savefig(unfinished, format="svg")
+        packing(steps, [job["name"] for job in jobs]).savefig(unfinished, format="svg")
+    with written_whole(directory / HOLDERS_NAME) as unfinished:
+        holders(steps, jobs).savefig(unfinished, format="svg")

@@ -8,7 +8,7 @@ one.  A new paper is a new file of claims and a directory of figures.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -131,11 +131,25 @@ class Ratio(Strict):
     """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
 
 
+class Level(Strict):
+    """A figure of one scheduler, or what it has more than another, in the mean over points of the grid, by seed.
+
+    Runs that have no such figure, as where no deadline was missed, are left out.
+    """
+
+    of: str
+    at: Annotated[tuple[str, ...], Field(min_length=1)]
+    value: str
+    """A dotted path into ``summary.json``."""
+    less: str | None = None
+    """The other scheduler, in runs of the same seed and point."""
+
+
 class Grid(Strict):
     """Points that variants are run at: settings of each, called ``<variant>-<point>``."""
 
     points: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
-    values: dict[str, str]
+    values: dict[str, str] = Field(default_factory=dict)
     """What ratios are of: a dotted path into ``summary.json`` for each point, or one for ``all``."""
     variants: tuple[str, ...] | None = None
     """Those that the points' settings are for; the others are run once, and are the same at every point; null: all."""
@@ -150,8 +164,8 @@ class Cell(Strict):
 
     The value is one of a run's summary (``value``), or the least, the most or the number not below 0 of several
     (``values``, ``take``), or of its jobs beside those of another variant (``difference``).  ``cell`` and ``over``
-    instead: the ratio of two other cells.  ``first_met`` instead: the lowest value of the sweep from which on all of
-    the named figures are 0 or more.
+    instead: the ratio of the means of two other cells.  ``level`` instead: over the grid.  ``first_met`` instead: the
+    lowest value of the sweep from which on all of the named figures are 0 or more.
     """
 
     variant: str | None = None
@@ -166,6 +180,7 @@ class Cell(Strict):
     first_met: tuple[str, ...] = ()
     ratio: Ratio | None = None
     """Instead: over the grid."""
+    level: Level | None = None
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -176,9 +191,9 @@ class Cell(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
         of_variant = [self.value is not None, bool(self.values), self.difference is not None]
-        others = [self.cell is not None, bool(self.first_met), self.ratio is not None]
+        others = [self.cell is not None, bool(self.first_met), self.ratio is not None, self.level is not None]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, cell, first_met and ratio")
+            raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio and level")
         if any(of_variant) != (self.variant is not None):
             raise ValueError("value, values and difference need a variant; the others have none")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
@@ -186,14 +201,26 @@ class Cell(Strict):
         return self
 
 
+class Scaled(Strict):
+    """A dotted path into ``summary.json``, and what its values are divided by."""
+
+    value: str
+    over: Annotated[Number, Field(gt=0)] = 1.0
+
+
 class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing"]
+    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks"]
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
     """Of a sweep: a dotted path for each line, by its label."""
+    rows: dict[str, Scaled] = Field(default_factory=dict)
+    """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
+    groups of bars what comes after."""
+    least: str | None = None
+    """Of ``weeks``: the variant drawn as a line across the bars of the last scheduler, in the first row."""
     log: bool = False
     highest: Number | None = None
     """Of the axis: higher bars are cut off, their values beside them."""
@@ -267,7 +294,9 @@ class FigureDefinition(Strict):
             if cell.difference is not None and cell.difference.against not in known:
                 raise ValueError(f"cell '{name}': there is no variant '{cell.difference.against}'")
             if cell.ratio is not None:
-                self._check_ratio(name, cell.ratio)
+                self._check_grid(name, cell.ratio.at, (cell.ratio.of, cell.ratio.over, *cell.ratio.against))
+            if cell.level is not None:
+                self._check_grid(name, cell.level.at, filter(None, (cell.level.of, cell.level.less)))
             if cell.first_met and self.sweep is None:
                 raise ValueError(f"cell '{name}': first_met needs a sweep")
             self._check_cells(name, [cell.cell, cell.over])
@@ -275,13 +304,13 @@ class FigureDefinition(Strict):
             self._check_cells(claim, list(cells.values()))
         return self
 
-    def _check_ratio(self, where: str, ratio: Ratio) -> None:
+    def _check_grid(self, where: str, points: Iterable[str], variants: Iterable[str]) -> None:
         if self.grid is None:
-            raise ValueError(f"cell '{where}': ratio needs a grid")
-        for point in ratio.at:
+            raise ValueError(f"cell '{where}': needs a grid")
+        for point in points:
             if point not in self.grid.points:
                 raise ValueError(f"cell '{where}': there is no point '{point}'")
-        for name in (ratio.of, ratio.over, *ratio.against):
+        for name in variants:
             if name not in self.variants:
                 raise ValueError(f"cell '{where}': there is no variant '{name}'")
 

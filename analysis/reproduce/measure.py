@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Ratio
+from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Of every variant, by seed."""
@@ -48,6 +48,11 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
     """Every cell of a figure, in the order of its definition; those of variants that were not run have no value."""
     own = {name: cell for name, cell in figure.cells.items() if cell.variant is not None}
     found = {name: _of_variant(cell, summaries) for name, cell in own.items()}
+    found |= {
+        name: level_by_seed(figure, cell.level, summaries)
+        for name, cell in figure.cells.items()
+        if cell.level is not None
+    }
     measured = {}
     for name, cell in figure.cells.items():
         if cell.cell is not None and cell.over is not None:
@@ -73,6 +78,19 @@ def ratios(figure: FigureDefinition, of: str, over: str, point: str, summaries: 
     read = _path(figure.grid.value(point))
     above, below = (_of_runs(summaries.get(figure.at(name, point), {}), read) for name in (of, over))
     return {seed: above[seed] / below[seed] for seed in above if below.get(seed, 0) > 0}
+
+
+def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) -> dict[int, float]:
+    """The mean over the points, of the runs of each seed."""
+    read, found = _path(level.value), dict[int, list[float]]()
+    for point in level.at:
+        values = _of_runs(summaries.get(figure.at(level.of, point), {}), read)
+        if level.less is not None:
+            others = _of_runs(summaries.get(figure.at(level.less, point), {}), read)
+            values = {seed: values[seed] - others[seed] for seed in values if seed in others}
+        for seed, value in values.items():
+            found.setdefault(seed, []).append(value)
+    return {seed: math.fsum(values) / len(values) for seed, values in found.items()}
 
 
 def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy
 import pandas
 import pyarrow.parquet
@@ -12,6 +14,7 @@ from analysis.figures import style
 from analysis.figures.packing import draw_packing
 from analysis.figures.runs import difference_cdf
 from analysis.frames import DataFrame
+from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
 from analysis.reproduce.measure import Measured, job_pairs, ratios, swept_means
 from analysis.reproduce.run import WITHIN, Reproduced, Reproduction
@@ -25,17 +28,9 @@ _PROGRESS_POINTS = 400
 def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
     """The figure that a definition's ``plot`` asks for."""
     form = figure.definition.plot.form
-    if form == "bars":
-        return _bars(figure)
-    if form == "sweep":
-        return _sweep(figure)
-    if form == "differences":
-        return _differences(figure)
-    if form == "ratios":
-        return _ratios(figure)
-    if form == "packing":
-        return _packings(figure)
-    return _progress(figure, reproduction)
+    if form == "progress":
+        return _progress(figure, reproduction)
+    return _FORMS[form](figure)
 
 
 def _bars(figure: Reproduced) -> Figure:
@@ -188,3 +183,15 @@ def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
         ends_s = max(row.ended_s, row.first_key_s + 1e-9)
         done += keys * numpy.clip((times_s - row.first_key_s) / (ends_s - row.first_key_s), 0, 1)
     return 100 * done / total if total else done
+
+
+_FORMS: dict[str, Callable[[Reproduced], Figure]] = {
+    "bars": _bars,
+    "sweep": _sweep,
+    "differences": _differences,
+    "ratios": _ratios,
+    "packing": _packings,
+    "holders": holder_panels,
+    "fit": fit_steps,
+    "weeks": week_panels,
+}

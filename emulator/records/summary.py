@@ -9,6 +9,7 @@ from typing import Any
 from emulator.core.messages import JobState
 from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.model import Experiment
+from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
 
@@ -46,7 +47,7 @@ def build_summary(
         output: what verification found; None where the engine writes no output.
         swap_bytes: most swap the suspended processes used.
     """
-    containers = experiment.cluster.containers
+    containers, poisson = experiment.cluster.containers, experiment.workload.poisson
     makespan_ns = _makespan_ns(history.jobs)
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {
@@ -60,6 +61,7 @@ def build_summary(
         "makespan_s": _seconds(makespan_ns),
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
+        "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
         "work": _work(history.jobs, containers, makespan_ns),
         "swap_bytes": swap_bytes,
@@ -145,6 +147,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     }
     metrics["makespan_s"] = summary["makespan_s"]
     metrics["real_s"] = summary["real_s"]
+    metrics |= {f"deadlines.{name}": value for name, value in summary["deadlines"].items() if name != "by_hour"}
     metrics |= {f"work.{name}": value for name, value in summary["work"].items()}
     metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
     failed = sum(job["state"] != JobState.SUCCEEDED.value for job in summary["jobs"])

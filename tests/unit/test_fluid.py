@@ -195,7 +195,7 @@ def test_a_run_of_a_figure_writes_its_summary_alone(tmp_path: Path) -> None:
     experiment = load_experiment(write(tmp_path, EXPERIMENT))
     summary = run_briefly(experiment, tmp_path / "out", lambda status: None)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["summary.json"]
-    assert summary["shares"][0] == {"start_s": 0.0, "end_s": 5.0, "containers": {"long": 8}}
+    assert summary["shares"][0] == {"start_s": 0.0, "end_s": 5.0, "available": 8, "containers": {"long": 8}}
     assert summary["decisions"]["n"] == 3
 
 

@@ -76,6 +76,44 @@ def test_ratios_over_a_grid() -> None:
     assert found["behind"].mean == max(1.5 / 2, 2.25 / 2.5)
 
 
+def test_levels_over_a_grid() -> None:
+    """Means over points, by seed; differences of runs of the same seed; ratios of their means."""
+    points = ("to4-0.2", "to4-0.4")
+
+    def level(of: str, **more: object) -> dict[str, object]:
+        return {"level": {"of": of, "at": points, "value": "missed", **more}}
+
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"ours": {}, "theirs": {}},
+            "grid": {"points": {point: {} for point in points}},
+            "cells": {
+                "ours": level("ours"),
+                "theirs": level("theirs"),
+                "gain": level("theirs", less="ours"),
+                "ratio": {"cell": "ours", "over": "theirs"},
+            },
+            "orders": {},
+        }
+    )
+    missed = {
+        "ours-to4-0.2": (1, None), "ours-to4-0.4": (3, 5), "theirs-to4-0.2": (2, None), "theirs-to4-0.4": (6, 10),
+    }  # fmt: skip
+    summaries = {name: {seed: {"missed": of} for seed, of in enumerate(values)} for name, values in missed.items()}
+    found = measure(figure, summaries, {})
+    assert {name: (cell.mean, dict(cell.by_seed)) for name, cell in found.items()} == {
+        "ours": (3.5, {0: 2, 1: 5}),
+        "theirs": (7, {0: 4, 1: 10}),
+        "gain": (3.5, {0: 2, 1: 5}),
+        "ratio": (0.5, {0: 0.5, 1: 0.5}),
+    }
+    with pytest.raises(ValueError, match="there is no variant 'nobody'"):
+        FigureDefinition.model_validate(
+            {**figure.model_dump(), "cells": {"a": {"level": {"of": "nobody", "at": points, "value": "missed"}}}}
+        )
+
+
 # ---- the data ----
 
 
@@ -166,7 +204,7 @@ _FIGURE = {
         ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is no cell"),
         (
             {"plot": {"form": "pie", "x": "", "y": ""}},
-            "plot.form: must be 'bars', 'progress', 'sweep', 'differences', 'ratios' or 'packing'",
+            "plot.form: must be 'bars', 'progress', 'sweep',",
         ),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "w", "share": {"below": 0}}}}}, "no variant 'w'"),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "v"}}}}, "give one of share"),

@@ -170,10 +170,9 @@ def test_what_can_meet_its_deadlines_does_under_reverse_adaptive(rows, gaps) -> 
 
 def test_a_job_that_can_never_make_it_is_done_all_the_same() -> None:
     never = [job("never", 8, 0, 100, deadline_ns=SECOND_NS), job("can", 8, 0, 2, deadline_ns=30 * SECOND_NS)]
-    for name in NAMES:
-        outcome = simulate(never, QUEUES, Capacity([(0, 8)]), chosen(name))
-        assert set(outcome.ends_ns) == {"never", "can"}
-    assert outcome.ends_ns["can"] == 2 * SECOND_NS, "the fewest misses give up what cannot make it"
+    outcomes = {name: simulate(never, QUEUES, Capacity([(0, 8)]), chosen(name)) for name in NAMES}
+    assert all(set(outcome.ends_ns) == {"never", "can"} for outcome in outcomes.values())
+    assert outcomes["fewest-misses"].ends_ns["can"] == 2 * SECOND_NS, "the fewest misses give up what cannot make it"
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 60)), min_size=1, max_size=7), STEPS, st.integers(0, 5))

@@ -1,0 +1,153 @@
+"""Figures of Reverse-Adaptive's paper: who holds the cluster, the steps of the fit, and deadlines by load."""
+
+from __future__ import annotations
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+from analysis.figures.holders import draw_holders
+from analysis.reproduce.definitions import Level, Scaled
+from analysis.reproduce.measure import level_by_seed
+from analysis.reproduce.run import Reproduced
+from emulator.core.capacity import Capacity
+from emulator.experiment.availability import capacity_of
+from emulator.experiment.times import seconds_to_ns
+from emulator.policies.reverse_adaptive.fitting import Goal, Period, fitted
+from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
+
+_COLOURS = (style.VERMILLION, style.ORANGE, style.BLUE)
+_JOB_COLOURS = (style.BLUE, style.ORANGE, style.GREEN)
+_WIDTH = 0.8
+_HOUR_NS = 3600 * 10**9
+_FIT, _REQUIRED, _PENDING, _REDUCES = 10, 15, 35, 10
+"""The job of the paper's Fig. 4."""
+
+
+def holder_panels(figure: Reproduced) -> Figure:
+    """A panel a variant, of the first of its runs."""
+    variants = [name for name in figure.definition.variants if figure.summaries.get(name)]
+    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
+    for variant, panel in zip(variants, panels, strict=False):
+        summary = next(iter(figure.summaries[variant].values()))
+        draw_holders(panel, summary["shares"], summary["jobs"])
+        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant, legend=False)
+    _legend(drawing, panels[0])
+    return drawing
+
+
+def fit_steps(figure: Reproduced) -> Figure:
+    """The first panel what the last period takes, the next also the one before; the last one the utility."""
+    experiment = next(iter(next(iter(figure.runs.values())).values())).experiment
+    jobs, cluster = experiment.workload.jobs or (), experiment.cluster
+    capacity = capacity_of(cluster.availability, cluster.containers)
+    goals = [
+        Goal(seconds_to_ns(job.deadline_s or 0), job.maps * seconds_to_ns(float(str(job.map_s))), job.maps)
+        for job in jobs
+    ]
+    _, periods = fitted(goals, capacity, 0)
+    drawing, panels = style.new_figure(columns=len(periods) + 1, width=3.6)
+    end_ns = max(goal.deadline_ns for goal in goals)
+    for count, panel in enumerate(panels[:-1], start=1):
+        _draw_fit(panel, periods[:count], capacity, [job.name for job in jobs])
+        panel.set_xlim(0, end_ns / _HOUR_NS)
+        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, f"step {count}", legend=False)
+    _legend(drawing, panels[len(periods) - 1])
+    _draw_utility(panels[-1])
+    return drawing
+
+
+def _draw_fit(panel: Axes, periods: list[Period], capacity: Capacity, names: list[str]) -> None:
+    """Each job of a period as the same share of the capacity all through it."""
+    labelled: set[int] = set()
+    for period in periods:
+        instants = numpy.linspace(period.start_ns, period.end_ns, 200)
+        there = numpy.array([capacity.at(min(int(at), period.end_ns - 1)) for at in instants], dtype=float)
+        room_ns, below = capacity.between(period.start_ns, period.end_ns), numpy.zeros_like(there)
+        for index, work_ns in sorted(period.fitted_ns):
+            above = below + there * (work_ns / room_ns)
+            label = None if index in labelled else names[index]
+            labelled.add(index)
+            colour, hatch = _JOB_COLOURS[index % len(_JOB_COLOURS)], style.HATCHES[index % len(style.HATCHES)]
+            panel.fill_between(
+                instants / _HOUR_NS, below, above, color=colour, hatch=hatch, alpha=0.8, edgecolor="white", label=label
+            )
+            below = above
+        panel.axvline(period.start_ns / _HOUR_NS, color=style.GREY, linestyle="--", linewidth=1)
+    hours = numpy.linspace(0, periods[0].end_ns / _HOUR_NS, 400)
+    line = [capacity.at(int(hour * _HOUR_NS)) for hour in hours]
+    panel.plot(hours, line, color=style.BLACK, linewidth=2, label="available, f(t)")
+    panel.set_ylim(0, capacity.most * 1.05)
+
+
+def _draw_utility(panel: Axes) -> None:
+    allocs = list(range(1, 51))
+    for place, reduces in enumerate((1, 2, 5, _REDUCES)):
+        worth = reduce_utility(reduces, _REDUCES)
+        values = [map_utility(alloc, _FIT, _REQUIRED, _PENDING) + worth for alloc in allocs]
+        panel.plot(allocs, values, label=f"{reduces} reduce slots", **style.line(place))
+    style.finish(panel, "Map slots", "Utility", f"s_fit {_FIT}, s_req {_REQUIRED}, s_pend {_PENDING}")
+
+
+def week_panels(figure: Reproduced) -> Figure:
+    """A row of panels a metric, a column a group of points, a group of bars a load; whiskers of one deviation."""
+    look, grid = figure.definition.plot, figure.definition.grid
+    assert grid is not None
+    columns = list(dict.fromkeys(point.rpartition("-")[0] for point in grid.points))
+    drawing, panels = style.new_figure(rows=len(look.rows), columns=len(columns), width=3.6, height=2.6)
+    for row, (label, shown) in enumerate(look.rows.items()):
+        highest = 0.0
+        for column, group in enumerate(columns):
+            panel = panels[row * len(columns) + column]
+            points = [point for point in grid.points if point.rpartition("-")[0] == group]
+            highest = max(highest, _draw_week(panel, figure, points, shown, row == 0))
+            panel.set_xticks(range(len(points)), [point.rpartition("-")[2] for point in points])
+            panel.grid(axis="x", visible=False)
+            x_label = look.x if row == len(look.rows) - 1 else ""
+            style.finish(panel, x_label, label if column == 0 else "", group if row == 0 else "", legend=False)
+        for panel in panels[row * len(columns) : (row + 1) * len(columns)]:
+            panel.set_ylim(0, highest * 1.05 or 1)
+    _legend(drawing, panels[0])
+    return drawing
+
+
+def _draw_week(panel: Axes, figure: Reproduced, points: list[str], shown: Scaled, is_first: bool) -> float:
+    """Bars of one panel; how high they reach."""
+    look, top = figure.definition.plot, 0.0
+    width, last = _WIDTH / len(look.lines), len(look.lines) - 1
+    for place, (label, of) in enumerate(look.lines.items()):
+        x = [index + (place - last / 2) * width for index in range(len(points))]
+        means, deviations = _levels(figure, of, points, shown)
+        top = max(top, *(mean + deviation for mean, deviation in zip(means, deviations, strict=True)))
+        panel.bar(
+            x, means, width * 0.94, yerr=deviations, label=label, color=_COLOURS[place % len(_COLOURS)],
+            hatch=style.HATCHES[place % len(style.HATCHES)], edgecolor="white",
+            error_kw={"linewidth": 0.8, "capsize": 1.5},
+        )  # fmt: skip
+    if is_first and look.least is not None:
+        least, _ = _levels(figure, look.least, points, shown)
+        panel.hlines(
+            least, [at + (last - 1) / 2 * width for at in range(len(points))],
+            [at + (last + 1) / 2 * width for at in range(len(points))], colors=style.BLACK, linewidth=2,
+            label=look.least,
+        )  # fmt: skip
+    return top
+
+
+def _levels(figure: Reproduced, of: str, points: list[str], shown: Scaled) -> tuple[list[float], list[float]]:
+    """Mean and deviation over the seeds at each point; 0 where there is no figure."""
+    found = [
+        list(level_by_seed(figure.definition, Level(of=of, at=(point,), value=shown.value), figure.summaries).values())
+        for point in points
+    ]
+    means = [float(numpy.mean(values)) / shown.over if values else 0.0 for values in found]
+    return means, [float(numpy.std(values, ddof=1)) / shown.over if len(values) > 1 else 0.0 for values in found]
+
+
+def _legend(drawing: Figure, panel: Axes) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    drawing.legend(
+        handles, labels, fontsize=style.FONT_POINTS - 1, frameon=False, handlelength=3, loc="outside lower center",
+        ncols=len(labels),
+    )  # fmt: skip

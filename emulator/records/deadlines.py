@@ -1,0 +1,53 @@
+"""What became of the deadlines of a run's jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from emulator.records.history.rows import JobRow
+
+_HOUR_NS = 3600 * 10**9
+
+
+def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None) -> dict[str, Any]:
+    """How many deadlines were missed, by how much, and with how much room the others were met; emulated seconds.
+
+    ``by_hour``: for each hour of emulated time in which deadlines lie: how many, and how many of them were missed.
+    A job that did not finish has missed its deadline, by no time that is known.
+
+    Args:
+        rows: of all jobs; those without a deadline do not count.
+        counted_s: only jobs that start or finish between these instants count, a job whose start is not known by its
+            submission; None: all.
+    """
+    counted = [row for row in rows if row.deadline_ns is not None and _is_counted(row, counted_s)]
+    margins_ns = [row.margin_ns for row in counted if row.margin_ns is not None]
+    beyond_ns = [-margin_ns for margin_ns in margins_ns if margin_ns < 0]
+    room_ns = [margin_ns for margin_ns in margins_ns if margin_ns >= 0]
+    missed = len(counted) - len(room_ns)
+    by_hour: dict[int, list[int]] = {}
+    for row in counted:
+        cell = by_hour.setdefault((row.deadline_ns or 0) // _HOUR_NS, [0, 0])
+        cell[0] += 1
+        cell[1] += row.margin_ns is None or row.margin_ns < 0
+    return {
+        "jobs": len(counted),
+        "missed": missed,
+        "missed_pct": 100 * missed / len(counted) if counted else None,
+        "beyond_s": _mean_s(beyond_ns),
+        "room_s": _mean_s(room_ns),
+        "by_hour": [{"hour": hour, "deadlines": n, "missed": late} for hour, (n, late) in sorted(by_hour.items())],
+    }
+
+
+def _is_counted(row: JobRow, counted_s: tuple[float, float] | None) -> bool:
+    if counted_s is None:
+        return True
+    begins_ns = row.submit_ns if row.start_ns is None else row.start_ns
+    low_s, high_s = counted_s
+    return any(at_ns is not None and low_s <= at_ns / 1e9 < high_s for at_ns in (begins_ns, row.finish_ns))
+
+
+def _mean_s(values_ns: Sequence[int]) -> float | None:
+    return sum(values_ns) / len(values_ns) / 1e9 if values_ns else None
