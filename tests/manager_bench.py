@@ -16,7 +16,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SubmitJob,
-    TimerFired,
+    Tick,
 )
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
@@ -42,7 +42,7 @@ class Bench:
         return self(NodeHeartbeat(node, self.now_ns + SECOND_NS, freed))
 
     def tick(self) -> list[Effect]:
-        return self(TimerFired("heartbeat", 0, 0))
+        return self(Tick(0))
 
     def ask(self, job: str, ask: Ask) -> Answer | None:
         """A heartbeat of a master that has applied every answer so far."""

@@ -21,11 +21,11 @@ from __future__ import annotations
 from enum import Enum
 
 from emulator.core.attempt_reports import AttemptReports
-from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
+from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
 from emulator.core.job_progress import progress_ppm
 from emulator.core.job_tasks import JobTasks
-from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, TransitionTable
+from emulator.core.machine import IllegalTransition, Phase, TransitionTable
 from emulator.core.map_reruns import MapReruns
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
@@ -47,6 +47,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
+    Tick,
     TimerFired,
     job_address,
     node_address,
@@ -93,7 +94,7 @@ class ApplicationMaster:
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
-        self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+        self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
         self._seed = settings.seed
         self._reports_progress = settings.scheduler.reports_progress
         self._reads_progress = self._reports_progress or settings.protocol.speculation is not None
@@ -119,21 +120,16 @@ class ApplicationMaster:
         self.tasks.request_all(self.tasks.maps)
         self.tasks.request_reduces_if_due()
         effects = self._end_if_due(now_ns)
-        if self._registers_at_once and not effects:
-            effects = self._heartbeat(now_ns)
-        return [*effects, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        if message.name == HEARTBEAT:
-            return self._heartbeat_due(now_ns)
-        self.revision += 1
         if not self.tasks.timers.take(message) or self.state is not JobState.RUNNING:
             return []
         _, _, container = message.name.partition(" ")
         attempt = self.tasks.live.get(container)
         return self._ask_to_suspend(attempt, now_ns) if attempt is not None else []
 
-    def _heartbeat_due(self, now_ns: int) -> list[Effect]:
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         if self._final_acknowledged:
             return []
         tasks, effects = self.tasks, self._heartbeat(now_ns)
@@ -147,7 +143,7 @@ class ApplicationMaster:
             room = self._reruns.make_room(now_ns)
             self.revision += bool(room)
             effects += room
-        return [*effects, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """See ``emulator.core.machine.PeriodicMachine``."""
@@ -332,6 +328,7 @@ class ApplicationMaster:
 
 _HANDLERS = {
     Start: ApplicationMaster._start,
+    Tick: ApplicationMaster._tick,
     TimerFired: ApplicationMaster._timer,
     ApplicationHeartbeatResponse: ApplicationMaster._response,
     ContainerReported: ApplicationMaster._reported,
@@ -340,4 +337,4 @@ _HANDLERS = {
     FetchFailed: ApplicationMaster._fetch_failed,
 }
 
-_COUNT_THEMSELVES = frozenset({ApplicationMaster._timer, ApplicationMaster._response})
+_COUNT_THEMSELVES = frozenset({ApplicationMaster._tick, ApplicationMaster._response})

@@ -43,11 +43,11 @@ class Machine(Protocol):
 
 
 class PeriodicMachine(Machine, Protocol):
-    """One whose empty heartbeats a driver may leave out."""
+    """One that its driver tells ``Tick`` at the instants of ``heartbeat``, or only at those that may matter."""
 
     @property
     def heartbeat(self) -> Phase | None:
-        """When its timer ``HEARTBEAT`` fires; None: it has none."""
+        """When it is told ``Tick``; None: never."""
         ...
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -107,14 +107,11 @@ class Timers:
         self._generations.pop(name, None)
 
 
-HEARTBEAT = "heartbeat"
-"""Name of every periodic timer (heartbeats; the Preemptor's period at the ResourceManager).  It is never cancelled, so
-its generation is always 0 and an empty heartbeat leaves no trace in its machine, which is what lets it be left out of
-journals and simulations."""
-
-
 class Phase:
-    """The instants ``phase + k * period`` at which one machine does something periodically."""
+    """The instants ``phase + k * period`` at which one machine does something periodically.
+
+    Of heartbeats ``what`` is "heartbeat", of the ResourceManager's "preemptor".
+    """
 
     __slots__ = ("period_ns", "phase_ns")
 

@@ -333,6 +333,12 @@ class Start(_Message):
     container: str | None = None
 
 
+class Tick(_Message):
+    """The instant of the machine's heartbeat, or of the Preemptor's period, has come; ``due_ns`` is when it should."""
+
+    due_ns: int
+
+
 class TimerFired(_Message):
     """A timer set by this machine; ``due_ns`` is when it should have fired."""
 
@@ -383,6 +389,7 @@ Message: TypeAlias = (
     | MapOutputsReceived
     | ContainerReported
     | Start
+    | Tick
     | TimerFired
     | NodeLost
     | ProgressSamples

@@ -44,10 +44,9 @@ from emulator.core.effects import (
     ProvideInput,
     Resume,
     Send,
-    SetTimer,
     Suspend,
 )
-from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase, Timers
+from emulator.core.machine import IllegalTransition, Phase, Timers
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
@@ -64,6 +63,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
+    Tick,
     TimerFired,
     job_address,
     node_address,
@@ -94,7 +94,7 @@ class NodeManager:
         """The last heartbeat that reported something."""
         self._overheads = settings.overheads
         self._timers = Timers()
-        self.heartbeat = Phase(settings.seed, self.address, HEARTBEAT, settings.protocol.heartbeat_ns)
+        self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
 
     # ---- messages ----
 
@@ -109,12 +109,12 @@ class NodeManager:
         return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        return self._heartbeat(now_ns)
+
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        return self._heartbeat(now_ns)
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
-        if message.name == HEARTBEAT:
-            return [*self._heartbeat(now_ns), SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
-        self.revision += 1
         if not self._timers.take(message):
             return []
         verb, _, container_id = message.name.partition(" ")
@@ -417,6 +417,7 @@ _FAILED_EVENT = {
 
 _HANDLERS = {
     Start: NodeManager._start,
+    Tick: NodeManager._tick,
     TimerFired: NodeManager._timer,
     StartContainer: NodeManager._start_container,
     SuspendContainer: NodeManager._suspend_container,
@@ -439,4 +440,4 @@ _HANDLERS = {
     Exited: NodeManager._exited,
 }
 
-_COUNT_THEMSELVES = frozenset({NodeManager._timer, NodeManager._response})
+_COUNT_THEMSELVES = frozenset({NodeManager._tick, NodeManager._response})

@@ -16,8 +16,8 @@ from emulator.core.allocator import Allocator
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
-from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.machine import HEARTBEAT, IllegalTransition, Phase
+from emulator.core.effects import Effect, Send
+from emulator.core.machine import IllegalTransition, Phase
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -36,7 +36,7 @@ from emulator.core.messages import (
     Outcome,
     Start,
     SubmitJob,
-    TimerFired,
+    Tick,
     job_address,
     node_address,
 )
@@ -102,12 +102,12 @@ class ResourceManager:
         self.state.revision += 1
         for node in self.state.nodes:
             self.state.attention.wait_for(node_address(node))
-        return [SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        return []
 
-    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
         self.state.revision += len(again)
-        return [*preempted, *again, SetTimer(HEARTBEAT, self.heartbeat.after(now_ns), 0)]
+        return [*preempted, *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
@@ -304,7 +304,7 @@ class ResourceManager:
 
 _HANDLERS = {
     Start: ResourceManager._start,
-    TimerFired: ResourceManager._timer,
+    Tick: ResourceManager._tick,
     SubmitJob: ResourceManager._submit,
     NodeHeartbeat: ResourceManager._node_heartbeat,
     ApplicationHeartbeat: ResourceManager._application_heartbeat,

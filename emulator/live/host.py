@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-A machine handles one message at a time and never awaits.  Its sends go to the outbox of the host they are for, and all
+A machine handles one message at a time and never awaits; what comes up meanwhile is told after it, first in, first
+out.  Its sends go to the outbox of the host they are for, and all
 that comes up in one turn of the loop goes together: one batch a turn and pair of hosts, however many machines they
 hold, so that batches grow with load and an idle system answers at once.  Timers are the loop's; how late each fires is
 recorded.
@@ -20,8 +21,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from emulator.assemble import make_machine, make_settings
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
-from emulator.core.machine import Machine
-from emulator.core.messages import Message, Start, TimerFired
+from emulator.core.machine import PeriodicMachine
+from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
 from emulator.live.batches import Batch
 from emulator.live.clock import ScaledClock
@@ -50,6 +51,7 @@ class MachineHost:
         self._recorders: dict[str, Recorder] = {}
         self._journal: list[bytes] = []
         self._outboxes: dict[str, Batch] = {}
+        self._telling = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> Address:
@@ -71,28 +73,48 @@ class MachineHost:
 
     # ---- machines ----
 
-    def boot(self, address: str, start: Start) -> Machine:
+    def boot(self, address: str, start: Start) -> PeriodicMachine:
         """Make the machine of ``address`` and tell it to start."""
         machine = make_machine(address, self.settings, self.plan.jobs)
-        self._recorders[address] = Recorder(machine, self._record)
+        recorder = self._recorders[address] = Recorder(machine, self._record)
         self.tell(address, start)
+        self._await_tick(recorder, machine)
         return machine
+
+    def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
+        """Have the machine told of its next heartbeat, and then of those after it, as long as it is here."""
+        if machine.heartbeat is None:
+            return
+        due_ns = machine.heartbeat.after(max(0, self.clock.now_ns()))
+
+        def tick() -> None:
+            if self._recorders.get(machine.address) is recorder:
+                self.tell(machine.address, Tick(due_ns))
+                self._await_tick(recorder, machine)
+
+        self.at(due_ns, tick)
 
     def retire(self, address: str) -> None:
         """The machine of ``address`` is gone and hears nothing any more."""
         self._recorders.pop(address, None)
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message`` now."""
+        """Have a machine handle ``message`` now, or after the one that is being told."""
+        if self._telling:
+            self._loop.call_soon(self.tell, address, message)
+            return
         recorder = self._recorders.get(address)
         if recorder is None or self.fatal is not None:
             return
+        self._telling = True
         try:
             effects = recorder.handle(message, max(0, self.clock.now_ns()))
             for effect in effects:
                 self._carry_out(address, effect)
         except Exception as error:
             self.fail(error, f"{address} on {type(message).__name__}")
+        finally:
+            self._telling = False
 
     def fail(self, error: BaseException, where: str) -> None:
         """End the run with ``error``."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from emulator.core.completions import FirstKey, Launched
 from emulator.core.effects import Launch, Send
-from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, TimerFired
+from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, Tick, TimerFired
 from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
@@ -114,7 +114,7 @@ def _time_light_load(records: list[Record], samples: Samples) -> None:
             samples.add("heartbeat_round_trip", record.t_ns - record.message.id)
     ordered_ns: dict[str, int] = {}
     for record in records:
-        if type(record.message) is TimerFired:
+        if isinstance(record.message, Tick | TimerFired):
             samples.add("timer_lag", record.t_ns - record.message.due_ns)
         elif type(record.message) is Start and record.message.container in ordered_ns:
             samples.add("application_start", record.t_ns - ordered_ns[record.message.container])

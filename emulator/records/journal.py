@@ -31,15 +31,15 @@ from typing import Literal
 import msgspec
 import zstandard
 
-from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.machine import HEARTBEAT, IllegalTransition, Machine
+from emulator.core.effects import Effect, Send
+from emulator.core.machine import IllegalTransition, Machine
 from emulator.core.messages import (
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
     Message,
     NodeHeartbeat,
     NodeHeartbeatResponse,
-    TimerFired,
+    Tick,
 )
 from emulator.errors import NatjamError
 from emulator.files.json_values import decoded
@@ -307,27 +307,21 @@ def merge(records: Iterable[Record]) -> list[Record]:
 
 
 _HEARTBEATS = (NodeHeartbeat, ApplicationHeartbeat, NodeHeartbeatResponse, ApplicationHeartbeatResponse)
+_MAY_BE_EMPTY = (Tick, *_HEARTBEATS)
 
 
 def is_empty_heartbeat(message: Message, effects: Iterable[Effect], revision_before: int, revision_after: int) -> bool:
     """Whether a message and what came of it leave no trace: a journal without it replays the same.
 
-    True where the machine's ``revision`` did not change, the message is a periodic timer, a heartbeat or the response
-    to one, and every effect is the next timer, a heartbeat that says nothing or a response that says nothing.
+    True where the machine's ``revision`` did not change, the message is a tick, a heartbeat or the response to one, and
+    every effect is a heartbeat that says nothing or a response that says nothing.
     """
-    if revision_before != revision_after:
-        return False
-    if type(message) is TimerFired:
-        if message.name != HEARTBEAT:
-            return False
-    elif type(message) not in _HEARTBEATS:
+    if revision_before != revision_after or type(message) not in _MAY_BE_EMPTY:
         return False
     return all(_says_nothing(effect) for effect in effects)
 
 
 def _says_nothing(effect: Effect) -> bool:
-    if type(effect) is SetTimer:
-        return effect.name == HEARTBEAT
     return type(effect) is Send and isinstance(effect.message, _HEARTBEATS) and effect.message.says_nothing
 
 

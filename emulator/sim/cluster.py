@@ -3,7 +3,8 @@
 Theory of operation
 -------------------
 Every machine of the run is here, behind a recorder that journals what it handles.  A message arrives after the
-network's delay; effects on containers are carried out by ``emulator.sim.processes``.  Nothing here decides anything.
+network's delay; those of one instant are handled first in, first out, each with its effects before the next.  Effects
+on containers are carried out by ``emulator.sim.processes``.  Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from functools import partial
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.job import JobSpec
-from emulator.core.machine import HEARTBEAT, PeriodicMachine
+from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
     Message,
     NodeLost,
     Start,
+    Tick,
     TimerFired,
     job_address,
     node_address,
@@ -60,6 +62,7 @@ class SimulatedCluster:
             self.kernel, settings, jobs, self._costs, self.tell, self._begin_application, self._end_application
         )
         self._recorders: dict[str, Recorder] = {}
+        self._telling = False
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be on its way when something happens."""
@@ -73,7 +76,9 @@ class SimulatedCluster:
         late = self._costs.longest_timer_lag_ns >= self._settings.protocol.heartbeat_ns
         if every or late:  # a timer that late skips beats, so that the next one depends on all before
             return EveryHeartbeat(self.kernel, self._costs, self._beat)
-        return HeartbeatsThatMatter(self.kernel, self._costs, self._network, self._beat)
+        thrifty = HeartbeatsThatMatter(self.kernel, self._costs, self._network, self._beat)
+        self.kernel.settle = thrifty.settle
+        return thrifty
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
         """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
@@ -87,34 +92,45 @@ class SimulatedCluster:
             self.kernel.run(limit_ns, _SLICE_EVENTS)
         # The last ApplicationMaster leaves when it hears that its job's end has been noted.
         patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
-        self.kernel.run(limit_ns, until=lambda: not self.processes.tasks or self.kernel.next_ns > patience_ns)
+
+        def is_over() -> bool:
+            next_ns = self.kernel.next_ns
+            return next_ns > (patience_ns if self.processes.tasks else self.kernel.now_ns)
+
+        self.kernel.run(limit_ns, until=is_over)
 
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address`` and tell it to start."""
         machine = make_machine(address, self._settings, self.jobs)
         self.machines[address] = machine
         self._recorders[address] = Recorder(machine, self._sink)
-        if machine.heartbeat is not None:
-            self._heartbeats.add(machine, self._ranks[address])
+        self._heartbeats.add(machine, self._ranks.get(address, 0))
         self.tell(address, start)
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message`` now; a machine that is gone hears nothing."""
+        """Have a machine handle ``message``, now or after the one being handled; one that is gone hears nothing."""
+        if self._telling:
+            self.kernel.soon(partial(self.tell, address, message))
+            return
         recorder = self._recorders.get(address)
         if recorder is None:
             return
         if self._travels:
             self._heartbeats.before(address)
-        for effect in recorder.handle(message, self.kernel.now_ns):
-            self._carry_out[type(effect)](address, effect)
+        self._telling = True
+        try:
+            for effect in recorder.handle(message, self.kernel.now_ns):
+                self._carry_out[type(effect)](address, effect)
+        finally:
+            self._telling = False
         self._heartbeats.after(address, message)
 
-    def _beat(self, address: str, fired: TimerFired, at_ns: int) -> None:
+    def _beat(self, address: str, tick: Tick, at_ns: int) -> None:
         """A machine's heartbeat is due; one that was due before now says nothing and may still be under way."""
         if at_ns == self.kernel.now_ns:
-            self.tell(address, fired)
+            self.tell(address, tick)
             return
-        for effect in self._recorders[address].handle(fired, at_ns):
+        for effect in self._recorders[address].handle(tick, at_ns):
             if isinstance(effect, fx.Send):
                 self._send_at(address, effect, at_ns)
 
@@ -168,9 +184,6 @@ class SimulatedCluster:
                 self.kernel.at(at_ns + delay_ns, partial(self.tell, effect.to, effect.message))
 
     def _set_timer(self, address: str, effect: fx.SetTimer) -> None:
-        if effect.name == HEARTBEAT:
-            self._heartbeats.set_timer(address, effect)
-            return
         fired = TimerFired(effect.name, effect.generation, effect.at_ns)
         fires_ns = effect.at_ns + self._costs.timer_lag(address, effect.at_ns)
         self.kernel.at(max(fires_ns, self.kernel.now_ns), partial(self.tell, address, fired))

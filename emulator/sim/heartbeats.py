@@ -11,6 +11,9 @@ journal, so a run without it is the same run; with thousands of nodes nearly all
   only the next one to send a heartbeat is woken, and after it the next if requests are left: a request costs one
   heartbeat, not one of every free node.
 
+Which beats that may be is looked at once all has happened that an event has set for its instant: a machine that is told
+several things at once, or that is answered at once, is looked at once.
+
 To run one too many does no harm.  Where messages travel for a while, a heartbeat that was left out would still be on
 its way when something comes up that it would have met: it is then sent after the fact, from a machine that is still in
 the state it was in then, because this is done before it is told anything new.
@@ -23,17 +26,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from emulator.core.effects import SetTimer
-from emulator.core.machine import HEARTBEAT, PeriodicMachine, Phase
-from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, TimerFired, node_address
+from emulator.core.machine import PeriodicMachine, Phase
+from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Tick, node_address
 from emulator.core.resource_manager import ResourceManager
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.kernel import Kernel
 
 _OF_NODES = (NodeHeartbeat, NodeLost)
 
-Run = Callable[[str, TimerFired, int], None]
-"""``run(address, fired, at_ns)`` has a machine handle its timer, at an instant that may have passed."""
+Run = Callable[[str, Tick, int], None]
+"""``run(address, tick, at_ns)`` has a machine handle its tick, at an instant that may have passed."""
 
 
 class EveryHeartbeat:
@@ -43,20 +45,27 @@ class EveryHeartbeat:
         self._kernel = kernel
         self._costs = costs
         self._run = run
-        self._ranks: dict[str, int] = {}
+        self._machines: dict[str, PeriodicMachine] = {}
 
     def add(self, machine: PeriodicMachine, rank: int) -> None:
         """A machine is on; of beats of one instant the lower ``rank`` goes first."""
-        self._ranks[machine.address] = rank
+        self._machines[machine.address] = machine
+        self._plan_next(machine, rank)
 
     def remove(self, address: str) -> None:
         """A machine is about to be switched off."""
+        self._machines.pop(address, None)
 
-    def set_timer(self, address: str, effect: SetTimer) -> None:
-        """A machine has set its heartbeat's timer."""
-        at_ns = max(self._kernel.now_ns, effect.at_ns + self._costs.timer_lag(address, effect.at_ns))
-        fired = TimerFired(HEARTBEAT, effect.generation, effect.at_ns)
-        self._kernel.beat(at_ns, self._ranks[address], partial(self._run, address, fired, at_ns))
+    def _plan_next(self, machine: PeriodicMachine, rank: int) -> None:
+        if machine.heartbeat is not None:
+            nominal_ns = machine.heartbeat.after(self._kernel.now_ns)
+            fires_ns = nominal_ns + self._costs.timer_lag(machine.address, nominal_ns)
+            self._kernel.beat(fires_ns, rank, partial(self._beat, machine, rank, nominal_ns))
+
+    def _beat(self, machine: PeriodicMachine, rank: int, nominal_ns: int) -> None:
+        if self._machines.get(machine.address) is machine:
+            self._run(machine.address, Tick(nominal_ns), self._kernel.now_ns)
+            self._plan_next(machine, rank)
 
     def before(self, address: str) -> None:
         """The machine of ``address`` is about to be told something."""
@@ -102,6 +111,10 @@ class HeartbeatsThatMatter:
         """No heartbeat arrives later than this after it is due."""
         self._beats: dict[str, _Beats] = {}
         self._manager: ResourceManager | None = None
+        self._touched: dict[str, _Beats] = {}
+        """Machines to be looked at, because something has happened to them or the ResourceManager awaits them."""
+        self._nodes_told: dict[str, None] = {}
+        """Nodes that the ResourceManager has heard from, or lost."""
         self._free: list[tuple[tuple[int, int], _Beats]] = []
         """Nodes with a free container, in the order of their beats in a period."""
 
@@ -117,10 +130,8 @@ class HeartbeatsThatMatter:
             return
         self._catch_up(beats)  # what it has sent arrives, whatever becomes of it
         del self._beats[address]
-        self._keep_free(beats, False)
-
-    def set_timer(self, address: str, effect: SetTimer) -> None:
-        pass  # the next beat is planned when it is known to matter
+        self._touched.pop(address, None)
+        self._set_free(beats, False)
 
     def before(self, address: str) -> None:
         if address != RESOURCE_MANAGER:
@@ -132,38 +143,54 @@ class HeartbeatsThatMatter:
         beats = self._beats.get(address)
         if beats is None:
             return
-        due_ns = self._due_ns(beats)
-        if due_ns is not None:
-            self._plan(beats, due_ns)
-        if beats.machine is self._manager:
-            self._after_manager(message)
-
-    def _due_ns(self, beats: _Beats) -> int | None:
-        """From when on a beat may matter, to its machine or because the ResourceManager awaits it; None: none will."""
-        now_ns = self._kernel.now_ns
-        if self._manager is not None and beats.machine.address in self._manager.state.attention.awaited:
-            return now_ns
-        due_ns = beats.machine.heartbeat_due_ns(now_ns)
-        return None if due_ns is None else max(due_ns, now_ns)
-
-    def _after_manager(self, message: Message) -> None:
+        self._touched[address] = beats
         manager = self._manager
-        assert manager is not None
-        for address in manager.state.attention.newly_awaited:
-            if address in self._beats:
-                self._wake(self._beats[address], self._kernel.now_ns)
-        if isinstance(message, _OF_NODES):
-            beats = self._beats.get(node_address(message.node))
-            if beats is not None:
-                self._keep_free(beats, message.node in manager.state.free_nodes)
-        if self._free:
-            due_ns = manager.free_node_due_ns(self._kernel.now_ns)
+        if manager is not None and beats.machine is manager:
+            for awaited in manager.state.attention.newly_awaited:
+                if awaited in self._beats:
+                    self._touched[awaited] = self._beats[awaited]
+                    self._catch_up(self._beats[awaited])
+            if isinstance(message, _OF_NODES):
+                self._nodes_told[message.node] = None
+        if self._horizon_ns:
+            self.settle()
+
+    def settle(self) -> None:
+        """Plan the beats that may matter, as things stand now."""
+        if not self._touched:
+            return
+        touched, self._touched = self._touched, {}
+        for node in self._nodes_told:
+            self._keep_free(node)
+        self._nodes_told.clear()
+        for beats in touched.values():
+            due_ns = self._due_ns(beats)
+            if due_ns is not None:
+                self._plan(beats, due_ns)
+        if self._free and self._manager is not None and RESOURCE_MANAGER in touched:
+            due_ns = self._manager.free_node_due_ns(self._kernel.now_ns)
             if due_ns is not None:
                 self._wake_free(due_ns)
 
+    def _due_ns(self, beats: _Beats) -> int | None:
+        """From when on a beat may matter, to its machine or to the ResourceManager; None: none will."""
+        now_ns, manager = self._kernel.now_ns, self._manager
+        if manager is not None and beats.machine.address in manager.state.attention.awaited:
+            return now_ns
+        due_ns = beats.machine.heartbeat_due_ns(now_ns)
+        if beats.free and manager is not None:
+            free_ns = manager.free_node_due_ns(now_ns)
+            due_ns = free_ns if due_ns is None or (free_ns is not None and free_ns < due_ns) else due_ns
+        return None if due_ns is None else max(due_ns, now_ns)
+
     # ---- nodes with a free container ----
 
-    def _keep_free(self, beats: _Beats, free: bool) -> None:
+    def _keep_free(self, node: str) -> None:
+        beats = self._beats.get(node_address(node))
+        if beats is not None and self._manager is not None:
+            self._set_free(beats, node in self._manager.state.free_nodes)
+
+    def _set_free(self, beats: _Beats, free: bool) -> None:
         if free != beats.free:
             beats.free = free
             at = bisect_left(self._free, beats.place, key=_place)
@@ -212,9 +239,6 @@ class HeartbeatsThatMatter:
         beats.planned_ns = None
         overtakes = self._horizon_ns >= beats.phase.period_ns and now_ns <= beats.awake_until_ns
         due_ns = self._due_ns(beats)
-        if beats.free:
-            free_ns = self._manager.free_node_due_ns(now_ns) if self._manager is not None else None
-            due_ns = min((at_ns for at_ns in (due_ns, free_ns) if at_ns is not None), default=None)
         if overtakes or due_ns == now_ns:
             self._run_beat(beats, nominal_ns, now_ns)
         elif due_ns is not None:
@@ -239,11 +263,7 @@ class HeartbeatsThatMatter:
 
     def _run_beat(self, beats: _Beats, nominal_ns: int, fires_ns: int) -> None:
         beats.run_ns = nominal_ns
-        self._run(beats.machine.address, TimerFired(HEARTBEAT, 0, nominal_ns), fires_ns)
-        if beats.free and self._manager is not None:
-            due_ns = self._manager.free_node_due_ns(self._kernel.now_ns)
-            if due_ns is not None:  # it may be lost on its way: then the next one matters, else that will not be run
-                self._plan(beats, max(due_ns, self._kernel.now_ns))
+        self._run(beats.machine.address, Tick(nominal_ns), fires_ns)
 
     def _fires_ns(self, beats: _Beats, nominal_ns: int) -> int:
         return nominal_ns + self._costs.timer_lag(beats.machine.address, nominal_ns)

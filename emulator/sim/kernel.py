@@ -19,7 +19,8 @@ class Kernel:
 
     Of equal times, events come first, in the order they were set, with all that they set for the same instant; then the
     beats of machines, in the order of the machines, each with all that it sets in turn.  So whether a beat is run has
-    no influence on the order of anything else.
+    no influence on the order of anything else.  When all that an event or beat has set for its instant has happened,
+    ``settle`` is called, which may plan beats.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class Kernel:
         self.beat_rank = -1
         """Rank of the last beat of this instant; -1 before the first."""
         self.stopped = False
+        self.settle: Action = _nothing
         self._heap: list[tuple[int, int, int, int, Action]] = []
         self._soon: deque[Action] = deque()
         """What is still to happen at this instant, beats apart."""
@@ -38,6 +40,7 @@ class Kernel:
         """When the next event is due; infinity if there is none."""
         if self._soon:
             return self.now_ns
+        self.settle()
         return self._heap[0][0] if self._heap else math.inf
 
     def at(self, at_ns: int, action: Action) -> None:
@@ -82,6 +85,7 @@ class Kernel:
 
     def _next_instant(self, limit_ns: int) -> Action:
         """The first action of the next instant, or the next beat of this one."""
+        self.settle()
         heap = self._heap
         if not heap:
             raise RuntimeError(f"nothing is left to happen at {self.now_ns / 1e9:.3f} s, and the end has not come")
@@ -96,3 +100,7 @@ class Kernel:
             while heap and heap[0][0] == at_ns and heap[0][1] == _EVENT:
                 self._soon.append(heappop(heap)[4])
         return action
+
+
+def _nothing() -> None:
+    pass

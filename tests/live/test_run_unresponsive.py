@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from emulator.core.effects import Send
-from emulator.core.messages import KillContainer, TimerFired
+from emulator.core.messages import KillContainer, Tick
 from emulator.core.resource_manager import ResourceManager
 from emulator.records.journal import Record
 from tests.live_runs import NatjamRun, RayCluster
@@ -47,7 +47,7 @@ def test_an_unresponsive_application_master_loses_containers(ray_cluster: RayClu
         reclaims = [entry for entries in manager.preemptor.reclaims.values() for entry in entries]
         assert tuple(manager.handle(record.message, record.t_ns)) == record.effects
         expired = manager.preemptor.expired
-        if isinstance(record.message, TimerFired):
+        if isinstance(record.message, Tick):
             assert all(until_ns > record.t_ns for until_ns, _ in expired)
         new = [entry for until_ns, entry in expired if until_ns == record.t_ns + 2 * SECOND_NS]
         killed_now = _kills_of(record)

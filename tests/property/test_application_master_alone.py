@@ -20,7 +20,7 @@ from emulator.core.application_master import ApplicationMaster
 from emulator.core.applications import Application
 from emulator.core.completions import FirstKey, RealCost
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
-from emulator.core.machine import HEARTBEAT, IllegalTransition
+from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     Allocation,
     Answer,
@@ -41,6 +41,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
+    Tick,
     TimerFired,
 )
 from emulator.core.saved import KeyCheckpoint
@@ -149,9 +150,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
     @rule()
     def heartbeat(self) -> None:
         revision, before = self.machine.revision, freeze(self.machine)
-        timer = self.timers[HEARTBEAT]
-        self.now_ns = max(self.now_ns, timer.at_ns)
-        self.tell(TimerFired(HEARTBEAT, 0, timer.at_ns))
+        self.now_ns = self.machine.heartbeat.after(self.now_ns)
+        self.tell(Tick(self.now_ns))
         assert self.machine.revision != revision or freeze(self.machine) == before
 
     @precondition(lambda self: self.heartbeats)
@@ -308,7 +308,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
     @precondition(lambda self: any(name.startswith("ask") for name in self.timers))
     @rule(data=st.data(), stale=st.booleans())
     def task_heartbeat(self, data: st.DataObject, stale: bool) -> None:
-        timer = self.timers[data.draw(st.sampled_from(sorted(name for name in self.timers if name != HEARTBEAT)))]
+        timer = self.timers[data.draw(st.sampled_from(sorted(self.timers)))]
         self.now_ns = max(self.now_ns, timer.at_ns)
         self.tell(TimerFired(timer.name, timer.generation - stale, timer.at_ns))
 
@@ -343,8 +343,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         self.reclaim()
         self.round_trip()
         for name in sorted(self.timers):
-            if name != HEARTBEAT:
-                self.tell(TimerFired(name, self.timers[name].generation, self.timers[name].at_ns))
+            self.tell(TimerFired(name, self.timers[name].generation, self.timers[name].at_ns))
         self.obeys(recent, False)
 
     def round_trip(self) -> None:

@@ -43,6 +43,7 @@ from emulator.core.messages import (
     Start,
     StartContainer,
     SuspendContainer,
+    Tick,
     TimerFired,
 )
 from emulator.core.node_manager import NodeManager
@@ -282,7 +283,7 @@ class NodeManagerAlone(RuleBasedStateMachine):
     @rule()
     def heartbeat(self) -> None:
         before, revision = freeze(self.machine), self.machine.revision
-        self.tell(TimerFired("heartbeat", 0, self.now_ns))
+        self.tell(Tick(self.now_ns))
         assert self.machine.revision != revision or freeze(self.machine) == before
 
     @precondition(lambda self: self.heartbeats)
@@ -293,10 +294,10 @@ class NodeManagerAlone(RuleBasedStateMachine):
         busy = any(process.job in finished and not process.ended for process in self.processes.values())
         self.tell(NodeHeartbeatResponse(heartbeat.id, () if busy else finished))
 
-    @precondition(lambda self: len(self.timers) > 1)
+    @precondition(lambda self: self.timers)
     @rule(data=st.data(), stale=st.booleans())
     def timer(self, data: st.DataObject, stale: bool) -> None:
-        timer = data.draw(st.sampled_from([t for t in self.timers.values() if t.name != "heartbeat"]))
+        timer = data.draw(st.sampled_from(list(self.timers.values())))
         self.now_ns = max(self.now_ns, timer.at_ns)
         self.tell(TimerFired(timer.name, timer.generation - stale, timer.at_ns))
 

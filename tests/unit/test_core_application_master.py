@@ -8,7 +8,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
-from emulator.core.machine import HEARTBEAT, IllegalTransition
+from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
     Allocation,
     Answer,
@@ -28,6 +28,7 @@ from emulator.core.messages import (
     StartContainer,
     SuspendContainer,
     TaskId,
+    Tick,
     TimerFired,
 )
 from emulator.core.saved import KeyCheckpoint
@@ -64,7 +65,7 @@ class Bench:
         return self(ApplicationHeartbeatResponse(self.now_ns, Answer(self.answers, **news)))  # pyright: ignore
 
     def heartbeat(self) -> list[Effect]:
-        return self(TimerFired(HEARTBEAT, 0, self.now_ns))
+        return self(Tick(self.now_ns))
 
     def ask(self) -> Ask | None:
         (message,) = sent(self.heartbeat(), ApplicationHeartbeat)

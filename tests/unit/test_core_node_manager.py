@@ -36,7 +36,7 @@ from emulator.core.messages import (
     StartContainer,
     SubmitJob,
     SuspendContainer,
-    TimerFired,
+    Tick,
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
@@ -71,7 +71,7 @@ class Bench:
         return self(SuspendContainer("c1", mechanism, asked_ns))
 
     def heartbeat(self) -> NodeHeartbeat:
-        effects = self(TimerFired("heartbeat", 0, 0))
+        effects = self(Tick(0))
         (message,) = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, NodeHeartbeat)]
         return message
 

@@ -29,6 +29,7 @@ from emulator.core.messages import (
     NodeHeartbeat,
     NodeHeartbeatResponse,
     Start,
+    Tick,
     TimerFired,
 )
 from emulator.records.journal import (
@@ -336,17 +337,15 @@ def test_merge_is_by_time_then_actor_then_number() -> None:
 
 
 REPORT = ContainerReport("c", "j", Kind.MAP, "node-1", 2, ContainerState.DONE)
-TIMER = TimerFired("heartbeat", 0, 5)
-NEXT = SetTimer("heartbeat", 9, 0)
+TICK = Tick(5)
 
 
 @pytest.mark.parametrize(
     ("message", "effects"),
     [
-        (TIMER, [Send("rm", NodeHeartbeat("node-1", 5)), NEXT]),
-        (TIMER, [Send("rm", ApplicationHeartbeat("j", 5, 1)), NEXT]),
-        (TIMER, [NEXT]),
-        (TIMER, []),
+        (TICK, [Send("rm", NodeHeartbeat("node-1", 5))]),
+        (TICK, [Send("rm", ApplicationHeartbeat("j", 5, 1))]),
+        (TICK, []),
         (NodeHeartbeat("node-1", 5), [Send("nm:node-1", NodeHeartbeatResponse(5))]),
         (NodeHeartbeat("node-1", 5, (REPORT,)), [Send("nm:node-1", NodeHeartbeatResponse(5))]),  # heard before
         (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5))]),
@@ -362,12 +361,12 @@ def test_empty_heartbeats(message: Message, effects: list[Effect]) -> None:
 @pytest.mark.parametrize(
     ("message", "effects"),
     [
-        (TIMER, [Send("rm", NodeHeartbeat("node-1", 5, (REPORT,))), NEXT]),
-        (TIMER, [Send("rm", ApplicationHeartbeat("j", 5, 1, Ask(maps=1))), NEXT]),
-        (TIMER, [SetTimer("release c", 9, 1)]),
-        (TIMER, [Send("am:j", Start())]),
+        (TICK, [Send("rm", NodeHeartbeat("node-1", 5, (REPORT,)))]),
+        (TICK, [Send("rm", ApplicationHeartbeat("j", 5, 1, Ask(maps=1)))]),
+        (TICK, [SetTimer("release c", 9, 1)]),
+        (TICK, [Send("am:j", Start())]),
         (TimerFired("release c", 1, 5), []),
-        (Start(), [NEXT]),
+        (Start(), []),
         (Launched("c", RealCost(1)), []),
         (NodeHeartbeat("node-1", 5), [Send("nm:node-1", NodeHeartbeatResponse(5, ("j",)))]),
         (ApplicationHeartbeat("j", 5, 1), [Send("am:j", ApplicationHeartbeatResponse(5, Answer(1)))]),
@@ -388,7 +387,7 @@ class Counter:
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         self.revision += isinstance(message, Start)
-        return [SetTimer("heartbeat", now_ns + 1, 0)]
+        return [Send("rm", NodeHeartbeat("node-1", now_ns))]
 
     def validate_state(self) -> None:
         assert self.revision >= 0
@@ -397,10 +396,10 @@ class Counter:
 def test_the_recorder_numbers_what_it_records_and_leaves_empty_heartbeats_out() -> None:
     records: list[Record] = []
     recorder = Recorder(Counter(), records.append)
-    assert recorder.handle(Start(), 1) == [SetTimer("heartbeat", 2, 0)]
-    assert recorder.handle(TIMER, 2) == [SetTimer("heartbeat", 3, 0)]
+    assert recorder.handle(Start(), 1) == [Send("rm", NodeHeartbeat("node-1", 1))]
+    assert recorder.handle(TICK, 2) == [Send("rm", NodeHeartbeat("node-1", 2))]
     recorder.handle(Start("c"), 3)
     assert records == [
-        Record(1, 0, "counter", Start(), (SetTimer("heartbeat", 2, 0),)),
-        Record(3, 1, "counter", Start("c"), (SetTimer("heartbeat", 4, 0),)),
+        Record(1, 0, "counter", Start(), (Send("rm", NodeHeartbeat("node-1", 1)),)),
+        Record(3, 1, "counter", Start("c"), (Send("rm", NodeHeartbeat("node-1", 3)),)),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from emulator.core.effects import Effect, Send, SetTimer
-from emulator.core.messages import Message, NodeHeartbeat, NodeHeartbeatResponse, Start, TimerFired
+from emulator.core.messages import Message, NodeHeartbeat, NodeHeartbeatResponse, Start, Tick
 from emulator.records.journal import Record, Recorder
 from emulator.records.replay import replay
 
@@ -23,8 +23,8 @@ class Metronome:
             raise ValueError("no heartbeats here")
         if isinstance(message, Start):
             self.revision += self._step
-            return [Send("rm", Start(str(self.revision))), SetTimer("heartbeat", now_ns + 5, 0)]
-        return [SetTimer("heartbeat", now_ns + 5, 0)]
+            return [Send("rm", Start(str(self.revision))), SetTimer("count", now_ns + 5, 0)]
+        return []
 
     def validate_state(self) -> None:
         assert self.revision >= 0
@@ -35,7 +35,7 @@ def journal() -> list[Record]:
     one, two = Recorder(Metronome("a"), records.append), Recorder(Metronome("b"), records.append)
     for now_ns in range(0, 40, 10):
         one.handle(Start(), now_ns)
-        one.handle(TimerFired("heartbeat", 0, now_ns + 5), now_ns + 5)
+        one.handle(Tick(now_ns + 5), now_ns + 5)
         two.handle(Start(), now_ns + 7)
     return records
 
@@ -50,8 +50,8 @@ def test_the_first_differing_effect_is_reported() -> None:
     assert difference is not None
     assert (difference.number, difference.actor, difference.seq, difference.t_ns) == (2, "b", 0, 7)
     assert difference.message == Start()
-    assert difference.expected == (Send("rm", Start("1")), SetTimer("heartbeat", 12, 0))
-    assert difference.got == (Send("rm", Start("2")), SetTimer("heartbeat", 12, 0))
+    assert difference.expected == (Send("rm", Start("1")), SetTimer("count", 12, 0))
+    assert difference.got == (Send("rm", Start("2")), SetTimer("count", 12, 0))
     text = str(difference)
     assert "record 2 (b, seq 0, at 0.000000007 s): effect 1 differs" in text
     assert "expected Send(to='rm', message=Start(container='1'))" in text

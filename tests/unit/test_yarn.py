@@ -24,7 +24,7 @@ from emulator.core.messages import (
     KillContainer,
     Outcome,
     StartContainer,
-    TimerFired,
+    Tick,
 )
 from emulator.core.paced import Candidates
 from emulator.core.settings import Settings
@@ -185,7 +185,7 @@ def yarn(options: YarnOptions, mechanism: str = "kill", **settings: object) -> S
 class YarnBench(Bench):
     def round(self) -> list:
         """The next one; returns the kills that the node is told of at once, which are none."""
-        return sent(self(TimerFired("heartbeat", 0, self.now_ns + SECOND_NS)), KillContainer)
+        return sent(self(Tick(self.now_ns + SECOND_NS)), KillContainer)
 
     def full(self) -> list[str]:
         """Research holds everything, production waits for its master; research's reduces, the newest last."""
