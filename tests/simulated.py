@@ -158,7 +158,7 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ClusterState.attention", "Reclaiming._reclaimed_revision", "OrderLedger.due_ns"),
+        *("ClusterState.attention", "Reclaiming._all_asked", "OrderLedger.due_ns"),
         *("Preemptor.due_ns", "Application.view"),
     }
 )

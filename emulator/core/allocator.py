@@ -70,8 +70,8 @@ class Allocator:
         self._orders = orders
         self._containers_made = 0
 
-    def allocate(self, node: Node, now_ns: int) -> list[Effect]:
-        """Give out what is free on ``node``.  Raises PolicyError."""
+    def allocate(self, node: Node, now_ns: int) -> list[Effect] | None:
+        """Give out what is free on ``node``; None: nothing has been given.  Raises PolicyError."""
         effects: list[Effect] = []
         state = self._state
         state.attention.selection_left_out = False
@@ -85,19 +85,18 @@ class Allocator:
             if wish is None:
                 if not offer.is_declined or self._placement.strangers_are_alike:  # else another node may be taken
                     address = node_address(node.name)
-                    state.attention.refused(state.revision, address, offer.is_host, offer.holds_until_ns)
+                    state.attention.refused(address, offer.is_host, offer.holds_until_ns)
                 break
-            state.revision += 1
             effects += self._give(wish, node, now_ns)
             given += 1
-        return effects
+        return effects if given else None
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
         None: none is wanted, or none would be given as things stand."""
         if not self._state.free_nodes or not self._state.queues.pending:
             return None
-        return self._state.attention.free_node_ns(self._state.revision, now_ns)
+        return self._state.attention.free_node_ns(now_ns)
 
     def _next_wish(self, decision: AllocationDecision, offer: _Offer) -> _Wish | None:
         offer.holds_until(decision.valid_until_ns)

@@ -25,7 +25,7 @@ from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
 from emulator.core.job_progress import progress_ppm
 from emulator.core.job_tasks import JobTasks
-from emulator.core.machine import IllegalTransition, Phase, TransitionTable
+from emulator.core.machine import Phase, StateMachine, TransitionTable
 from emulator.core.map_reruns import MapReruns
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
@@ -76,12 +76,12 @@ JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
 )
 
 
-class ApplicationMaster:
+class ApplicationMaster(StateMachine):
     """The machine of one job; see the module's theory of operation."""
 
     def __init__(self, spec: JobSpec, settings: Settings) -> None:
+        super().__init__(job_address(spec.name))
         self.job = spec.name
-        self.address = job_address(spec.name)
         self.container = ""
         self.state = JobState.NEW
         self.reason = ""
@@ -99,20 +99,8 @@ class ApplicationMaster:
         self._reports_progress = settings.scheduler.reports_progress
         self._reads_progress = self._reports_progress or settings.protocol.speculation is not None
         self._final_acknowledged = False
-        self.revision = 0
-        """Grows with every change of state; an empty heartbeat and its empty response make none."""
 
     # ---- messages ----
-
-    def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Take one message; see ``emulator.core.machine.Machine``."""
-        handler = _HANDLERS.get(type(message))
-        if handler is None:
-            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for an ApplicationMaster")
-        effects = handler(self, message, now_ns)
-        if handler not in _COUNT_THEMSELVES:
-            self.revision += 1
-        return effects
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
@@ -131,18 +119,19 @@ class ApplicationMaster:
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         if self._final_acknowledged:
+            self.leaves_no_trace()
             return []
         tasks, effects = self.tasks, self._heartbeat(now_ns)
-        if self.state is JobState.RUNNING and (tasks.commands or tasks.outputs or tasks.releaser.owes):
-            self.revision += 1
+        owes = self.state is JobState.RUNNING and (tasks.commands or tasks.outputs or tasks.releaser.owes)
+        if owes:
             effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns), *self._release(now_ns)]
         if self._reads_progress and self.state is JobState.RUNNING:
             effects += self._read_for_the_next_heartbeat()
         starve_ns = self._reruns.starve_ns()
         if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
-            room = self._reruns.make_room(now_ns)
-            self.revision += bool(room)
-            effects += room
+            effects += self._reruns.make_room(now_ns)
+        if len(effects) == 1 and not owes and not tasks.asks.unheard:
+            self.leaves_no_trace()
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -157,17 +146,15 @@ class ApplicationMaster:
         return self._reruns.starve_ns() if tasks.live else None
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
-        if self.tasks.asks.acknowledge(message.id):
-            self.revision += 1
+        acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
         if message.ended and not self._final_acknowledged:
-            self.revision += 1
             self._final_acknowledged = True
             return [ExitApplication(self.container)]
-        answer = message.answer
-        if answer is None or self.state is not JobState.RUNNING or not self.tasks.asks.take_answer(answer):
-            return []
-        self.revision += 1
-        return self._apply(answer, now_ns)
+        if answer is not None and self.state is JobState.RUNNING and self.tasks.asks.take_answer(answer):
+            return self._apply(answer, now_ns)
+        if not acknowledged:
+            self.leaves_no_trace()
+        return []
 
     def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -190,17 +177,12 @@ class ApplicationMaster:
         if self.state in (JobState.SUCCEEDED, JobState.FAILED):
             return self._final_heartbeat(now_ns)
         progress = progress_ppm(self.tasks.maps, self.tasks.reduces) if self._reports_progress else None
-        heartbeat, says_something = self.tasks.asks.heartbeat(now_ns, progress)
-        self.revision += says_something
-        return [Send(RESOURCE_MANAGER, heartbeat)]
+        return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress))]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
         """A heartbeat reports what had been read by the one before: its progress is a period old, as an estimate is."""
         walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
-        if not walking:
-            return []
-        self.revision += 1
-        return [ReadProgress(tuple(walking))]
+        return [ReadProgress(tuple(walking))] if walking else []
 
     def _final_heartbeat(self, now_ns: int) -> list[Effect]:
         message = ApplicationHeartbeat(
@@ -325,16 +307,13 @@ class ApplicationMaster:
         """See ``JobTasks.validate``."""
         self.tasks.validate()
 
-
-_HANDLERS = {
-    Start: ApplicationMaster._start,
-    Tick: ApplicationMaster._tick,
-    TimerFired: ApplicationMaster._timer,
-    ApplicationHeartbeatResponse: ApplicationMaster._response,
-    ContainerReported: ApplicationMaster._reported,
-    MapOutputsReceived: ApplicationMaster._outputs_received,
-    ProgressSamples: ApplicationMaster._progress,
-    FetchFailed: ApplicationMaster._fetch_failed,
-}
-
-_COUNT_THEMSELVES = frozenset({ApplicationMaster._tick, ApplicationMaster._response})
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        TimerFired: _timer,
+        ApplicationHeartbeatResponse: _response,
+        ContainerReported: _reported,
+        MapOutputsReceived: _outputs_received,
+        ProgressSamples: _progress,
+        FetchFailed: _fetch_failed,
+    }

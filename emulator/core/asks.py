@@ -106,15 +106,20 @@ class Asks:
         """Whether there may be something to say, or something said has not been acknowledged."""
         return self._unsaid or self._sent is not None
 
-    def heartbeat(self, now_ns: int, progress_ppm: int | None) -> tuple[ApplicationHeartbeat, bool]:
-        """The next heartbeat, and whether it says anything."""
+    @property
+    def unheard(self) -> bool:
+        """Whether the last heartbeat, or one before, has said something that has not been acknowledged."""
+        return self._sent is not None
+
+    def heartbeat(self, now_ns: int, progress_ppm: int | None) -> ApplicationHeartbeat:
+        """The next heartbeat."""
         if self._unsaid:
             self._ask, self._unsaid = self._made_anew(now_ns), False
         says = (self._ask, self.answer_id, progress_ppm)
         if says == self._told and self._sent is None:
-            return ApplicationHeartbeat(self._job, now_ns, self.answer_id), False
+            return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
         self._sent = (now_ns, says)
-        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm), True
+        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm)
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has had that heartbeat; whether it is what was waited for."""

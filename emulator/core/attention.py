@@ -24,7 +24,10 @@ class Attention:
         """Those that the last message has added."""
         self.selection_left_out = False
         """Whether the job selection has left out a job that waits, as it may do for a time only."""
-        self._refused_revision = -1
+        self._refused = False
+        """Whether a free node has been given nothing since the ResourceManager last changed."""
+        self._refused_now = False
+        """Whether that was in the message that is being handled: after all that it has changed."""
         self._patience_ns: int | None = None
         self._refused_hosts: set[str] = set()
 
@@ -38,28 +41,36 @@ class Attention:
         """It has come."""
         self.awaited.discard(address)
 
-    def refused(self, revision: int, address: str, is_host: bool, patience_ns: int | None) -> None:
+    def begin(self) -> None:
+        """The next message is being handled."""
+        self.newly_awaited.clear()
+        self._refused_now = False
+
+    def refused(self, address: str, is_host: bool, patience_ns: int | None) -> None:
         """The node of ``address`` has a free container, something is wanted, and it has been given nothing.
 
         Args:
-            revision: of the ResourceManager.
             address: of the NodeManager.
             is_host: whether a suspended reduce waits for this node.
             patience_ns: when a policy may decide otherwise although nothing else changes; None: at no time.
         """
-        self._refused_revision, self._patience_ns = revision, patience_ns
+        self._refused = self._refused_now = True
+        self._patience_ns = patience_ns
         if self.selection_left_out:
             self.wait_for(address)
         elif is_host:
             self._refused_hosts.add(address)
 
     def changed(self) -> None:
-        """The ResourceManager has changed: who was refused may be given something now."""
+        """The message has changed the ResourceManager: who was refused before may be given something now."""
+        if self._refused_now:
+            return
+        self._refused = False
         for address in self._refused_hosts:
             self.wait_for(address)
         self._refused_hosts.clear()
 
-    def free_node_ns(self, revision: int, now_ns: int) -> int | None:
+    def free_node_ns(self, now_ns: int) -> int | None:
         """From when on any node with a free container may be given something, where something is wanted; None: as
         things stand, none will be."""
-        return now_ns if self._refused_revision != revision else self._patience_ns
+        return self._patience_ns if self._refused else now_ns

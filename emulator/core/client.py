@@ -6,41 +6,34 @@ from collections import deque
 
 from emulator.core.effects import AllFinished, Effect, Send
 from emulator.core.job import JobSpec
-from emulator.core.machine import IllegalTransition, Timers
+from emulator.core.machine import StateMachine, Timers
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
     JobFinished,
     JobState,
-    Message,
     Start,
     SubmitJob,
     TimerFired,
 )
 
 
-class Client:
+class Client(StateMachine):
     """One client for the whole workload; ``states`` fills as jobs end."""
 
     def __init__(self, jobs: tuple[JobSpec, ...]) -> None:
-        self.address = CLIENT
-        self.revision = 0
+        super().__init__(CLIENT)
         self.heartbeat = None
         self.states: dict[str, JobState] = {}
         self._unsubmitted = deque(sorted(jobs, key=lambda job: job.submit_ns))
         self._unfinished = {job.name for job in jobs}
         self._timers = Timers()
 
-    def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Take one message; see ``emulator.core.machine.Machine``."""
-        self.revision += 1
-        if isinstance(message, Start):
-            return [*self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
-        if isinstance(message, TimerFired):
-            return self._submit_due(now_ns) if self._timers.take(message) else []
-        if isinstance(message, JobFinished):
-            return self._job_finished(message)
-        raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for the client")
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        return [*self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        return self._submit_due(now_ns) if self._timers.take(message) else []
 
     def _submit_due(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -50,7 +43,7 @@ class Client:
             effects.append(self._timers.set("submit", self._unsubmitted[0].submit_ns))
         return effects
 
-    def _job_finished(self, message: JobFinished) -> list[Effect]:
+    def _job_finished(self, message: JobFinished, now_ns: int) -> list[Effect]:
         if message.job not in self._unfinished:
             return []
         self._unfinished.discard(message.job)
@@ -64,6 +57,8 @@ class Client:
     def validate_state(self) -> None:
         """A job that has ended has been submitted."""
         assert not self.states.keys() & {job.name for job in self._unsubmitted}
+
+    handlers = {Start: _start, TimerFired: _timer, JobFinished: _job_finished}  # noqa: RUF012
 
 
 def _submission(job: JobSpec) -> SubmitJob:

@@ -2,9 +2,8 @@
 
 Theory of operation
 -------------------
-One object for nodes, jobs, containers, queues and costs; whoever changes something that a decision may depend on adds
-to ``revision``, so that a decision is known to hold as long as that stays.  A view's part is made when a policy reads
-it (``emulator.policies.views.ClusterView``).
+One object for nodes, jobs, containers, queues and costs.  A view's part is made when a policy reads it
+(``emulator.policies.views.ClusterView``).
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class ClusterState:
     """See the module's theory of operation; a ``ClusterSource``."""
 
     def __init__(self, settings: Settings) -> None:
-        self.revision = 0
         self.nodes = {node.name: Node(node, NodeLedger(node)) for node in settings.nodes}
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""

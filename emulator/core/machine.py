@@ -7,14 +7,25 @@ no clock: time comes in as emulated nanoseconds, wishes go out as effects, and t
 them out.  Given the same messages at the same times it returns the same effects, which is what makes a journal
 replayable.  Randomness is drawn from ``keyed_random``, whose key is the seed, the machine and the decision, never from
 a stream whose position depends on history.
+
+The contract for heartbeats that a driver may leave out:
+
+* The driver tells ``Tick`` at the instants of a machine's ``heartbeat``; no machine sets a timer for it.
+* A message changes something, and ``revision`` grows with it, unless its handler says otherwise: only those of ticks,
+  heartbeats and responses may call ``leaves_no_trace``.  What has changed nothing and says nothing is not journalled,
+  and a run without it is the same run.
+* ``heartbeat_due_ns`` says from when on a tick may matter, never too late.  A decision of a policy holds until what it
+  was made from changes, or until the instant it names.
+* Messages of one instant are handled first in, first out, each with its effects before the next; what a machine is told
+  in answer to an effect comes after what waited before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from emulator.core.effects import Effect, SetTimer
 from emulator.core.messages import Message, TimerFired
@@ -57,6 +68,36 @@ class PeriodicMachine(Machine, Protocol):
         driver that leaves empty ones out.
         """
         ...
+
+
+class StateMachine:
+    """Base of the machines: each message goes to its handler, and the revision grows by itself."""
+
+    address: str
+    handlers: ClassVar[Mapping[type[Message], Callable[[Any, Any, int], list[Effect]]]]
+    """By the type of the message: ``handler(machine, message, now_ns)``."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.revision = 0
+        """Grows with every message that changes something."""
+        self._traceless = False
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``Machine``."""
+        handler = self.handlers.get(type(message))
+        if handler is None:
+            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for this machine")
+        effects = handler(self, message, now_ns)
+        if self._traceless:
+            self._traceless = False
+        else:
+            self.revision += 1
+        return effects
+
+    def leaves_no_trace(self) -> None:
+        """The message that is being handled, a tick or a heartbeat or a response, has changed nothing."""
+        self._traceless = True
 
 
 class IllegalTransition(Exception):

@@ -46,7 +46,7 @@ from emulator.core.effects import (
     Send,
     Suspend,
 )
-from emulator.core.machine import IllegalTransition, Phase, Timers
+from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
@@ -74,17 +74,16 @@ from emulator.core.settings import NodeSettings, Settings
 from emulator.vocabulary import Kind
 
 
-class NodeManager:
+class NodeManager(StateMachine):
     """The machine of one node; see the module's theory of operation."""
 
     def __init__(self, node: NodeSettings, settings: Settings) -> None:
+        super().__init__(node_address(node.name))
         self.node = node
-        self.address = node_address(node.name)
         self.containers: dict[str, Container] = {}
         self.unacknowledged: dict[str, int | None] = {}
         """Freed containers the ResourceManager has not acknowledged, and the heartbeat that first told it."""
         self.ledger = NodeLedger(node)
-        self.revision = 0
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
@@ -98,21 +97,14 @@ class NodeManager:
 
     # ---- messages ----
 
-    def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Take one message; see ``emulator.core.machine.Machine``."""
-        handler = _HANDLERS.get(type(message))
-        if handler is None:
-            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for a NodeManager")
-        effects = handler(self, message, now_ns)
-        if handler not in _COUNT_THEMSELVES:
-            self.revision += 1
-        return effects
-
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         return self._heartbeat(now_ns)
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
-        return self._heartbeat(now_ns)
+        told_id, effects = self._told_id, self._heartbeat(now_ns)
+        if self._told_id == told_id:
+            self.leaves_no_trace()
+        return effects
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if not self._timers.take(message):
@@ -224,7 +216,8 @@ class NodeManager:
 
     def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
         told = [id for id, first in self.unacknowledged.items() if first is not None and first <= message.id]
-        self.revision += bool(told or message.finished_jobs)
+        if not told and message.says_nothing:
+            self.leaves_no_trace()
         if message.finished_jobs:
             self._heard_id = max(self._heard_id, message.id)
         for container_id in told:
@@ -242,7 +235,6 @@ class NodeManager:
         effects: list[Effect] = []
         for container in self.containers.values():
             if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
-                self.revision += 1
                 self._move(container, ContainerEvent.KILL)
                 container.reason = "the node was given up"
                 effects.append(Kill(container.id))
@@ -382,7 +374,6 @@ class NodeManager:
             # Above that of an empty heartbeat of the same instant, whose answer must not pass for this one's.
             heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
             self.unacknowledged.update(dict.fromkeys(newly_told, heartbeat_id))
-            self.revision += 1
         return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, heartbeat_id, tuple(freed), self._heard_id))]
 
     def _clean_up(self, job: str) -> list[Effect]:
@@ -408,36 +399,34 @@ class NodeManager:
         for container_id in self.unacknowledged:
             assert not self.ledger.on_slot(container_id), f"{container_id} told free and is not"
 
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        TimerFired: _timer,
+        StartContainer: _start_container,
+        SuspendContainer: _suspend_container,
+        ResumeContainer: _resume_container,
+        KillContainer: _kill_container,
+        MapOutputs: _map_outputs_known,
+        NodeHeartbeatResponse: _response,
+        Launched: _launched,
+        LaunchFailed: _launch_failed,
+        FirstKey: _first_key,
+        Committing: _committing,
+        Suspended: _suspended,
+        SuspendFailed: _operation_failed,
+        CheckpointFailed: _operation_failed,
+        ResumeFailed: _operation_failed,
+        Resumed: _resumed,
+        Checkpointed: _checkpointed,
+        Killed: _ignore,
+        KillFailed: _ignore,
+        Exited: _exited,
+    }
+
 
 _FAILED_EVENT = {
     SuspendFailed: ContainerEvent.SUSPEND_FAILED,
     CheckpointFailed: ContainerEvent.CHECKPOINT_FAILED,
     ResumeFailed: ContainerEvent.RESUME_FAILED,
 }
-
-_HANDLERS = {
-    Start: NodeManager._start,
-    Tick: NodeManager._tick,
-    TimerFired: NodeManager._timer,
-    StartContainer: NodeManager._start_container,
-    SuspendContainer: NodeManager._suspend_container,
-    ResumeContainer: NodeManager._resume_container,
-    KillContainer: NodeManager._kill_container,
-    MapOutputs: NodeManager._map_outputs_known,
-    NodeHeartbeatResponse: NodeManager._response,
-    Launched: NodeManager._launched,
-    LaunchFailed: NodeManager._launch_failed,
-    FirstKey: NodeManager._first_key,
-    Committing: NodeManager._committing,
-    Suspended: NodeManager._suspended,
-    SuspendFailed: NodeManager._operation_failed,
-    CheckpointFailed: NodeManager._operation_failed,
-    ResumeFailed: NodeManager._operation_failed,
-    Resumed: NodeManager._resumed,
-    Checkpointed: NodeManager._checkpointed,
-    Killed: NodeManager._ignore,
-    KillFailed: NodeManager._ignore,
-    Exited: NodeManager._exited,
-}
-
-_COUNT_THEMSELVES = frozenset({NodeManager._tick, NodeManager._response})

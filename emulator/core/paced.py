@@ -77,22 +77,24 @@ class PacedPreemption:
             return now_ns
         return min((at_ns + self._kill_timeout_ns for at_ns in self._asked_ns.values()), default=None)
 
-    def run(self, now_ns: int, tick_ns: int) -> list[Effect]:
-        """One round, at ``now_ns``, which was to be at ``tick_ns``: the list goes by that.  Raises PolicyError."""
-        self._lose_patience(now_ns)
+    def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
+        """One round, at ``now_ns``, which was to be at ``tick_ns``: the list goes by that.
+
+        None: nothing has changed.  Raises PolicyError.
+        """
+        lost_patience = self._lose_patience(now_ns)
         if not self.may_reclaim():
-            return []
+            return [] if lost_patience else None
         view = self._state.view(now_ns)
         chosen: dict[str, tuple[Sequence[TaskView], tuple[str, ...]]] = {}
         for take in takes(self._scheduler.allocation, self._pace, view):
             self._choose(take, view, chosen)
         before = self._candidates.since_ns
         due = self._candidates.round(chosen, tick_ns)
-        self._state.revision += self._candidates.since_ns != before
         effects: list[Effect] = []
         for container in due:
             effects += self._take(self._state.containers[container], *chosen[container], now_ns)
-        return effects
+        return effects if lost_patience or self._candidates.since_ns != before else None
 
     def _choose(
         self, take: Take, view: ClusterView, chosen: dict[str, tuple[Sequence[TaskView], tuple[str, ...]]]
@@ -120,7 +122,6 @@ class PacedPreemption:
         """Its time has come."""
         state = self._state
         application = state.applications[held.job]
-        state.revision += 1
         held.taken = True
         application.taken += 1
         state.queues.note(application)
@@ -137,25 +138,27 @@ class PacedPreemption:
         self._state.nodes[held.node].to_kill.append(held.id)
         self._state.attention.wait_for(node_address(held.node))
 
-    def _lose_patience(self, now_ns: int) -> None:
-        """Kill what a job has been asked for and still holds."""
+    def _lose_patience(self, now_ns: int) -> bool:
+        """Kill what a job has been asked for and still holds; whether there was any."""
+        asked = len(self._asked_ns)
         for container, asked_ns in list(self._asked_ns.items()):
             if asked_ns + self._kill_timeout_ns <= now_ns:
                 del self._asked_ns[container]
-                self._state.revision += 1
                 held = self._state.containers.get(container)
                 if held is not None and held.taken:
                     self._kill_later(held)
+        return len(self._asked_ns) < asked
 
-    def answer(self, node: Node, now_ns: int) -> list[Effect]:
-        """What a heartbeat of ``node`` is answered with: the containers it must kill."""
+    def answer(self, node: Node, now_ns: int) -> list[Effect] | None:
+        """What a heartbeat of ``node`` is answered with: the containers it must kill; None: nothing has changed."""
+        if not node.to_kill:
+            return None
         effects: list[Effect] = []
         for container in node.to_kill:
             held = self._state.containers.get(container)
             if held is not None and held.taken:
                 kill = KillContainer(held.id, held.job, PREEMPTED)
                 effects.append(self._orders.send(held.id, held.node, kill, now_ns))
-        self._state.revision += bool(node.to_kill)
         node.to_kill.clear()
         return effects
 

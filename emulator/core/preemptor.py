@@ -41,6 +41,8 @@ class Preemptor:
         self.reclaims: dict[str, list[Reclaim]] = {}
         """The reclaim list of each requesting job, oldest first."""
         self._wanted: dict[str, int] = {}
+        self.changes = 0
+        """Grows whenever less is being reclaimed than before."""
         self.expired: list[tuple[int, Reclaim]] = []
         """Reclaims that ended in a kill, with the instant their container is assumed dead."""
         self._seed = settings.seed
@@ -125,7 +127,7 @@ class Preemptor:
             self._drop(job, -1)
         for _, requester, index in reversed(self._naming(job, self.reclaims) if self.wanted_of(job) else []):
             self._drop(requester, index)
-        self.expired = [(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)]
+        self._keep_expired([(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)])
 
     def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
         """Lose patience with entries that are too old: ``kill(victim)`` a container of the victim, if it has one.
@@ -135,22 +137,26 @@ class Preemptor:
         if self.due_ns is None or now_ns < self.due_ns:
             return False
         kept = [(until_ns, entry) for until_ns, entry in self.expired if until_ns > now_ns]
-        changed = len(kept) < len(self.expired)
-        self.expired = kept
+        before = self.changes
+        self._keep_expired(kept)
         for requester in list(self.reclaims):
             while requester in self.reclaims:
                 oldest = self.reclaims[requester][0]
                 if now_ns - oldest.since_ns < self._kill_timeout_ns:
                     break
-                changed = True
                 self._drop(requester, 0)
                 if kill(oldest.victim):
                     self.expired.append((now_ns + self._expired_ns, oldest))
         times_ns = [entries[0].since_ns + self._kill_timeout_ns for entries in self.reclaims.values()]
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
-        return changed
+        return self.changes != before
+
+    def _keep_expired(self, kept: list[tuple[int, Reclaim]]) -> None:
+        self.changes += len(kept) < len(self.expired)
+        self.expired = kept
 
     def _drop(self, requester: str, index: int) -> None:
+        self.changes += 1
         victim = self.reclaims[requester].pop(index).victim
         self._wanted[victim] -= 1
         if not self._wanted[victim]:

@@ -70,6 +70,8 @@ class _Noted:
     used: int = 0
     pending: int = 0
     wants: tuple[bool, bool, bool] = (False, False, False)
+    gives: tuple[int, int, int | None] = (0, 0, None)
+    """Tasks it could give, containers it wants wherever they are, and how far it is."""
 
 
 class QueueLedger:
@@ -78,6 +80,8 @@ class QueueLedger:
     def __init__(self, scheduler: SchedulerSettings) -> None:
         self.pending = 0
         """Containers that all jobs together ask for."""
+        self.changes = 0
+        """Grows with every change of what a job holds, wants or could give."""
         self._settings = scheduler.queues
         self._selection = scheduler.job_selection
         self._key = scheduler.job_selection.sort_key
@@ -96,6 +100,11 @@ class QueueLedger:
         application.view = None
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
+        gives = (application.running_victims - application.taken, requests.movable, application.progress_ppm)
+        noted = self._noted[application.name]
+        if gives != noted.gives:
+            noted.gives = gives
+            self.changes += 1
         self._note(
             application, application.slots - application.taken, pending, (pending > 0, resuming > 0, pending > resuming)
         )
@@ -108,6 +117,9 @@ class QueueLedger:
 
     def _note(self, application: Application, used: int, pending: int, wants: tuple[bool, bool, bool]) -> None:
         queue, noted = self._queues[application.queue], self._noted[application.name]
+        if (used, pending, wants) == (noted.used, noted.pending, noted.wants):
+            return
+        self.changes += 1
         queue.used += used - noted.used
         queue.pending += pending - noted.pending
         self.pending += pending - noted.pending

@@ -22,6 +22,7 @@ from emulator.core.machine import keyed_random
 from emulator.core.messages import KillContainer, job_address
 from emulator.core.preemptor import Preemptor, net_of
 from emulator.core.settings import Settings
+from emulator.policies.policy import Reads
 from emulator.policies.views import ClusterView, JobView
 
 
@@ -34,9 +35,12 @@ class Reclaiming:
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
+        reads = self._scheduler.allocation.reads - {Reads.PROGRESS}
+        self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
+        """Whether all that the policies look at is in the queues and their jobs, in an order that never changes."""
         self._kills = 0
-        self._reclaimed_revision = -1
-        """When all had been asked for that could be."""
+        self._all_asked: tuple[int, int] | None = None
+        """What queues and Preemptor were like when all had been asked for that could be."""
         self._holds_until_ns: int | None = None
         """When the allocation that said so wants to be asked again although nothing has changed."""
 
@@ -44,17 +48,22 @@ class Reclaiming:
         """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
         if not self._state.queues.pending or self._state.free_nodes or not self._scheduler.preempts:
             return None  # natjam, section 3.2: only when the cluster is full
-        if self._reclaimed_revision != self._state.revision or not self._scheduler.order_is_fixed:
+        if self._all_asked != self._stands or not self._asks_again_on_change:
             return now_ns
         return None if self._holds_until_ns is None else max(now_ns, self._holds_until_ns)
 
-    def run(self, now_ns: int, tick_ns: int) -> list[Effect]:
-        """One run of the Preemptor, which was to be at ``tick_ns``.  Raises PolicyError."""
+    @property
+    def _stands(self) -> tuple[int, int]:
+        """Stays as long as nothing changes that a run of the Preemptor looks at."""
+        return self._state.queues.changes, self._preemptor.changes
+
+    def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
+        """One run of the Preemptor, which was to be at ``tick_ns``; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
         state = self._state
-        state.revision += self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        expired = self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
         if self.due_ns(now_ns) != now_ns:
-            return effects
+            return effects if expired else None
         view = state.view(now_ns)
         decision = allocate(self._scheduler.allocation, view)
         rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
@@ -66,8 +75,9 @@ class Reclaiming:
             if queue in victims:
                 all_asked &= self._take_within(queue, decision.reclaims_a_run, now_ns)
         if all_asked:
-            self._reclaimed_revision, self._holds_until_ns = state.revision, decision.valid_until_ns
-        return [*effects, *self._preemptor.explain()]
+            self._all_asked, self._holds_until_ns = self._stands, decision.valid_until_ns
+        effects += self._preemptor.explain()
+        return effects if effects or expired else None
 
     def _take_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
         """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
@@ -113,7 +123,6 @@ class Reclaiming:
         self, application: Application, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
     ) -> None:
         """Ask for a container of one of the jobs ``among`` all ``jobs`` that have one, which are made to say so."""
-        self._state.revision += 1
         victim = self._preemptor.choose(application.name, view, among)
         jobs[victim] = net_of(jobs[victim], 1)
         if not jobs[victim].reclaimable:
@@ -127,9 +136,9 @@ class Reclaiming:
         views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
         return {view.name: view for view in views if view.reclaimable > 0}
 
-    def answer(self, node: Node, now_ns: int) -> list[Effect]:
+    def answer(self, node: Node, now_ns: int) -> list[Effect] | None:
         """What a heartbeat of ``node`` is answered with: nothing, kills are told at once (natjam, section 3.2)."""
-        return []
+        return None
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
         """Kill the victim job's container that the task eviction order puts first; whether there was one."""

@@ -17,7 +17,7 @@ from emulator.core.applications import Application, HeldContainer, Node, NodeSta
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.effects import Effect, Send
-from emulator.core.machine import IllegalTransition, Phase
+from emulator.core.machine import Phase, StateMachine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -47,11 +47,11 @@ from emulator.core.settings import Settings
 from emulator.vocabulary import Kind
 
 
-class ResourceManager:
+class ResourceManager(StateMachine):
     """The cluster's one ResourceManager; see the module's theory of operation."""
 
     def __init__(self, settings: Settings) -> None:
-        self.address = RESOURCE_MANAGER
+        super().__init__(RESOURCE_MANAGER)
         self.state = ClusterState(settings)
         self.preemptor = Preemptor(settings)
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
@@ -69,23 +69,15 @@ class ResourceManager:
         self._submitted = 0
         self._ended: dict[str, JobState] = {}
 
-    @property
-    def revision(self) -> int:
-        """See ``emulator.core.machine.Machine``."""
-        return self.state.revision
-
     # ---- messages ----
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Take one message; see ``emulator.core.machine.Machine``."""
-        handler = _HANDLERS.get(type(message))
-        if handler is None:
-            raise IllegalTransition(f"{self.address}: {type(message).__name__} is not for the ResourceManager")
-        revision = self.state.revision
-        self.state.attention.newly_awaited.clear()
-        effects = handler(self, message, now_ns)
-        if self.state.revision != revision:
-            self.state.attention.changed()
+        revision, attention = self.revision, self.state.attention
+        attention.begin()
+        effects = super().handle(message, now_ns)
+        if self.revision != revision:
+            attention.changed()
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
@@ -99,20 +91,19 @@ class ResourceManager:
         return self._allocator.free_node_due_ns(now_ns)
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        self.state.revision += 1
         for node in self.state.nodes:
             self.state.attention.wait_for(node_address(node))
         return []
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
-        self.state.revision += len(again)
-        return [*preempted, *again]
+        if preempted is None and not again:
+            self.leaves_no_trace()
+        return [*(preempted or ()), *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
             return []
-        self.state.revision += 1
         application = Application(message.facts, order=self._submitted, submit_ns=now_ns)
         self._submitted += 1
         self.state.applications[message.job] = application
@@ -126,15 +117,18 @@ class ResourceManager:
         if node.state is NodeState.LOST:
             return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
         self.state.attention.heard(address)
-        if node.state is NodeState.UNKNOWN:
-            self.state.revision += 1
+        is_new = node.state is NodeState.UNKNOWN
+        if is_new:
             node.register(now_ns)
             self.state.free_nodes[node.name] = None
         effects: list[Effect] = []
         for report in message.freed:
             effects += self._freed(report, now_ns)
-        effects += [*self._reclaiming.answer(node, now_ns), *self._allocator.allocate(node, now_ns)]
-        self.state.revision += node.take_news(message.heard_id, message.id)
+        taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
+        told = node.take_news(message.heard_id, message.id)
+        if message.says_nothing and not (is_new or told) and taken is None and given is None:
+            self.leaves_no_trace()
+        effects += [*(taken or ()), *(given or ())]
         if node.told_jobs or node.finished_jobs:
             self.state.attention.wait_for(address)
         return [*effects, Send(address, NodeHeartbeatResponse(message.id, node.told_jobs))]
@@ -145,10 +139,10 @@ class ResourceManager:
         application = self.state.applications.get(message.job)
         if application is None:
             self.state.attention.wait_for(address)  # it may not hear that its job has ended
+            self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        self.state.revision += self._orders.started(application.master)
-        self.state.revision += application.acknowledge(message.answer_id)
+        changed = self._orders.started(application.master) | application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
@@ -157,7 +151,8 @@ class ResourceManager:
         # Requests it has not been told of are void once what they were for has been had from elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
-        self.state.revision += bool(surplus) or application.has_news
+        if message.says_nothing and not (changed or surplus or application.has_news):
+            self.leaves_no_trace()
         answer = application.take_news(self.state.costs.measured())
         if answer is not None:
             self.state.attention.wait_for(address)
@@ -165,7 +160,6 @@ class ResourceManager:
 
     def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
         """What the job wants from now on."""
-        self.state.revision += 1
         application.last_heartbeat_id = message.id
         application.progress_ppm = message.progress_ppm
         if application.heard_ns is None:
@@ -181,7 +175,6 @@ class ResourceManager:
         node = self.state.nodes[message.node]
         if node.state is NodeState.LOST:
             return []
-        self.state.revision += 1
         node.lose()
         self.state.containers_left -= node.settings.containers
         self.state.free_nodes.pop(node.name, None)
@@ -211,7 +204,6 @@ class ResourceManager:
         held = self.state.containers.get(report.container)
         if held is None or report.revision <= held.revision:
             return []
-        self.state.revision += 1
         held.revision = report.revision
         self.state.costs.take(report, held.task is not None, now_ns)
         application = self.state.applications.get(held.job)
@@ -269,13 +261,11 @@ class ResourceManager:
                 self.preemptor.withdraw_surplus(displaced.name, 0)
             else:
                 return effects
-            self.state.revision += 1
 
     def _end(
         self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None
     ) -> list[Effect]:
         """The job has ended (committed at ``finish_ns``, else now): whatever it still holds is taken away."""
-        self.state.revision += 1
         del self.state.applications[application.name]
         self._ended[application.name] = state
         self.state.queues.forget(application)
@@ -301,12 +291,11 @@ class ResourceManager:
             assert requester in self.state.applications, requester
             assert all(entry.victim in self.state.applications for entry in entries), requester
 
-
-_HANDLERS = {
-    Start: ResourceManager._start,
-    Tick: ResourceManager._tick,
-    SubmitJob: ResourceManager._submit,
-    NodeHeartbeat: ResourceManager._node_heartbeat,
-    ApplicationHeartbeat: ResourceManager._application_heartbeat,
-    NodeLost: ResourceManager._node_lost,
-}
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        SubmitJob: _submit,
+        NodeHeartbeat: _node_heartbeat,
+        ApplicationHeartbeat: _application_heartbeat,
+        NodeLost: _node_lost,
+    }

@@ -8,7 +8,7 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 from emulator.core import effects as fx
 from emulator.core import messages
 from emulator.core.completions import Exited
-from emulator.core.messages import Message
+from emulator.core.messages import ApplicationHeartbeat, Message, ProgressSamples
 from emulator.sim.cost_model import CostModel
 from emulator.sim.tasks import VirtualTask
 from emulator.vocabulary import Kind
@@ -97,3 +97,18 @@ def test_a_process_without_length_can_be_crashed() -> None:
     launch = fx.Launch("c1", "a", Kind.APPLICATION_MASTER, 0, "a/am", 0)
     task = VirtualTask(launch, "node-1", 0, keys=1, length_ns=0, first_key_ns=5, since_ns=5)
     assert task.keys_done(10) == 0
+
+
+def test_messages_of_one_instant_are_handled_first_in_first_out() -> None:
+    """What a ReadProgress is answered with comes after the heartbeat that was sent before it."""
+    settings = make_settings(containers=4, job_eviction="mlf")
+    cluster = CheckedCluster(settings, {"a": make_job("a", reduces_s=(20.0, 20.0), deadline_s=100.0)})
+    cluster.run_to_end(500)
+    told = [type(record.message) for record in cluster.records]
+    asked = [
+        place
+        for place, record in enumerate(cluster.records)
+        if {fx.Send, fx.ReadProgress} <= {type(effect) for effect in record.effects}
+    ]
+    assert len(asked) > 10
+    assert all(told[place + 1 : place + 3] == [ApplicationHeartbeat, ProgressSamples] for place in asked)
