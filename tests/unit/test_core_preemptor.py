@@ -48,6 +48,22 @@ def kills(bench: Bench, ticks: int) -> list[str]:
     return [kill.container for _ in range(ticks) for kill in sent(bench.tick(), KillContainer)]
 
 
+def test_it_runs_again_when_what_it_looks_at_has_changed_and_not_with_every_revision() -> None:
+    bench = full_cluster({"a": 4})
+    bench.ask("p", Ask(reduces=2))
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
+    bench.tick()
+    patient_until_ns = bench.machine.heartbeat_due_ns(bench.now_ns)
+    assert patient_until_ns is not None
+    assert patient_until_ns > bench.now_ns + SECOND_NS
+    revision = bench.machine.revision
+    assert bench.ask("a", Ask()) is not None  # a is told of the request
+    assert bench.machine.revision > revision
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) == patient_until_ns
+    bench.ask("p", Ask(reduces=3))
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
+
+
 def test_a_container_wanted_is_asked_back_once() -> None:
     bench = full_cluster({"a": 4})
     bench.ask("p", Ask(reduces=2))

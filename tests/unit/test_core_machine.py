@@ -1,0 +1,39 @@
+"""What all machines have in common: revisions that grow by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.core.effects import Effect
+from emulator.core.machine import IllegalTransition, StateMachine
+from emulator.core.messages import Message, NodeLost, Start, Tick
+
+
+class Listener(StateMachine):
+    """Takes note of its start; its ticks change nothing."""
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        return []
+
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        self.leaves_no_trace()
+        return []
+
+    handlers = {Start: _start, Tick: _tick}  # noqa: RUF012
+
+
+def test_a_revision_grows_with_every_message_that_does_not_say_otherwise() -> None:
+    machine = Listener("somebody")
+    messages: list[Message] = [Start(), Tick(1), Tick(2), Start(), Tick(3)]
+    revisions = []
+    for message in messages:
+        assert machine.handle(message, 5) == []
+        revisions.append(machine.revision)
+    assert revisions == [1, 1, 1, 2, 2]
+
+
+def test_a_message_for_somebody_else_is_refused_and_changes_nothing() -> None:
+    machine = Listener("somebody")
+    with pytest.raises(IllegalTransition, match="somebody: NodeLost is not for this machine"):
+        machine.handle(NodeLost("node-1"), 5)
+    assert machine.revision == 0
