@@ -45,20 +45,26 @@ def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[li
     Of equal deadlines that of the last goal is fitted first, so that what cannot wait belongs to the first.
     """
     left = [goal.work_ns for goal in goals]
-    latest_first = sorted(range(len(goals)), key=lambda index: (-goals[index].deadline_ns, -index))
+    deadlines_ns = [goal.deadline_ns for goal in goals]
+    latest_first = sorted(range(len(goals)), key=deadlines_ns.__getitem__)[::-1]
     waiting: deque[int] = deque()
     periods: list[Period] = []
+    end_ns = max(deadlines_ns, default=start_ns)
+    until_end_ns = capacity.until(end_ns) if goals else 0
     for place, index in enumerate(latest_first):
-        end_ns = goals[index].deadline_ns
         if end_ns <= start_ns:
             break
         if left[index]:
             waiting.append(index)
-        following = goals[latest_first[place + 1]].deadline_ns if place + 1 < len(goals) else start_ns
-        begin_ns = max(start_ns, following)
-        if waiting and begin_ns < end_ns:
-            room_ns = capacity.between(begin_ns, end_ns)
-            periods.append(Period(begin_ns, end_ns, _fit(goals, left, waiting, room_ns, end_ns - begin_ns)))
+        following_ns = deadlines_ns[latest_first[place + 1]] if place + 1 < len(goals) else start_ns
+        begin_ns = following_ns if following_ns > start_ns else start_ns
+        if begin_ns == end_ns:
+            continue
+        until_begin_ns = capacity.until(begin_ns)
+        if waiting:
+            done = _fit(goals, left, waiting, until_end_ns - until_begin_ns, end_ns - begin_ns)
+            periods.append(Period(begin_ns, end_ns, done))
+        end_ns, until_end_ns = begin_ns, until_begin_ns
     return left, periods
 
 
