@@ -231,6 +231,54 @@ def test_a_repeated_answer_changes_nothing() -> None:
     assert bench.machine.revision == revision
 
 
+def test_answers_are_taken_in_the_order_of_their_ids() -> None:
+    bench = Bench()
+    second = Answer(2, allocated=(Allocation("c2", Kind.REDUCE, "node-1", 5),))
+    assert bench(ApplicationHeartbeatResponse(bench.now_ns, second)) == []
+    (start,) = sent(bench.give("c1"), StartContainer)
+    assert start.container == "c1"
+    (start,) = sent(bench(ApplicationHeartbeatResponse(bench.now_ns, second)), StartContainer)
+    assert start.container == "c2"
+    (heartbeat,) = sent(bench.heartbeat(), ApplicationHeartbeat)
+    assert heartbeat.answer_id == 2
+
+
+def test_a_refused_suspend_is_owed_still_and_another_victim_is_asked() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    bench.suspend("c1")
+    bench.run("c2")
+    bench.report("c1", RUNNING, 3, refusals=1)
+    assert bench.attempt(task=0).state is AttemptState.RUNNING
+    assert bench.attempt(task=1).state is AttemptState.CHOSEN
+    assert "ask c2" in bench.timers
+    assert [command for _ in range(9) for command in sent(bench.heartbeat(), SuspendContainer)] == []
+
+
+def test_a_resume_that_fails_is_asked_for_again() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    assert bench.attempt().state is AttemptState.RESUMING
+    assert bench.ask() == Ask()
+    bench.report("c1", SUSPENDED, 6)
+    assert bench.attempt().state is AttemptState.SUSPENDED
+    ask = bench.ask()
+    assert ask is not None
+    assert [resume.container for resume in ask.resumes] == ["c1"]
+
+
+def test_a_job_of_which_two_tasks_fail_for_good_in_one_answer_fails_once() -> None:
+    bench = Bench(reduces=2)
+    crashed = {"state": DONE, "revision": 5, "outcome": Outcome.CRASHED, "reason": "test"}
+    while bench.machine.state is JobState.RUNNING:
+        bench.run(f"c{bench.now_ns}")
+        bench.run(f"c{bench.now_ns}")
+        effects = bench.answer(finished=tuple(report(container, **crashed) for container in bench.machine.tasks.live))
+    assert bench.machine.state is JobState.FAILED
+    assert bench.machine.reason == "a/r000.3 failed 4 times, at last: test"
+    assert len(sent(effects, ApplicationHeartbeat)) == 1
+
+
 def test_a_checkpoint_is_what_the_next_attempt_and_a_retry_start_from() -> None:
     bench = Bench("checkpoint", reduces=1)
     bench.run("c1")
