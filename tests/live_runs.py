@@ -19,7 +19,7 @@ import psutil
 
 from emulator.core.messages import Message
 from emulator.live.janitor import RUN_VARIABLE, find_run_processes
-from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
+from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
 from tests.run_results import RunResults
 
@@ -245,7 +245,7 @@ class NatjamRun(RunResults):
     def walking(self, job: str, keys: int = 3) -> list[TaskProcess]:
         """Reduces of ``job`` at work, the longest at it first, once one has done some keys."""
         self.until(
-            lambda: any(p.keys_done >= keys for p in self.progress() if p.state is TaskState.RUNNING), "keys done"
+            lambda: any(p.keys_done >= keys for p in self.progress() if p.state is WorkState.RUNNING), "keys done"
         )
         return sorted((task for task in self.tasks() if task.writes == job), key=lambda task: task.started)
 

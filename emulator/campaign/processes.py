@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 
-from emulator.campaign.worker import Outcome, Task, run_batch
+from emulator.campaign.worker import Outcome, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.interruption import deferred, unheard_by_children
 
@@ -47,7 +47,7 @@ class ProcessWorkers:
         self._held.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, batch: Sequence[Task]) -> None:
+    def submit(self, batch: Sequence[RunTask]) -> None:
         """See ``Workers``."""
         with deferred():  # a worker half started would be left alone
             self._futures.add(self._executor.submit(run_batch, batch))

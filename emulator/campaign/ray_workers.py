@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from emulator.campaign.worker import Outcome, Task, run_batch
+from emulator.campaign.worker import Outcome, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.files.whole_files import replaced_whole
 from emulator.live.ray_runtime import check_reachable, ray_variables
@@ -49,7 +49,7 @@ class RayWorkers:
         self._ended = {"succeeded": 0, "failed": 0}
         self._gauge = Gauge("natjam_campaign_runs", description="Runs of a campaign made so far.", tag_keys=("state",))
         """Prometheus's; Ray's own endpoint serves it."""
-        self._tasks: dict[Any, list[Task]] = {}
+        self._tasks: dict[Any, list[RunTask]] = {}
         """Those under way, by the reference to their result."""
 
     def __enter__(self) -> RayWorkers:
@@ -58,7 +58,7 @@ class RayWorkers:
     def __exit__(self, *_: object) -> None:
         self._ray.shutdown()
 
-    def submit(self, batch: Sequence[Task]) -> None:
+    def submit(self, batch: Sequence[RunTask]) -> None:
         """See ``Workers``."""
         self._tasks[self._run.remote(list(batch), self._import_paths)] = list(batch)
 
@@ -83,7 +83,7 @@ class RayWorkers:
         return outcomes
 
 
-def _run_elsewhere(batch: list[Task], import_paths: list[str]) -> list[tuple[Outcome, _Files]]:
+def _run_elsewhere(batch: list[RunTask], import_paths: list[str]) -> list[tuple[Outcome, _Files]]:
     """Make some runs in a temporary directory of this machine; what they left."""
     sys.path += [path for path in import_paths if path not in sys.path]
     with tempfile.TemporaryDirectory(prefix="natjam-campaign-") as temporary:

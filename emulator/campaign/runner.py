@@ -26,7 +26,7 @@ from typing import Any
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.table import write_table
-from emulator.campaign.worker import Outcome, Task, Workers, run_one
+from emulator.campaign.worker import Outcome, RunTask, Workers, run_one
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 
@@ -109,8 +109,8 @@ def run_campaign(
     return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), failures)
 
 
-def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> Task:
-    return Task(run.name, run.experiment, directory.run_path(run), run_experiment)
+def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> RunTask:
+    return RunTask(run.name, run.experiment, directory.run_path(run), run_experiment)
 
 
 @contextlib.contextmanager
@@ -134,7 +134,7 @@ def _ray() -> AbstractContextManager[None]:
     return ray_for_runs()
 
 
-def _simulate(tasks: Sequence[Task], workers: Workers, progress: _Progress) -> None:
+def _simulate(tasks: Sequence[RunTask], workers: Workers, progress: _Progress) -> None:
     waiting, under_way, made, spent_real_s = deque(tasks), 0, 0, 0.0
     while waiting or under_way:
         while waiting and under_way < workers.slots * _BATCHES_AHEAD * _batch_size(made, spent_real_s):

@@ -21,7 +21,7 @@ FAILURE_NAME = "failure.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RunTask:
     """A run to be made."""
 
     name: str
@@ -47,7 +47,7 @@ class Workers(Protocol):
     slots: int
     """How many runs they make at a time."""
 
-    def submit(self, batch: Sequence[Task]) -> None:
+    def submit(self, batch: Sequence[RunTask]) -> None:
         """Hand them runs to make one after another."""
         ...
 
@@ -56,12 +56,12 @@ class Workers(Protocol):
         ...
 
 
-def run_batch(batch: Sequence[Task]) -> list[Outcome]:
+def run_batch(batch: Sequence[RunTask]) -> list[Outcome]:
     """Make some runs."""
     return [run_one(task, lambda status: None) for task in batch]
 
 
-def run_one(task: Task, on_status: OnStatus) -> Outcome:
+def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
     """Make one run; what is left of an earlier one is removed first.  Never raises, interrupts apart."""
     began_real_s = time.monotonic()
     shutil.rmtree(task.directory, ignore_errors=True)
@@ -77,7 +77,7 @@ def run_one(task: Task, on_status: OnStatus) -> Outcome:
     return Outcome(task.name, failure, time.monotonic() - began_real_s)
 
 
-def _note(task: Task, text: str) -> None:
+def _note(task: RunTask, text: str) -> None:
     with contextlib.suppress(OSError):
         task.directory.mkdir(parents=True, exist_ok=True)
         (task.directory / FAILURE_NAME).write_text(text.rstrip() + "\n")

@@ -169,7 +169,7 @@ class Allocator:
         application.slots += 1
         application.running_victims += wish.kind in self._victims
         state.queues.note(application)
-        self._preemptor.allocated(application.name, slot.former_owner, application.requests.movable)
+        self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
         if wish.kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
         application.allocated.append(Allocation(held.id, wish.kind, node.name, ready_ns, wish.task))

@@ -195,7 +195,6 @@ class ApplicationMaster(StateMachine):
         attempt = tasks.asks.take(allocation, self._rivals.avoiding(allocation.node))
         if attempt is None:
             return self._give_back(allocation, now_ns)
-        attempt.ready_ns = allocation.ready_ns
         if attempt.kind is Kind.MAP:
             tasks.map_news_ns = now_ns
         if attempt.state is AttemptState.SUSPENDED:

@@ -107,7 +107,7 @@ class Node:
             self.free.append(FreeSlot(now_ns, former_owner))
         return self.state is NodeState.ALIVE
 
-    def take_news(self, heard_id: int, heartbeat_id: int) -> bool:
+    def take_ended_jobs(self, heard_id: int, heartbeat_id: int) -> bool:
         """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
         changed = bool(self.told_jobs) and heard_id >= self.told_id
         if changed:
@@ -144,7 +144,7 @@ class Requests:
         return waiting + (self.application_master is not None)
 
     @property
-    def movable(self) -> int:
+    def for_any_node(self) -> int:
         """Those that a container on any node serves: a stopped process goes on in one of its own node's only."""
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
@@ -238,7 +238,7 @@ class Application:
         self.acknowledged_id = answer_id
         return True
 
-    def take_news(self, costs: MeasuredCosts) -> Answer | None:
+    def next_answer(self, costs: MeasuredCosts) -> Answer | None:
         """The answer to a heartbeat: the unacknowledged one again, else a new one, else None."""
         if self.answer is None and self.has_news:
             self.answer = Answer(

@@ -61,12 +61,12 @@ class AttemptReports:
 
     def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
         attempt.move(AttemptEvent.RESUME)
-        attempt.running_ns = now_ns
+        attempt.running_since_ns = now_ns
         attempt.estimate = attempt.estimate.unanchored()
 
     def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
         attempt.move(AttemptEvent.LAUNCH)
-        attempt.running_ns = now_ns
+        attempt.running_since_ns = now_ns
         self._tasks.of(attempt).move(TaskEvent.LAUNCHED)
 
     def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:

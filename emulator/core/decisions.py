@@ -49,9 +49,9 @@ def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     pairs = _items(decision.reclaim)
     if pairs is None or not all(_is_reclaim(pair, names) for pair in pairs):
         raise _error("allocation", policy, decision.reclaim, "as reclaim pairs of a queue and its victim queues")
-    most = decision.reclaims_a_run
+    most = decision.most_reclaims_in_a_run
     if most is not None and (type(most) is not int or most < 1):
-        raise _error("allocation", policy, most, "as reclaims_a_run None or a whole number from 1")
+        raise _error("allocation", policy, most, "as most_reclaims_in_a_run None or a whole number from 1")
     most = decision.per_heartbeat
     if most is not None and (type(most) is not int or most < 1):
         raise _error("allocation", policy, most, "as per_heartbeat None or a whole number from 1")

@@ -77,7 +77,7 @@ class MapReruns:
         tasks.map_news_ns = now_ns
         stopped = None if tasks.asks.has_new(Kind.MAP) else tasks.asks.first_map_to_resume
         needed = None if stopped is None else stopped.node
-        running.sort(key=lambda a: (a.node == needed, a.running_ns, a.task.number), reverse=True)
+        running.sort(key=lambda a: (a.node == needed, a.running_since_ns, a.task.number), reverse=True)
         last = running[0]
         container, node = last.place
         last.move(AttemptEvent.CHOOSE)

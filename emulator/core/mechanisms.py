@@ -30,12 +30,10 @@ class MechanismTraits:
 
     frees_slot: bool
     """Whether the victim's container can be given to somebody else."""
-    frees_memory: bool
-    """Whether its memory is free too; if not, it is charged to its node as a stopped process."""
     ends_process: bool
-    survives_node_loss: bool
-    """Whether the work that is kept is kept although the node is lost."""
+    """If not, its memory is not free either: it is charged to its node as that of a stopped process."""
     resumes: ResumesWhere
+    """On any node: what is kept of its work is kept although the victim's own is lost."""
     saves: type[KeyCheckpoint] | type[ProcessImage] | None = None
     """What is left of a process that has ended."""
 
@@ -45,44 +43,14 @@ class MechanismTraits:
         return self.frees_slot and self.resumes is not ResumesWhere.NOWHERE
 
 
+_NOWHERE, _SAME_NODE, _ANY_NODE = ResumesWhere
+
 TRAITS: dict[Mechanism, MechanismTraits] = {
-    Mechanism.WAIT: MechanismTraits(
-        frees_slot=False,
-        frees_memory=False,
-        ends_process=False,
-        survives_node_loss=False,
-        resumes=ResumesWhere.NOWHERE,
-    ),
-    Mechanism.KILL: MechanismTraits(
-        frees_slot=True,
-        frees_memory=True,
-        ends_process=True,
-        survives_node_loss=False,
-        resumes=ResumesWhere.NOWHERE,
-    ),
-    Mechanism.SUSPEND: MechanismTraits(
-        frees_slot=True,
-        frees_memory=False,
-        ends_process=False,
-        survives_node_loss=False,
-        resumes=ResumesWhere.SAME_NODE,
-    ),
-    Mechanism.CHECKPOINT: MechanismTraits(
-        frees_slot=True,
-        frees_memory=True,
-        ends_process=True,
-        survives_node_loss=True,
-        resumes=ResumesWhere.ANY_NODE,
-        saves=KeyCheckpoint,
-    ),
-    Mechanism.IMAGE: MechanismTraits(
-        frees_slot=True,
-        frees_memory=True,
-        ends_process=True,
-        survives_node_loss=True,
-        resumes=ResumesWhere.ANY_NODE,
-        saves=ProcessImage,
-    ),
+    Mechanism.WAIT: MechanismTraits(frees_slot=False, ends_process=False, resumes=_NOWHERE),
+    Mechanism.KILL: MechanismTraits(frees_slot=True, ends_process=True, resumes=_NOWHERE),
+    Mechanism.SUSPEND: MechanismTraits(frees_slot=True, ends_process=False, resumes=_SAME_NODE),
+    Mechanism.CHECKPOINT: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=KeyCheckpoint),
+    Mechanism.IMAGE: MechanismTraits(frees_slot=True, ends_process=True, resumes=_ANY_NODE, saves=ProcessImage),
 }
 
 SAVED_AS: dict[Kind, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {

@@ -73,7 +73,7 @@ class Reclaiming:
             if others:
                 self._take_from_queues(queue, others, rooms[queue], now_ns)
             if queue in victims:
-                all_asked &= self._take_within(queue, decision.reclaims_a_run, now_ns)
+                all_asked &= self._take_within(queue, decision.most_reclaims_in_a_run, now_ns)
         if all_asked:
             self._all_asked, self._holds_until_ns = self._stands, decision.valid_until_ns
         effects += self._preemptor.explain()
@@ -85,7 +85,7 @@ class Reclaiming:
         view = self._state.view(now_ns)
         for application in self._state.waiting(queue, view).jobs:
             outstanding = self._preemptor.outstanding(application.name)
-            while outstanding < min(application.requests.movable, room):
+            while outstanding < min(application.requests.for_any_node, room):
                 if possible is None:
                     possible = [self._victims(self._state.queues.job_views(name, now_ns)) for name in victims]
                 jobs = next(filter(None, possible), None)
@@ -108,7 +108,7 @@ class Reclaiming:
         made = 0
         for rank, name in enumerate(order):
             application = self._state.applications[name]
-            lacking = application.requests.movable - self._preemptor.outstanding(name)
+            lacking = application.requests.for_any_node - self._preemptor.outstanding(name)
             for _ in range(lacking):
                 later = tuple([possible[job] for job in order[rank + 1 :] if job in possible])
                 if not later:

@@ -70,7 +70,7 @@ class Releaser:
             if attempt is None:
                 continue
             for at_ns, keys_done in readings:
-                if attempt.running_ns <= at_ns <= until_ns:
+                if attempt.running_since_ns <= at_ns <= until_ns:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
     def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
@@ -135,7 +135,7 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         job=job,
         kind=attempt.kind,
         node=node,
-        started_ns=attempt.running_ns,
+        started_ns=attempt.running_since_ns,
         task=attempt.task.number,
         keys_done=attempt.estimate.keys_done,
         keys_total=attempt.keys_total,

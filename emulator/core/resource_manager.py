@@ -125,7 +125,7 @@ class ResourceManager(StateMachine):
         for report in message.freed:
             effects += self._freed(report, now_ns)
         taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
-        told = node.take_news(message.heard_id, message.id)
+        told = node.take_ended_jobs(message.heard_id, message.id)
         if message.says_nothing and not (is_new or told) and taken is None and given is None:
             self.leaves_no_trace()
         effects += [*(taken or ()), *(given or ())]
@@ -153,7 +153,7 @@ class ResourceManager(StateMachine):
         application.reclaim -= surplus
         if message.says_nothing and not (changed or surplus or application.has_news):
             self.leaves_no_trace()
-        answer = application.take_news(self.state.costs.measured())
+        answer = application.next_answer(self.state.costs.measured())
         if answer is not None:
             self.state.attention.wait_for(address)
         return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
@@ -169,7 +169,7 @@ class ResourceManager(StateMachine):
         for resume in ask.resumes:
             if resume.node in self.state.free_nodes:
                 self.state.attention.wait_for(node_address(resume.node))
-        self.preemptor.withdraw_surplus(application.name, application.requests.movable)
+        self.preemptor.withdraw_surplus(application.name, application.requests.for_any_node)
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]

@@ -105,6 +105,6 @@ def stragglers(
         # rate < (1 - margin) x mean, in whole numbers
         lags = rate * len(rates) * _PPM < sum(rates) * (_PPM - settings.margin_ppm)
         left_ns = attempt.estimate.remaining_ns(task.keys_total, now_ns)
-        if lags and left_ns and now_ns - attempt.running_ns >= settings.after_ns:
+        if lags and left_ns and now_ns - attempt.running_since_ns >= settings.after_ns:
             slow.append((-left_ns, attempt.task.number))
     return [reduces[task] for _, task in sorted(slow)[:room]]

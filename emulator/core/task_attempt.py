@@ -124,8 +124,7 @@ class TaskAttempt:
     state: AttemptState = AttemptState.NEW
     container: str | None = None
     node: str | None = None
-    ready_ns: int = 0
-    running_ns: int = 0
+    running_since_ns: int = 0
     mechanism: Mechanism = Mechanism.WAIT
     """What was chosen to happen to it when it last became a victim."""
     spared_until_ns: int = 0

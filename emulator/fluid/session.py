@@ -25,7 +25,7 @@ from emulator.files.whole_files import written_whole
 from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import Outcome, Stuck, simulate
 from emulator.policies import ALLOCATION
-from emulator.policies.policy import Allocation
+from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
@@ -130,7 +130,7 @@ def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> d
     return summary
 
 
-def _timed(function: Allocation, took_real_ms: list[float]) -> Allocation:
+def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRule:
     """The same, how long it takes noted."""
 
     def timed(view: ClusterView) -> AllocationDecision:

@@ -35,7 +35,7 @@ HostT = TypeVar("HostT", bound=MachineHost)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Computer:
     """The computer a host runs on."""
 
     name: str
@@ -63,10 +63,10 @@ class _Actor(Generic[HostT]):
         with suppress(ValueError):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
-    async def machine(self) -> Machine:
+    async def machine(self) -> Computer:
         """Where this is."""
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return Machine(platform.node(), boot_id, os.getpid(), ray.get_runtime_context().get_node_id())
+        return Computer(platform.node(), boot_id, os.getpid(), ray.get_runtime_context().get_node_id())
 
     async def monotonic_real_ns(self) -> int:
         """This machine's monotonic clock, for measuring its offset."""

@@ -55,14 +55,14 @@ from emulator.live.plan import (
     RunPlan,
     StopApplication,
 )
-from emulator.live.progress_page import TaskState
+from emulator.live.progress_page import WorkState
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.standstill import timeout_real_ns
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind
 
-_AT_WORK = {TaskState.EMPTY, TaskState.WAITING_INPUT, TaskState.WAITING_FIRST_KEY, TaskState.RUNNING}
+_AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these; a map has none of the others.  What else it does is bounded in itself."""
 
 
@@ -424,7 +424,7 @@ class NodeHost(MachineHost):
             if process.stopped or process.timed_out:
                 continue
             progress = self._supervisor.page.read(process.slot)
-            self.moves += progress.state is not TaskState.WAITING_INPUT
+            self.moves += progress.state is not WorkState.WAITING_INPUT
             if progress.state not in _AT_WORK or not progress.alive_real_ns:
                 continue
             silent_since_real_ns = max(progress.alive_real_ns, process.resumed_real_ns)
@@ -447,7 +447,7 @@ class NodeHost(MachineHost):
             if process.launch.kind is not Kind.REDUCE or page.keys_done(process.slot) == process.keys_told:
                 continue
             progress = page.read(process.slot)
-            if progress.state is TaskState.RUNNING and progress.last_key_real_ns:
+            if progress.state is WorkState.RUNNING and progress.last_key_real_ns:
                 process.keys_told = progress.keys_done
                 at_ns = self.clock.to_emulated_ns(progress.last_key_real_ns)
                 changed.append((container, at_ns, progress.keys_done))

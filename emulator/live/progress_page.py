@@ -20,7 +20,7 @@ _SLOT = struct.Struct("=8Q")
 _KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED, _ALIVE = range(7)
 
 
-class TaskState(IntEnum):
+class WorkState(IntEnum):
     """What a task process is doing; the value is what stands in the page."""
 
     EMPTY = 0
@@ -39,7 +39,7 @@ class TaskState(IntEnum):
     CHECKPOINTED = 9
 
 
-_STATES = tuple(TaskState)
+_STATES = tuple(WorkState)
 
 
 class Progress(NamedTuple):
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 
     keys_done: int
     keys_total: int
-    state: TaskState
+    state: WorkState
     state_since_real_ns: int
     last_key_real_ns: int
     stopped_real_ns: int
@@ -152,7 +152,7 @@ class SlotWriter:
         self._words[self._first + _LAST_KEY] = real_ns
         self._words[self._first + _KEYS_DONE] = keys_done
 
-    def state(self, state: TaskState, real_ns: int) -> None:
+    def state(self, state: WorkState, real_ns: int) -> None:
         """The task is in `state` since `real_ns`."""
         self._words[self._first + _STATE_SINCE] = real_ns
         self._words[self._first + _STATE] = state

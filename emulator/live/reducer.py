@@ -18,7 +18,7 @@ import msgpack
 from emulator.live import checkpoint, partial_output, records, shuffle
 from emulator.live.checkpoint import Checkpoint
 from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
-from emulator.live.progress_page import TaskState
+from emulator.live.progress_page import WorkState
 from emulator.live.task import (
     CHECKPOINT,
     EXIT_CHECKPOINTED,
@@ -112,7 +112,7 @@ class _Reduce:
         while True:
             while not here and self._maps_missing():
                 self._wait_input()
-            self._state(TaskState.FETCHING)
+            self._state(WorkState.FETCHING)
             try:
                 self._input_path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs)
                 break
@@ -128,7 +128,7 @@ class _Reduce:
     def _wait_input(self, failed: shuffle.FetchFailed | None = None) -> None:
         """Wait until the node host has sent another list of map outputs; one that has ``failed`` must be made again."""
         self._waited = True
-        self._state(TaskState.WAITING_INPUT)
+        self._state(WorkState.WAITING_INPUT)
         self._task.report("settled")
         while True:
             if failed is not None:
@@ -153,7 +153,7 @@ class _Reduce:
         """Wait out the launch overhead that is left: an instant, which being stopped does not move."""
         ready_real_ns = able_real_ns = time.monotonic_ns()
         due_real_ns = self._task.clock.to_real_ns(self._task.params["first_key_at_ns"])
-        self._state(TaskState.WAITING_FIRST_KEY)
+        self._state(WorkState.WAITING_FIRST_KEY)
         self._task.report("settled")
         while taken := self._task.wait(due_real_ns):
             if taken == CHECKPOINT:
@@ -163,7 +163,7 @@ class _Reduce:
                 able_real_ns = time.monotonic_ns()
         # Work counts from the instant it was due, not from a late wake-up for it.
         self._base_real_ns = max(due_real_ns, able_real_ns)
-        self._state(TaskState.RUNNING)
+        self._state(WorkState.RUNNING)
         self._task.report(
             "first_key",
             real_ns=time.monotonic_ns(),
@@ -198,7 +198,7 @@ class _Reduce:
         return wanted
 
     def _commit(self) -> None:
-        self._state(TaskState.COMMITTING)
+        self._state(WorkState.COMMITTING)
         self._task.report("committing", real_ns=time.monotonic_ns())
         self._output.close()
         params = self._task.params
@@ -206,7 +206,7 @@ class _Reduce:
             raise partial_output.OutputError("what attempts before had written has changed since they were suspended")
         partial_output.commit(params["output_dir"], params["job"], params["task"], self._containers(), self._keys)
         self._report_lag()
-        self._state(TaskState.DONE)
+        self._state(WorkState.DONE)
 
     # Preemption
 
@@ -219,7 +219,7 @@ class _Reduce:
         if self._reader is not None:
             self._reader.close()
         state = self._slot_state
-        self._state(TaskState.STOPPED)
+        self._state(WorkState.STOPPED)
         stopped_at_real_ns, went_on_real_ns = stop_until_continued()
         self._stopped_real_ns += went_on_real_ns - stopped_at_real_ns
         self._slot.stopped(self._stopped_real_ns)
@@ -237,7 +237,7 @@ class _Reduce:
             hostname=self._task.params["node"],
         )
         size_bytes = checkpoint.write(str(self._task.container_directory / CHECKPOINT_FILE), saved)
-        self._state(TaskState.CHECKPOINTED)
+        self._state(WorkState.CHECKPOINTED)
         self._report_lag()
         self._task.report(
             "checkpoint_written",
@@ -251,7 +251,7 @@ class _Reduce:
 
     # Reports
 
-    def _state(self, state: TaskState) -> None:
+    def _state(self, state: WorkState) -> None:
         self._slot_state = state
         self._slot.state(state, time.monotonic_ns())
 

@@ -32,7 +32,9 @@ def single_queue(view: ClusterView) -> AllocationDecision:
     Any number of priorities.  The Preemptor asks for one container in each of its runs.
     """
     (queue,) = view.queues
-    return AllocationDecision((queue.name,), ((queue.name, (queue.name,)),), reclaims_a_run=1, resumes_first=False)
+    return AllocationDecision(
+        (queue.name,), ((queue.name, (queue.name,)),), most_reclaims_in_a_run=1, resumes_first=False
+    )
 
 
 def hard_cap(view: ClusterView) -> AllocationDecision:

@@ -28,7 +28,7 @@ from emulator.policies.views import (
 from emulator.vocabulary import Frozen, Mechanism
 
 
-class Allocation(Protocol):
+class AllocationRule(Protocol):
     """Which queue gets the next container, and who may take back from whom."""
 
     def __call__(self, view: ClusterView) -> AllocationDecision: ...
@@ -157,7 +157,7 @@ class Policy(Generic[FunctionT]):
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationPolicy(Policy[Allocation]):
+class AllocationPolicy(Policy[AllocationRule]):
     """A choice of allocation."""
 
     preempts: bool = True

@@ -119,7 +119,7 @@ class AllocationDecision(Frozen):
     reclaim: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """For each queue that may take containers back, the queues it may take them from.  One that may take from itself
     does so between its jobs, each only from those that come after it."""
-    reclaims_a_run: int | None = None
+    most_reclaims_in_a_run: int | None = None
     """Most containers to ask back between the jobs of a queue in a run of the Preemptor; None: all that are wanted."""
     resumes_first: bool = True
     """Whether the suspended tasks of a queue go before all that is new in it (natjam, section 3.2, R1), or only

@@ -18,7 +18,7 @@ from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, run_campaign
-from emulator.campaign.worker import Task, run_batch
+from emulator.campaign.worker import RunTask, run_batch
 
 FIG5 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 CAMPAIGN = f"""
@@ -53,7 +53,9 @@ def test_a_campaign_of_201_runs(tmp_path: Path) -> None:
     file = tmp_path / "fig5.yaml"
     file.write_text(CAMPAIGN)
     runs = planned_runs(load_campaign(file).variants)
-    tasks = [Task(run.name, run.experiment, tmp_path / "alone" / str(n), run_experiment) for n, run in enumerate(runs)]
+    tasks = [
+        RunTask(run.name, run.experiment, tmp_path / "alone" / str(n), run_experiment) for n, run in enumerate(runs)
+    ]
     run_batch(tasks[:WARM_UP])
     began_s = time.perf_counter()
     run_batch(tasks[WARM_UP:])

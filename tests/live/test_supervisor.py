@@ -12,7 +12,7 @@ import pytest
 from supervision import Host, in_host
 
 from emulator.live.partial_output import PartialOutput
-from emulator.live.progress_page import TaskState
+from emulator.live.progress_page import WorkState
 
 
 def test_a_reduce_runs_to_its_commit(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_reduce_runs_to_its_commit(tmp_path: Path) -> None:
         assert sum(count for _, count in exited["lag"]["buckets"]) == 3
         assert host.output("job of c1").count(b"\n") == 3
         progress = host.client.page.read(0)
-        assert (progress.state, progress.keys_done, progress.keys_total) == (TaskState.DONE, 3, 3)
+        assert (progress.state, progress.keys_done, progress.keys_total) == (WorkState.DONE, 3, 3)
 
     in_host(tmp_path, scenario)
 
@@ -41,7 +41,7 @@ def test_a_suspended_reduce_does_no_work_and_gets_no_time(tmp_path: Path) -> Non
         suspended = await host.do("suspend", "c1")
         assert suspended["received_real_ns"] <= suspended["signalled_real_ns"] <= suspended["stopped_real_ns"]
         before = host.client.page.read(0)
-        assert before.state == TaskState.STOPPED
+        assert before.state == WorkState.STOPPED
         assert _state(host, "c1") == "T"
         time.sleep(0.5)  # ten keys' time: the passing of real time is what is tested
         assert host.client.page.read(0).keys_done == before.keys_done

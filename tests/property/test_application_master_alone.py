@@ -174,7 +174,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         if message.ask is not None and message.id > manager.last_heartbeat_id:
             manager.last_heartbeat_id = message.id
             manager.requests.replace(message, manager.undelivered, self.now_ns)
-        answer = manager.take_news(MeasuredCosts())
+        answer = manager.next_answer(MeasuredCosts())
         if answer is not None:
             self.answers.append(answer)
         return ApplicationHeartbeatResponse(message.id, answer)

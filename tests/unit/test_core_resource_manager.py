@@ -196,14 +196,14 @@ def test_a_message_for_somebody_else_is_refused() -> None:
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
     settings = make_settings().nodes[0]
     node = Node(settings, NodeLedger(settings), finished_jobs=["a"])
-    assert node.take_news(heard_id=-1, heartbeat_id=10)
-    assert node.take_news(heard_id=-1, heartbeat_id=30)
+    assert node.take_ended_jobs(heard_id=-1, heartbeat_id=10)
+    assert node.take_ended_jobs(heard_id=-1, heartbeat_id=30)
     assert node.told_jobs == ("a",)
-    assert node.take_news(heard_id=30, heartbeat_id=31)
+    assert node.take_ended_jobs(heard_id=30, heartbeat_id=31)
     node.finished_jobs.append("b")
-    assert not node.take_news(heard_id=-1, heartbeat_id=20)
+    assert not node.take_ended_jobs(heard_id=-1, heartbeat_id=20)
     assert node.told_jobs == ()
-    assert node.take_news(heard_id=30, heartbeat_id=32)
+    assert node.take_ended_jobs(heard_id=30, heartbeat_id=32)
     assert node.told_jobs == ("b",)
 
 

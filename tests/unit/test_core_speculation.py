@@ -32,7 +32,7 @@ def task_with(index: int, rate: int | None, keys_done: int = 10, running_s: floa
             TaskId(Kind.REDUCE, index),
             100,
             state=AttemptState.RUNNING,
-            running_ns=running_ns,
+            running_since_ns=running_ns,
             estimate=estimate,
         )
     )

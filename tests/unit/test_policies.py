@@ -175,7 +175,7 @@ def test_a_single_queue_takes_from_itself_one_container_a_run() -> None:
     (queue, _) = queue_views(16, 0)
     decision = single_queue(cluster(queues=(queue,)))
     assert (decision.order, decision.reclaim) == (("production",), (("production", ("production",)),))
-    assert (decision.reclaims_a_run, decision.resumes_first) == (1, False)
+    assert (decision.most_reclaims_in_a_run, decision.resumes_first) == (1, False)
 
 
 @pytest.mark.parametrize(
@@ -422,8 +422,8 @@ def test_an_order_may_leave_tasks_out(fewer: Any) -> None:
         AllocationDecision((), (("production", ("stranger",)),)),
         AllocationDecision((), (("production", "research"),)),  # pyright: ignore
         AllocationDecision((), None),  # pyright: ignore
-        AllocationDecision((), reclaims_a_run=0),
-        AllocationDecision((), reclaims_a_run=1.5),  # pyright: ignore
+        AllocationDecision((), most_reclaims_in_a_run=0),
+        AllocationDecision((), most_reclaims_in_a_run=1.5),  # pyright: ignore
     ],
 )
 def test_an_allocation_of_other_queues_is_refused(nonsense: Any) -> None:

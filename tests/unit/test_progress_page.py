@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, TaskState
+from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 
 
 def test_a_forked_writer_is_read(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_forked_writer_is_read(tmp_path: Path) -> None:
         writer = page.writer(1)
         writer.start(keys_done=2, keys_total=10)
         writer.key_done(3, real_ns=2**63)
-        writer.state(TaskState.STOPPED, real_ns=44)
+        writer.state(WorkState.STOPPED, real_ns=44)
         writer.stopped(55)
         writer.alive(66)
         os._exit(0)
@@ -27,13 +27,13 @@ def test_a_forked_writer_is_read(tmp_path: Path) -> None:
     expected = Progress(
         keys_done=3,
         keys_total=10,
-        state=TaskState.STOPPED,
+        state=WorkState.STOPPED,
         state_since_real_ns=44,
         last_key_real_ns=2**63,
         stopped_real_ns=55,
         alive_real_ns=66,
     )
-    empty = Progress(0, 0, TaskState.EMPTY, 0, 0, 0, 0)
+    empty = Progress(0, 0, WorkState.EMPTY, 0, 0, 0, 0)
     assert [reader.read(slot) for slot in range(3)] == [empty, expected, empty]
     assert [reader.keys_done(slot) for slot in range(3)] == [0, expected.keys_done, 0]
     page.clear(1)
