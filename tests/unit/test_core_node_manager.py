@@ -116,6 +116,30 @@ def test_a_suspend_that_failed_is_answered_with_the_failure_when_it_is_repeated(
     assert report_of(bench.suspend(asked_ns=100)) == failed
 
 
+def test_a_process_that_commits_refuses_to_stop_and_its_word_may_come_before_the_answer(bench: Bench) -> None:
+    bench.run()
+    bench.suspend(asked_ns=100)
+    assert report_of(bench(Committing("c1"))).state is ContainerState.COMMITTING
+    assert bench.machine.ledger.stopped == 0, "no room is set aside for it any more"
+    assert bench(SuspendFailed("c1", "it commits")) == []
+    with pytest.raises(IllegalTransition, match="no arc for suspended in committing"):
+        bench(Suspended("c1", 1, FREE))
+    ended = report_of(bench(Exited("c1", 0, None, 9)))
+    assert (ended.outcome, ended.reason) == (Outcome.SUCCEEDED, "it commits")
+
+
+def test_a_process_that_goes_on_may_commit_before_it_is_heard_that_it_does(bench: Bench) -> None:
+    bench.run()
+    bench(FirstKey("c1", 5, 4, FREE))
+    bench.suspend(asked_ns=100)
+    bench(Suspended("c1", 1, FREE))
+    bench(ResumeContainer("c1", 200))
+    commits = report_of(bench(Committing("c1")))
+    assert (commits.state, commits.first_key_ns) == (ContainerState.COMMITTING, bench.now_ns)
+    assert bench(Resumed("c1", FREE)) == []
+    assert bench.machine.containers["c1"].state is ContainerState.COMMITTING
+
+
 def test_a_repeated_resume_that_comes_after_the_next_stop_takes_no_container(bench: Bench) -> None:
     bench.run()
     bench.suspend(asked_ns=100)
