@@ -18,8 +18,10 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    FetchFailed,
     JobState,
     KillContainer,
+    MapOutputs,
     Message,
     Outcome,
     ProgressSamples,
@@ -229,6 +231,21 @@ def test_a_repeated_answer_changes_nothing() -> None:
     again = Answer(1, allocated=(Allocation("c1", Kind.REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
     assert bench.machine.revision == revision
+
+
+def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> None:
+    bench = Bench(reduces=2, maps=1)
+    bench.give("m1", kind=Kind.MAP)
+    bench.report("m1", RUNNING, 2)
+    bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.give("c1"), MapOutputs)
+    bench(FetchFailed("c1", 0, told.version, "test"))
+    elsewhere = bench.answer(allocated=(Allocation("c2", Kind.REDUCE, "node-2", bench.now_ns),))
+    assert sent(elsewhere, MapOutputs) == []
+    bench.give("m2", kind=Kind.MAP)
+    bench.report("m2", RUNNING, 2)
+    anew = sent(bench.report("m2", DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
+    assert [message.version for message in anew] == [told.version + 1] * 2
 
 
 def test_answers_are_taken_in_the_order_of_their_ids() -> None:

@@ -71,6 +71,24 @@ def test_a_container_that_comes_free_is_a_change_once_although_nobody_waits_for_
     assert bench.machine.revision == freed
 
 
+def test_overhead_begins_once_both_the_request_and_the_container_are_there() -> None:
+    bench = Bench(make_settings(containers=3))
+    bench.submit("a")
+    bench.node()
+    bench.ask("a", Ask(reduces=3))
+    asked_ns = bench.now_ns
+    bench.node()
+    answer = bench.ask("a", Ask(reduces=3))
+    assert answer is not None
+    assert [given.ready_ns for given in answer.allocated] == [asked_ns, asked_ns], "free before"
+    bench.ask("a", Ask(reduces=1))
+    bench.node("node-1", report(answer.allocated[0].container, DONE, 9, Outcome.SUCCEEDED))
+    freed_ns = bench.now_ns
+    answer = bench.ask("a", Ask(reduces=1))
+    assert answer is not None
+    assert [given.ready_ns for given in answer.allocated] == [freed_ns], "asked for before"
+
+
 def test_a_stopped_process_is_given_a_container_only_once_its_node_has_said_that_it_stopped() -> None:
     bench = Bench(make_settings(containers=3, mechanism="suspend"))
     (given,) = bench.running_job("a", Ask(reduces=1)).allocated
