@@ -100,7 +100,7 @@ class QueueLedger:
         application.view = None
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
-        gives = (application.running_victims - application.taken, requests.movable, application.progress_ppm)
+        gives = (application.running_victims - application.taken, requests.for_any_node, application.progress_ppm)
         noted = self._noted[application.name]
         if gives != noted.gives:
             noted.gives = gives
