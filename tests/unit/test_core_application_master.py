@@ -287,6 +287,7 @@ def test_a_resume_that_fails_is_asked_for_again() -> None:
 def test_a_job_of_which_two_tasks_fail_for_good_in_one_answer_fails_once() -> None:
     bench = Bench(reduces=2)
     crashed = {"state": DONE, "revision": 5, "outcome": Outcome.CRASHED, "reason": "test"}
+    effects: list[Effect] = []
     while bench.machine.state is JobState.RUNNING:
         bench.run(f"c{bench.now_ns}")
         bench.run(f"c{bench.now_ns}")
