@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -15,7 +16,7 @@ from emulator.experiment.catalog import PREFIX, located
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-COMMANDS = get_command(app)
+COMMANDS: Any = get_command(app)
 _CALL = re.compile(r"^    (?:.*&& )?natjam ([a-z]+)(?: ([a-z]+))?(.*?)(?:  +#.*)?$", re.MULTILINE)
 
 
