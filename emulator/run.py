@@ -75,7 +75,7 @@ def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
 
 
 @contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """A simulation and its tables make millions of objects and no cycles; to look for some is a third of the time."""
     before = gc.isenabled()
     gc.disable()
@@ -89,7 +89,7 @@ def _without_collector() -> Iterator[None]:
 def _run_once(
     experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
 ) -> dict[str, Any]:
-    quick = _without_collector() if experiment.engine == "sim" else contextlib.nullcontext()
+    quick = without_collector() if experiment.engine == "sim" else contextlib.nullcontext()
     with directory.held(), quick:
         return _run_and_write(experiment, seed, directory, on_status, aftermath)
 

@@ -1,4 +1,4 @@
-"""The workers of a campaign on this machine: one process a core.
+"""Work spread over this machine: one process a core.
 
 Theory of operation
 -------------------
@@ -12,24 +12,38 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
+from typing import Generic, TypeVar
 
-from emulator.campaign.worker import Outcome, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.interruption import deferred, unheard_by_children
 
 _PRELOADED = ["emulator.campaign.worker", "emulator.sim.session"]
 
+TaskT = TypeVar("TaskT")
+OutcomeT = TypeVar("OutcomeT")
 
-class ProcessWorkers:
-    """See ``emulator.campaign.worker.Workers``; a context manager."""
 
-    def __init__(self, slots: int | None = None, preloaded: Sequence[str] = ()) -> None:
-        """``slots``: None for one a core that this process may use; ``preloaded``: modules that runs need."""
+class ProcessWorkers(Generic[TaskT, OutcomeT]):
+    """See ``emulator.campaign.worker.Workers``, which it is where ``work`` makes runs; a context manager."""
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[TaskT]], list[OutcomeT]],
+        slots: int | None = None,
+        preloaded: Sequence[str] = (),
+    ) -> None:
+        """
+        Args:
+            work: does a batch of tasks; a function that worker processes can import.
+            slots: None for one a core that this process may use.
+            preloaded: modules that the work needs.
+        """
+        self._work = work
         self.slots = slots or len(os.sched_getaffinity(0))
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED, *preloaded])
@@ -38,21 +52,21 @@ class ProcessWorkers:
         with unheard_by_children():
             forkserver.ensure_running()
         self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
-        self._futures: set[Future[list[Outcome]]] = set()
+        self._futures: set[Future[list[OutcomeT]]] = set()
 
-    def __enter__(self) -> ProcessWorkers:
+    def __enter__(self) -> ProcessWorkers[TaskT, OutcomeT]:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def submit(self, batch: Sequence[RunTask]) -> None:
+    def submit(self, batch: Sequence[TaskT]) -> None:
         """See ``Workers``."""
         with deferred():  # a worker half started would be left alone
-            self._futures.add(self._executor.submit(run_batch, batch))
+            self._futures.add(self._executor.submit(self._work, batch))
 
-    def wait(self, patience_real_s: float) -> list[Outcome]:
+    def wait(self, patience_real_s: float) -> list[OutcomeT]:
         """See ``Workers``."""
         done, self._futures = wait(self._futures, patience_real_s, FIRST_COMPLETED)
         try:

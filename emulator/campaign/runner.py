@@ -26,7 +26,7 @@ from typing import Any
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.campaign.table import write_table
-from emulator.campaign.worker import Outcome, RunTask, Workers, run_one
+from emulator.campaign.worker import Outcome, RunTask, Workers, run_batch, run_one
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 
@@ -124,7 +124,7 @@ def _workers(slots: int | None, needed: str) -> Iterator[Workers]:
     else:
         from emulator.campaign.processes import ProcessWorkers
 
-        with ProcessWorkers(slots, [needed]) as workers:
+        with ProcessWorkers(run_batch, slots, [needed]) as workers:
             yield workers
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from msgspec import structs
+
 from emulator.core import effects as fx
 from emulator.core.completions import (
     Checkpointed,
@@ -33,6 +35,7 @@ from emulator.core.settings import Settings
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.data import JobData
 from emulator.sim.devices import VirtualDevices
+from emulator.sim.disks import NO_SPACE, VirtualDisks
 from emulator.sim.kernel import Kernel
 from emulator.sim.tasks import Failure, VirtualTask
 from emulator.vocabulary import Kind, Tier, transfer_ns
@@ -68,6 +71,7 @@ class VirtualProcesses:
         """Those there are, by container."""
         self.moved_ns = 0
         """When a process was last launched, went on or ended."""
+        self.disks = VirtualDisks()
         self._kernel = kernel
         self._nodes = {node.name: node for node in settings.nodes}
         self._estimate_period_ns = settings.protocol.estimate_period_ns
@@ -82,8 +86,6 @@ class VirtualProcesses:
         self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
         """Reduces by node and job, in the order of their launch."""
         self._data: dict[str, JobData] = {}
-        self._lost_outputs: set[tuple[str, int, str]] = set()
-        """Job, map and node of outputs that cannot be had there any more."""
         self._tier = settings.tier
         self._devices = VirtualDevices(kernel, settings.tier.at_once if settings.tier else 1)
 
@@ -100,10 +102,6 @@ class VirtualProcesses:
         """All that runs there is gone from one moment to the next, and nobody is told."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
-
-    def lose_output(self, job: str, map_index: int, node: str) -> None:
-        """What lies there of the output of a map is gone; whoever wants to fetch it will find out."""
-        self._lost_outputs.add((job, map_index, node))
 
     def read_progress(self, address: str, effect: fx.ReadProgress) -> None:
         """Answered at once, with what the tasks' heartbeats have said."""
@@ -125,18 +123,20 @@ class VirtualProcesses:
         node = address.partition(":")[2]
         self.moved_ns = self._kernel.now_ns
         spec = self._jobs[effect.job]
-        task = VirtualTask(effect, node, self._kernel.now_ns, keys=1, length_ns=0)
+        saved = self.disks.sound(effect.saved)
+        launch = effect if saved is effect.saved else structs.replace(effect, saved=saved)
+        task = VirtualTask(launch, node, self._kernel.now_ns, keys=1, length_ns=0)
         if effect.kind is Kind.MAP:
             task.length_ns = self._nodes[node].duration_ns(spec.map_ns[effect.task])
         elif effect.kind is Kind.REDUCE:
             task.length_ns = self._nodes[node].duration_ns(spec.reduce_ns[effect.task])
             task.keys = spec.reduce_keys[effect.task]
-            task.keys_before = effect.saved.keys_done if effect.saved else 0
+            task.keys_before = saved.keys_done if saved else 0
             self._reduces.setdefault((node, effect.job), {})[effect.container] = task
         task.pending.append(LaunchFailed)
         self.tasks[effect.container] = task
-        if isinstance(effect.saved, ProcessImage):
-            self._restore(task, effect.saved)
+        if isinstance(saved, ProcessImage):
+            self._restore(task, saved)
         else:
             self._begin(effect.container)
 
@@ -195,7 +195,7 @@ class VirtualProcesses:
         if self._is_localised(task):
             return costs.launch_reduce(node, launch.container, None, now_ns)
         inputs = self._inputs.get((node, launch.job))
-        if inputs is None or self._missing(inputs) is not None:
+        if inputs is None or self.disks.first_missing(inputs.job, inputs.nodes) is not None:
             return costs.launch_waiting(node, launch.container, now_ns)
         fetched = self._fetched(task, inputs.nodes)
         return costs.launch_reduce(node, launch.container, fetched, now_ns)
@@ -220,7 +220,7 @@ class VirtualProcesses:
         launch, now_ns = task.launch, self._kernel.now_ns
         if task.ready_ns is None:
             inputs = self._inputs.get((task.node, launch.job))
-            missing = None if inputs is None else self._missing(inputs)
+            missing = None if inputs is None else self.disks.first_missing(inputs.job, inputs.nodes)
             if inputs is None or missing is not None:
                 task.waited = True
                 if inputs is not None and missing is not None:
@@ -231,13 +231,6 @@ class VirtualProcesses:
             task.ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
         ready_ns = max(now_ns, task.ready_ns)
         self._kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
-
-    def _missing(self, inputs: fx.ProvideInput) -> int | None:
-        """The first map of which the output cannot be had where it is said to lie."""
-        if not self._lost_outputs:
-            return None
-        places = ((inputs.job, index, node) for index, node in enumerate(inputs.nodes))
-        return next((index for job, index, node in places if (job, index, node) in self._lost_outputs), None)
 
     def _is_localised(self, task: VirtualTask) -> bool:
         """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
@@ -279,6 +272,9 @@ class VirtualProcesses:
         if task is None or task.token != token:
             return
         task.committing, now_ns = True, self._kernel.now_ns
+        if self.disks.is_full(task.node):
+            self._end(container, code=1, keys_done=task.keys, reason=NO_SPACE)
+            return
         if task.launch.kind is Kind.REDUCE:
             self._tell(node_address(task.node), Committing(container))
             size_bytes = self._data_of(task.launch.job).reduce_output_bytes(task.launch.task)
@@ -286,7 +282,7 @@ class VirtualProcesses:
         else:
             written_ns = max(now_ns, task.written_ns)
             end_ns = written_ns - now_ns + self._costs.map_end(task.node, container, written_ns)
-        self._later(end_ns, partial(self._end, container, 0))
+        self._later(end_ns + self.disks.extra_ns(task.node), partial(self._end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
         """Where the map outputs of a job lie: reduces that have waited for that fetch them."""
@@ -352,6 +348,9 @@ class VirtualProcesses:
     def checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
         """Save a process's key counter and end it; the key in progress is finished first."""
         task = self.tasks[effect.container]
+        if self.disks.is_full(task.node):
+            self._tell(address, CheckpointFailed(effect.container, NO_SPACE))
+            return
         now_ns = self._kernel.now_ns
         key_ns = 0
         keys_done = task.keys_done(now_ns)
@@ -365,7 +364,7 @@ class VirtualProcesses:
                 return
         task.token += 1
         task.checkpointing = True
-        delay_ns = self._costs.checkpoint(task.node, effect.container, now_ns)
+        delay_ns = self._costs.checkpoint(task.node, effect.container, now_ns) + self.disks.extra_ns(task.node)
         cost = self._cost(delay_ns, key_ns)
         self._later(key_ns + delay_ns, partial(self._checkpointed, address, effect.container, keys_done, cost))
 
@@ -379,6 +378,7 @@ class VirtualProcesses:
             return  # killed meanwhile
         before = task.launch.saved.past_containers if task.launch.saved else ()
         saved = KeyCheckpoint((*before, container), keys_done, f"{task.launch.job}/{task.launch.task}", task.node)
+        self.disks.checkpoint_written(container, keys_done)
         self._tell(address, Checkpointed(container, saved, cost))
         self._end(container, code=75, keys_done=keys_done)
 
@@ -444,7 +444,7 @@ class VirtualProcesses:
         if task is None:
             return
         if code == 0 and task.launch.kind is Kind.MAP:
-            self._lost_outputs.discard((task.launch.job, task.launch.task, task.node))
+            self.disks.output_written(task.launch.job, task.launch.task, task.node)
         if keys_done is None:
             keys_done = task.keys if code == 0 else task.keys_done(self._kernel.now_ns)
         for failure in task.pending:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from emulator.assemble import make_settings
 from emulator.core.application_master import ApplicationMaster
@@ -33,6 +33,20 @@ _PATIENCE_HEARTBEATS = 1000
 """For so long at least nothing must have moved before a run is given up: retries and time-outs take some."""
 _TIMES_SHOWING = 40
 """A state is not shown before this many times what it took to show the last: a large one is shown more seldom."""
+
+
+class MakeCluster(Protocol):
+    """Makes a cluster; see ``SimulatedCluster``."""
+
+    def __call__(
+        self,
+        settings: Settings,
+        jobs: Mapping[str, JobSpec],
+        sink: Callable[[Record], None],
+        costs: CostModel,
+        *,
+        every_heartbeat: bool,
+    ) -> SimulatedCluster: ...
 
 
 def run_simulation(
@@ -64,6 +78,7 @@ def simulate(
     write: Callable[[Record], None],
     each_slice: Callable[[SimulatedCluster], None] = lambda cluster: None,
     draw: int = 0,
+    make_cluster: MakeCluster = SimulatedCluster,
 ) -> SimulatedCluster:
     """Simulate ``experiment`` from the start to the end of all jobs; the cluster as it is then.
 
@@ -74,6 +89,7 @@ def simulate(
         each_slice: called every few thousand events.
         draw: another number is another run of the same workload, decisions and all, in which operations take other
             times; without effect where costs are not drawn.
+        make_cluster: makes the cluster; one in which things go wrong, for instance.
 
     Raises:
         ConfigError: see ``make_costs``.
@@ -84,7 +100,7 @@ def simulate(
     costs = make_costs(experiment, settings, jobs, draw)
     by_name = {job.name: job for job in jobs}
     every = experiment.sim.every_heartbeat
-    cluster = SimulatedCluster(settings, by_name, in_order.take, costs, every_heartbeat=every)
+    cluster = make_cluster(settings, by_name, in_order.take, costs, every_heartbeat=every)
     last_submit_ns = max(job.submit_ns for job in jobs)
     timeout_ns = seconds_to_ns(experiment.protocol.task_timeout_s)
     patience_ns = max(timeout_ns, _PATIENCE_HEARTBEATS * experiment.heartbeat_ns)

@@ -237,7 +237,7 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         masters = [machine for machine in cluster.machines.values() if isinstance(machine, ApplicationMaster)]
         lying = [(am.job, task.index, task.output_node) for am in masters for task in am.tasks.maps if task.output_node]
         if lying:
-            cluster.processes.lose_output(*lying[which % len(lying)])
+            cluster.processes.disks.lose_output(*lying[which % len(lying)])
 
     for at_ms, which in case.lost_outputs:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose_output, which))

@@ -18,7 +18,7 @@ def lose(cluster: CheckedCluster, map_index: int) -> None:
     assert isinstance(master, ApplicationMaster)
     node = master.tasks.maps[map_index].output_node
     assert node is not None
-    cluster.processes.lose_output("j", map_index, node)
+    cluster.processes.disks.lose_output("j", map_index, node)
 
 
 def test_the_map_runs_again_and_the_reduces_of_the_second_wave_go_on() -> None:

@@ -1,0 +1,289 @@
+"""A simulated cluster in which things go wrong, as a list of faults has it.
+
+Theory of operation
+-------------------
+Nothing in the machines or in the simulator knows of faults.  Each fault is an event of the kernel: it does something to
+a process, a disk or a node, or opens a window (of the network, of a machine's pause) that another event closes.  A
+machine that is paused is not told anything; what was for it is kept, and told in its order when the pause is over.  A
+machine whose clock is ahead handles everything at a later time than it is, and what it plans comes that much sooner.
+
+Every heartbeat is run: which of them could be left out is worked out from a network and machines that do their part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+from msgspec import structs
+
+from emulator.chaos.invariants import Invariants, what_is_left
+from emulator.chaos.schedule import Fault, FaultKind
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.effects import Effect, Launch, SetTimer
+from emulator.core.job import JobSpec
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    Message,
+    NodeLost,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.settings import Settings
+from emulator.records.journal import Record, Recorder
+from emulator.sim.cluster import SimulatedCluster
+from emulator.sim.cost_model import CostModel, Network
+from emulator.vocabulary import Kind
+
+_LATEST_NS = 4_000_000_000
+_SLOWEST_NS = 20_000_000_000
+_REST_NS = 240_000_000_000
+"""Within this after the end of the last job, all must be free."""
+_SIGNAL = 11
+
+T = TypeVar("T")
+
+
+class FaultyNetwork(Network):
+    """Loses, doubles and delays messages while ``bad`` faults last; nothing comes to or leaves those ``cut_off``.
+
+    What happens to a message depends on nothing but itself.  The client's are never lost: it makes a call and knows
+    whether that has arrived.
+    """
+
+    def __init__(self, costs: CostModel) -> None:
+        super().__init__(costs)
+        self.bad: list[Fault] = []
+        self.cut_off: list[frozenset[str]] = []
+        """Addresses on the far side of each partition."""
+
+    @property
+    def longest_ns(self) -> int:
+        return super().longest_ns + _LATEST_NS
+
+    def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
+        delays_ns = super().deliveries(sender, to, message, now_ns)
+        if CLIENT in (sender, to):
+            return delays_ns
+        if any((sender in far) != (to in far) for far in self.cut_off):
+            return ()
+        for fault in self.bad:
+            draw = Random(f"{fault.pick}:{sender}:{to}:{now_ns}:{message}")
+            worst_percent = 1 + fault.pick % 30
+            if draw.randrange(100) < worst_percent:
+                return ()
+            copies = 1 + (draw.randrange(100) < worst_percent)
+            # Half of the messages are fast: a network that delays everything alike reorders little.
+            late_ns = [draw.randrange(_LATEST_NS) * draw.randrange(2) for _ in range(copies)]
+            delays_ns = tuple(delay_ns + more_ns for delay_ns in delays_ns for more_ns in late_ns)
+        return delays_ns
+
+
+class _AheadRecorder(Recorder):
+    """Of a machine whose clock is ahead of the others'."""
+
+    def __init__(self, before: Recorder, sink: Callable[[Record], None]) -> None:
+        super().__init__(before.machine, sink)
+        self.seq, self.ahead_ns = before.seq, 0
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """The machine takes ``message`` at the time its own clock shows; what it plans is meant by that clock."""
+        if isinstance(message, TimerFired):
+            message = structs.replace(message, due_ns=message.due_ns + self.ahead_ns)
+        return [self._told(effect, now_ns) for effect in super().handle(message, now_ns + self.ahead_ns)]
+
+    def _told(self, effect: Effect, now_ns: int) -> Effect:
+        if isinstance(effect, SetTimer):
+            return structs.replace(effect, at_ns=max(now_ns, effect.at_ns - self.ahead_ns))
+        if isinstance(effect, Launch) and effect.first_key_at_ns:
+            return structs.replace(effect, first_key_at_ns=max(now_ns, effect.first_key_at_ns - self.ahead_ns))
+        return effect
+
+
+class FaultyCluster(SimulatedCluster):
+    """See the module's theory of operation; checked by ``Invariants`` all the time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: Mapping[str, JobSpec],
+        sink: Callable[[Record], None],
+        costs: CostModel,
+        *,
+        every_heartbeat: bool,
+        faults: Sequence[Fault],
+        limit_ns: int,
+    ) -> None:
+        """``limit_ns``: all jobs must have ended by then, and the cluster have come to rest."""
+        self.network = FaultyNetwork(costs)
+        self.invariants = Invariants(settings, jobs)
+        self.happened: list[FaultKind] = []
+        """Faults that have met somebody."""
+        self._held: dict[str, list[Message]] = {}
+        """What paused machines have still to be told, by address."""
+        self._pauses: Counter[str] = Counter()
+        self._limit_ns = limit_ns
+        self._nodes = [node.name for node in settings.nodes]
+        super().__init__(settings, jobs, self._note_and(sink), costs, self.network, every_heartbeat=True)
+        for fault in faults:
+            self.kernel.at(fault.at_ns, partial(self._begin, fault))
+
+    def _note_and(self, sink: Callable[[Record], None]) -> Callable[[Record], None]:
+        def take(record: Record) -> None:
+            self.invariants.note(record)
+            sink(record)
+
+        return take
+
+    def run(self, limit_ns: int = 0, each_slice: Callable[[], None] = lambda: None) -> None:
+        """From the start to the end of all jobs, and on until the cluster is at rest.  Raises Violation too."""
+        super().run(self._limit_ns, each_slice)
+        rest_ns = self.kernel.now_ns + _REST_NS
+        self.kernel.run(rest_ns + _REST_NS, until=lambda: self.kernel.next_ns > rest_ns or not what_is_left(self))
+        self.invariants.look_at_end(self)
+
+    def tell(self, address: str, message: Message) -> None:
+        """Have a machine handle ``message`` now, or when its pause is over."""
+        if self._pauses[address] and address in self.machines:
+            self._held.setdefault(address, []).append(message)
+            return
+        super().tell(address, message)
+        self.invariants.look(self, address)
+
+    # ---- faults ----
+
+    def _begin(self, fault: Fault) -> None:
+        if not self.finished and _FAULTS[fault.kind](self, fault):
+            self.happened.append(fault.kind)
+
+    def _afterwards(self, fault: Fault, action: Callable[[], None]) -> bool:
+        self.kernel.at(self.kernel.now_ns + fault.for_ns, action)
+        return True
+
+    def _crash(self, fault: Fault) -> bool:
+        return self._crash_one(fault, (Kind.MAP, Kind.REDUCE))
+
+    def _kill_master(self, fault: Fault) -> bool:
+        return self._crash_one(fault, (Kind.APPLICATION_MASTER,))
+
+    def _crash_one(self, fault: Fault, kinds: tuple[Kind, ...]) -> bool:
+        tasks = self.processes.tasks
+        container = _picked(fault, [name for name in sorted(tasks) if tasks[name].launch.kind in kinds])
+        if container is not None:
+            self.processes.crash(container, _SIGNAL, "segmentation fault")
+        return container is not None
+
+    def _kill_supervisor(self, fault: Fault) -> bool:
+        node, tasks = _picked(fault, self._nodes), self.processes.tasks
+        here = [name for name, task in tasks.items() if task.node == node]
+        crashing = [name for name in here if tasks[name].launch.kind is not Kind.APPLICATION_MASTER]
+        for container in crashing:
+            self.processes.crash(container, _SIGNAL, "its supervisor has died")
+        return bool(crashing)
+
+    def _kill_node(self, fault: Fault) -> bool:
+        node = _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+        if node is not None:
+            self.lose_node(node)
+        return node is not None
+
+    def _declare_dead(self, fault: Fault) -> bool:
+        node = _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+        if node is not None:
+            self.tell(RESOURCE_MANAGER, NodeLost(node, "it has been taken for dead"))
+        return node is not None
+
+    def _pause(self, fault: Fault) -> bool:
+        address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
+        assert address is not None
+        self._pauses[address] += 1
+        return self._afterwards(fault, partial(self._go_on, address))
+
+    def _go_on(self, address: str) -> None:
+        self._pauses[address] -= 1
+        if not self._pauses[address]:
+            for message in self._held.pop(address, ()):
+                self.tell(address, message)
+
+    def _cut_off(self, fault: Fault) -> bool:
+        node = _picked(fault, self._nodes)
+        masters = [task.launch for task in self.processes.tasks.values() if task.node == node]
+        here = [job_address(launch.job) for launch in masters if launch.kind is Kind.APPLICATION_MASTER]
+        far = frozenset([node_address(node or ""), *here])
+        self.network.cut_off.append(far)
+        return self._afterwards(fault, partial(self.network.cut_off.remove, far))
+
+    def _spoil_network(self, fault: Fault) -> bool:
+        self.network.bad.append(fault)
+        return self._afterwards(fault, partial(self.network.bad.remove, fault))
+
+    def _lose_output(self, fault: Fault) -> bool:
+        lying = [(am.job, map.index, map.output_node) for am in self._masters() for map in am.maps if map.output_node]
+        output = _picked(fault, lying)
+        if output is not None:
+            self.processes.disks.lose_output(*output)
+        return output is not None
+
+    def _stop_serving(self, fault: Fault) -> bool:
+        node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
+        disks.stop_serving(node)
+        return self._afterwards(fault, partial(disks.serve_again, node))
+
+    def _damage_checkpoint(self, fault: Fault) -> bool:
+        saved = [task.saved for master in self._masters() for task in (*master.maps, *master.reduces) if task.saved]
+        container = _picked(fault, [container for each in saved for container in each.past_containers])
+        if container is not None:
+            self.processes.disks.damage_checkpoint(container)
+        return container is not None
+
+    def _fill_disk(self, fault: Fault) -> bool:
+        node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
+        disks.fill(node)
+        return self._afterwards(fault, partial(disks.empty, node))
+
+    def _slow_disk(self, fault: Fault) -> bool:
+        node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
+        by_ns = 1 + fault.pick % _SLOWEST_NS
+        disks.slow_down(node, by_ns)
+        return self._afterwards(fault, partial(disks.slow_down, node, -by_ns))
+
+    def _step_clock(self, fault: Fault) -> bool:
+        address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
+        assert address is not None
+        recorder = self._recorders[address]
+        if not isinstance(recorder, _AheadRecorder):
+            self._recorders[address] = recorder = _AheadRecorder(recorder, self._sink)
+        recorder.ahead_ns += fault.for_ns
+        return True
+
+    def _masters(self) -> list[ApplicationMaster]:
+        masters = [machine for machine in self.machines.values() if isinstance(machine, ApplicationMaster)]
+        return sorted(masters, key=lambda master: master.job)
+
+
+_FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
+    FaultKind.CRASH: FaultyCluster._crash,
+    FaultKind.MASTER_DEATH: FaultyCluster._kill_master,
+    FaultKind.SUPERVISOR_DEATH: FaultyCluster._kill_supervisor,
+    FaultKind.NODE_DEATH: FaultyCluster._kill_node,
+    FaultKind.FALSE_DEATH: FaultyCluster._declare_dead,
+    FaultKind.PAUSE: FaultyCluster._pause,
+    FaultKind.PARTITION: FaultyCluster._cut_off,
+    FaultKind.BAD_NETWORK: FaultyCluster._spoil_network,
+    FaultKind.LOST_OUTPUT: FaultyCluster._lose_output,
+    FaultKind.SHUFFLE_DEATH: FaultyCluster._stop_serving,
+    FaultKind.BAD_CHECKPOINT: FaultyCluster._damage_checkpoint,
+    FaultKind.FULL_DISK: FaultyCluster._fill_disk,
+    FaultKind.SLOW_DISK: FaultyCluster._slow_disk,
+    FaultKind.CLOCK_STEP: FaultyCluster._step_clock,
+}
+"""What each does; whether it has met anybody."""
+
+
+def _picked(fault: Fault, among: Sequence[T]) -> T | None:
+    return among[fault.pick % len(among)] if among else None

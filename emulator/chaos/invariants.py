@@ -1,0 +1,200 @@
+"""What must hold in a simulated run whatever goes wrong, looked at after every message and at the end.
+
+Theory of operation
+-------------------
+Each machine judges its own state (``validate_state``: no node over its ledger, one unfinished attempt a task).  What
+processes do is judged here, from the processes themselves: how many a node runs and holds stopped, whether a task is
+launched beside one that still walks, and which keys each container has walked.  The output of a reduce is made of the
+containers its last attempt went on from, in order, and they must have walked every key exactly once.
+
+A node that has been given up may live on for a while, and its tasks beside those that replace them; so does a container
+whose job has ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.core.application_master import ApplicationMaster
+from emulator.core.effects import Launch, Send
+from emulator.core.job import JobSpec
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    ContainerState,
+    Exited,
+    JobFinished,
+    JobState,
+    NodeLost,
+)
+from emulator.core.node_manager import NodeManager
+from emulator.core.resource_manager import ResourceManager
+from emulator.core.settings import Settings
+from emulator.records.journal import Record
+from emulator.sim.cluster import SimulatedCluster
+from emulator.sim.tasks import VirtualTask
+from emulator.vocabulary import Kind
+
+
+class Violation(Exception):
+    """Something that must hold does not."""
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """Raise Violation, which says ``otherwise``, unless it holds."""
+    if not holds:
+        raise Violation(otherwise)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What the container of a reduce has walked: keys from ``start`` to ``end``, after those of ``past``."""
+
+    job: str
+    task: int
+    past: tuple[str, ...]
+    start: int
+    end: int
+    succeeded: bool = False
+
+
+class Invariants:
+    """Of one run; see the module's theory of operation.  All methods raise Violation."""
+
+    def __init__(self, settings: Settings, jobs: Mapping[str, JobSpec]) -> None:
+        self.finished: dict[str, JobFinished] = {}
+        """Jobs that have ended, as the ResourceManager has told."""
+        self._settings = settings
+        self._jobs = jobs
+        self._walks: dict[str, _Walk] = {}
+        self._containers: set[str] = set()
+        """All that have been launched."""
+        self._given_up: set[str] = set()
+        """Nodes."""
+        self._launched: list[Launch] = []
+        """Since the last look."""
+        self._judged: dict[str, int] = {}
+        """Revision of each machine when its state was last judged."""
+
+    def note(self, record: Record) -> None:
+        """A machine has handled a message, and its effects have still to be carried out."""
+        message = record.message
+        if type(message) is NodeLost and record.actor == RESOURCE_MANAGER:
+            self._given_up.add(message.node)
+        elif type(message) is Exited and message.container in self._walks:
+            walk = self._walks[message.container]
+            walk.end, walk.succeeded = message.keys_done, message.code == 0
+        for effect in record.effects:
+            if type(effect) is Launch:
+                self._launched.append(effect)
+            elif type(effect) is Send and type(effect.message) is JobFinished:
+                self._note_end(effect.message)
+
+    def _note_end(self, finished: JobFinished) -> None:
+        before = self.finished.setdefault(finished.job, finished)
+        require(before.state is finished.state, f"{finished.job} has ended {before.state}, then {finished.state}")
+        require(finished.state is JobState.SUCCEEDED or bool(finished.reason), f"{finished.job} fails without a reason")
+
+    def look(self, cluster: SimulatedCluster, address: str) -> None:
+        """The effects have been carried out."""
+        machine = cluster.machines.get(address)
+        if machine is None or self._judged.get(address) == machine.revision:
+            return
+        self._judged[address] = machine.revision
+        try:
+            machine.validate_state()
+        except AssertionError as error:
+            raise Violation(f"{address}: {error or 'its state does not agree with itself'}") from error
+        for launch in self._launched:
+            self._look_at_launch(cluster, launch)
+        self._launched.clear()
+        if isinstance(machine, NodeManager):
+            self._look_at_node(cluster, machine)
+
+    def _look_at_launch(self, cluster: SimulatedCluster, launch: Launch) -> None:
+        require(launch.container not in self._containers, f"{launch.container} is launched twice")
+        self._containers.add(launch.container)
+        task = cluster.processes.tasks.get(launch.container)
+        if task is None:
+            return
+        if launch.kind is Kind.REDUCE:
+            past = task.launch.saved.past_containers if task.launch.saved else ()
+            self._walks[launch.container] = _Walk(launch.job, launch.task, past, task.keys_before, task.keys_before)
+        if launch.job in self.finished:
+            return
+        others = [
+            container
+            for container, other in cluster.processes.tasks.items()
+            if other is not task and _same_task(other, task) and other.node not in self._given_up
+        ]
+        allowed = int(self._settings.protocol.speculation is not None and launch.kind is Kind.REDUCE)
+        if task.node not in self._given_up and len(others) > allowed:
+            raise Violation(
+                f"{launch.attempt} runs in {launch.container} while {', '.join(others)} is at the same task"
+            )
+
+    def _look_at_node(self, cluster: SimulatedCluster, machine: NodeManager) -> None:
+        node, running, stopped = machine.node, 0, 0
+        for container, task in cluster.processes.tasks.items():
+            if task.node == node.name:
+                resuming = machine.containers[container].state is ContainerState.RESUMING
+                stopped += task.stopped and not resuming
+                running += not task.stopped or resuming
+        require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
+        limit = node.suspended_limit
+        require(stopped <= limit, f"{node.name} holds {stopped} stopped processes, and has room for {limit}")
+
+    # ---- the end ----
+
+    def look_at_end(self, cluster: SimulatedCluster) -> None:
+        """All jobs have ended and the cluster has had time to come to rest."""
+        for job in self._jobs:
+            require(job in self.finished, f"{job} has not ended")
+        for job, finished in self.finished.items():
+            if finished.state is JobState.SUCCEEDED:
+                self._look_at_output(self._jobs[job])
+        self._look_at_rest(cluster)
+
+    def _look_at_output(self, job: JobSpec) -> None:
+        done: Counter[int] = Counter()
+        for container, walk in self._walks.items():
+            if walk.job != job.name or not walk.succeeded:
+                continue
+            done[walk.task] += 1
+            at = 0
+            for part in (*walk.past, container):
+                found = self._walks[part]
+                where = f"{job.name}, reduce {walk.task}: {part}"
+                require(found.start == at <= found.end, f"{where} has walked from key {found.start}, not {at}")
+                at = found.end
+            wanted = job.reduce_keys[walk.task]
+            require(at == wanted, f"{job.name}, reduce {walk.task}: {at} keys of {wanted} are in its output")
+        for task in range(len(job.reduce_keys)):
+            require(done[task] >= 1, f"{job.name} has succeeded without its reduce {task}")
+
+    def _look_at_rest(self, cluster: SimulatedCluster) -> None:
+        left = what_is_left(cluster)
+        require(not left, f"left after the end: {', '.join(left[:5])}")
+        for node in _manager(cluster).state.nodes.values():
+            if node.name not in self._given_up:
+                free, wanted = len(node.free), node.settings.containers
+                require(free == wanted, f"{node.name} has {free} of {wanted} containers free after the end")
+
+
+def what_is_left(cluster: SimulatedCluster) -> list[str]:
+    """Processes, containers, jobs and ApplicationMasters that should be gone once all jobs have ended."""
+    state = _manager(cluster).state
+    masters = [address for address, machine in cluster.machines.items() if isinstance(machine, ApplicationMaster)]
+    return [*cluster.processes.tasks, *state.containers, *state.applications, *masters]
+
+
+def _manager(cluster: SimulatedCluster) -> ResourceManager:
+    manager = cluster.machines[RESOURCE_MANAGER]
+    assert isinstance(manager, ResourceManager)
+    return manager
+
+
+def _same_task(one: VirtualTask, other: VirtualTask) -> bool:
+    a, b = one.launch, other.launch
+    return (a.job, a.kind, a.task) == (b.job, b.kind, b.task)

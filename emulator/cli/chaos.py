@@ -1,0 +1,126 @@
+"""The command chaos."""
+
+from __future__ import annotations
+
+import random
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.display.console import results_console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from emulator.chaos.runner import Tally
+    from emulator.chaos.schedule import FaultKind
+    from emulator.chaos.simulated import Judged
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the command of this module."""
+    app.command()(chaos)
+
+
+def chaos(
+    file: Annotated[Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10**7, help="How many seeds, each with faults of its own.")] = 100,
+    first: Annotated[
+        int | None, typer.Option("--from", min=0, max=10**9, help="The first seed [default: drawn, and printed]")
+    ] = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Kinds of faults to draw from, with commas between them [default: all]")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Run the faults of a violation again.", show_default=False)
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New or empty directory for violations [default: runs/chaos-NAME-TIME]")
+    ] = None,
+) -> None:
+    """Simulate an experiment while things go wrong, and see that what must hold still does.
+
+    Each seed draws faults over the run: processes, masters and nodes die, machines pause, messages are lost, doubled
+    and late, nodes are cut off or taken for dead, map outputs and checkpoints are lost, disks are full or slow, clocks
+    step. Every key must be done once, no node may run more than it has room for, every job must end, or fail with its
+    reason, in bounded time, nothing may be left, and the journal must replay. A violation prints its seed and the
+    shortest list of faults that still makes one, saves them, and ends with status 1.
+
+    \b
+    Examples:
+      natjam chaos catalog:natjam-fig4 --seeds 1000
+      natjam chaos mine.yaml --seeds 200 --from 1 --set scheduler.mechanism=suspend
+      natjam chaos mine.yaml --faults partition,pause,bad-network
+      natjam chaos --replay runs/chaos-mine/seed-17/faults.json
+    """
+    from emulator.chaos.runner import FAULTS_NAME, replay_faults, run_chaos
+    from emulator.display.work_display import WorkDisplay
+    from emulator.errors import ConfigError, RunError
+    from emulator.experiment.load import load_experiment
+
+    console = results_console()
+    if (file is None) == (replay is None):
+        raise ConfigError("give either an experiment file, or --replay and the file of a violation")
+    if replay is not None:
+        judged = replay_faults(replay)
+        if judged.violation is not None:
+            raise RunError(_told(judged))
+        console.print(f"seed {judged.seed}: no violation", highlight=False)
+        return
+    assert file is not None
+    experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
+    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process
+    kinds = _kinds(faults)
+    first = random.randrange(10**9) if first is None else first
+    directory = out or Path("runs") / f"chaos-{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    console.print(f"seeds {first} to {first + seeds - 1}", highlight=False)
+    with WorkDisplay(console) as display:
+        tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
+    console.print(_table(tally))
+    if tally.violations:
+        found = [
+            f"{_told(judged)}\nsaved in {directory / f'seed-{judged.seed}' / FAULTS_NAME}"
+            for judged in tally.violations
+        ]
+        raise RunError("\n".join(found))
+    console.print(f"{tally.seeds} seeds: no violation", highlight=False)
+
+
+def _kinds(names: str | None) -> list[FaultKind]:
+    from emulator.chaos.schedule import FaultKind
+    from emulator.errors import ConfigError
+
+    by_name = {kind.value: kind for kind in FaultKind}
+    wanted = [name.strip() for name in names.split(",")] if names is not None else list(by_name)
+    if unknown := [name for name in wanted if name not in by_name]:
+        raise ConfigError(f"--faults {unknown[0]!r}: no kind of fault; there are {', '.join(by_name)}")
+    return [by_name[name] for name in wanted]
+
+
+def _told(judged: Judged) -> str:
+    """A violation in words: its seed, what does not hold, and the faults."""
+    faults = [f"  {fault}" for fault in judged.faults] or ["  without any fault"]
+    return "\n".join([f"seed {judged.seed}: {judged.violation}", *faults])
+
+
+def _table(tally: Tally) -> Table:
+    from rich.table import Table
+
+    from emulator.chaos.schedule import FaultKind
+
+    table = Table(title=f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs", title_justify="left")
+    for column in ("what happened", "times"):
+        table.add_column(column, justify="right" if column == "times" else "left")
+    for kind in FaultKind:
+        if tally.happened[kind]:
+            table.add_row(kind.value, f"{tally.happened[kind]:,}")
+    table.add_section()
+    for state, count in tally.jobs.items():
+        table.add_row(f"jobs {state.value}", f"{count:,}")
+    return table
