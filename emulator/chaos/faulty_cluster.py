@@ -34,6 +34,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cluster import SimulatedCluster
@@ -155,6 +156,13 @@ class FaultyCluster(SimulatedCluster):
         super().tell(address, message)
         self.invariants.look(self, address)
 
+    @property
+    def manager(self) -> ResourceManager:
+        """The ResourceManager's machine."""
+        manager = self.machines[RESOURCE_MANAGER]
+        assert isinstance(manager, ResourceManager)
+        return manager
+
     # ---- faults ----
 
     def _begin(self, fault: Fault) -> None:
@@ -201,8 +209,12 @@ class FaultyCluster(SimulatedCluster):
     def _pause(self, fault: Fault) -> bool:
         address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
         assert address is not None
-        self._pauses[address] += 1
+        self.pause(address)
         return self._afterwards(fault, partial(self._go_on, address))
+
+    def pause(self, address: str) -> None:
+        """The machine of ``address`` is told nothing for now."""
+        self._pauses[address] += 1
 
     def _go_on(self, address: str) -> None:
         self._pauses[address] -= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from emulator.core.messages import KeyCheckpoint, ProcessImage, Saved
+from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
 
 NO_SPACE = "no space left on device"
 

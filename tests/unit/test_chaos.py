@@ -1,0 +1,211 @@
+"""Faults by seed: what is drawn, how a violation is found, made small, kept and run again; the command around it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from typer.testing import CliRunner, Result
+
+from emulator.chaos.faulty_cluster import FaultyCluster
+from emulator.chaos.invariants import Violation
+from emulator.chaos.schedule import Fault, FaultKind, draw_faults
+from emulator.chaos.shrink import shortest
+from emulator.chaos.simulated import judge
+from emulator.cli.main import app
+from emulator.core.messages import StartContainer, node_address
+from emulator.core.saved import Saved
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
+from emulator.sim.disks import VirtualDisks
+from emulator.sim.session import simulate
+from emulator.vocabulary import Kind
+from tests.simulated_runs import FIG4
+from workloads.expand import expand
+
+SECOND_NS = 1_000_000_000
+SMALL = """\
+name: small
+engine: sim
+overheads: hadoop-0.23
+cluster: {nodes: 3, containers_per_node: 3}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.25}, research: {capacity: 0.75}}}
+workload:
+  jobs:
+    - {name: research, queue: research, maps: 2, map_s: 2, reduces: 7, reduce_s: [30], key_s: 1}
+    - {name: production, queue: production, submit_s: 15, maps: 1, map_s: 1, reduces: 3, reduce_s: [10], key_s: 1}
+"""
+
+
+def natjam(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command adds the directories of experiments to it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+# ---- schedules ----
+
+
+def test_a_seed_draws_the_same_faults_and_another_others() -> None:
+    drawn = [draw_faults(seed, 200 * SECOND_NS, list(FaultKind)) for seed in range(300)]
+    assert drawn[7] == draw_faults(7, 200 * SECOND_NS, list(FaultKind))
+    assert len(set(drawn)) == 300
+    assert {fault.kind for faults in drawn for fault in faults} == set(FaultKind)
+    for faults in drawn:
+        assert list(faults) == sorted(faults, key=lambda fault: fault.at_ns)
+        assert all(0 <= fault.at_ns < 200 * SECOND_NS and 0 < fault.for_ns <= 50 * SECOND_NS for fault in faults)
+
+
+@given(st.sets(st.integers(0, 15)), st.integers(1, 16))
+def test_the_shortest_part_that_fails_is_found(needed: set[int], count: int) -> None:
+    needed = {item for item in needed if item < count}
+    assert set(shortest(range(count), lambda part: needed <= set(part))) == needed
+
+
+@given(st.sets(st.integers(0, 12), min_size=1), st.integers(1, 3))
+def test_nothing_can_be_taken_from_it(marked: set[int], at_least: int) -> None:
+    def fails(part: Sequence[int]) -> bool:
+        return len(marked & set(part)) >= min(at_least, len(marked))
+
+    found = shortest(range(13), fails)
+    assert fails(found)
+    assert not any(fails([other for other in found if other != item]) for item in found)
+
+
+# ---- what must hold is looked at ----
+
+Tamper = Callable[[FaultyCluster], None]
+
+
+class _Tampered(FaultyCluster):
+    """Something is done to it that no fault may do."""
+
+    def __init__(self, *given: Any, tamper: Tamper, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.kernel.at(13 * SECOND_NS, partial(tamper, self))
+
+
+class _Forgetful(VirtualDisks):
+    def sound(self, saved: Saved | None) -> Saved | None:
+        return saved if saved is None else structs.replace(saved, keys_done=saved.keys_done + 1)
+
+
+def leave_out_a_key(cluster: FaultyCluster) -> None:
+    cluster.processes.disks = _Forgetful()
+
+
+def run_a_task_twice(cluster: FaultyCluster) -> None:
+    node = next(node for node in cluster.manager.state.free_nodes)
+    cluster.tell(node_address(node), StartContainer("more", "research", Kind.REDUCE, 0, "research/r000.9", 0))
+
+
+def forget_a_container(cluster: FaultyCluster) -> None:
+    state = cluster.manager.state
+    held = next(held for held in state.containers.values() if held.kind is Kind.REDUCE)
+    state.nodes[held.node].ledger.end(held.id)
+
+
+def stand_still(cluster: FaultyCluster) -> None:
+    for address in cluster.machines:
+        cluster.pause(address)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (leave_out_a_key, r"has walked from key \d+, not \d+"),
+        (run_a_task_twice, "research/r000.9 runs in more while .* is at the same task"),
+        (forget_a_container, "rm: "),
+        (stand_still, "not finished after 2000 emulated seconds|no task runs"),
+    ],
+)
+def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    experiment = load_experiment(file)
+    jobs = expand(experiment, experiment.seed)
+    make = partial(_Tampered, faults=(), limit_ns=2000 * SECOND_NS, tamper=tamper)
+    with pytest.raises((Violation, RunError), match=said):
+        simulate(experiment, jobs, lambda record: None, make_cluster=make)
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path, kind: FaultKind) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    at_s = 32 if kind is FaultKind.BAD_CHECKPOINT else 18
+    faults = [Fault(kind, at_s * SECOND_NS, 5 * SECOND_NS, pick) for pick in (1, 5)]
+    judged = judge(load_experiment(file), 100 * SECOND_NS, 1, faults)
+    assert judged.violation is None
+    assert set(judged.happened) == {kind}
+
+
+# ---- the command ----
+
+OWN = """
+def picky(view, jobs, random):
+    assert len([node for node in view.nodes if node.alive]) > 2, "a node is missed"
+    return jobs[0].name
+"""
+
+
+def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL.replace("scheduler:", "scheduler:\n  job_eviction: mine:picky"))
+    Path("mine.py").write_text(OWN)
+    result = natjam("chaos", "small.yaml", "--seeds", "12", "--from", "0", "--out", "found")
+    assert result.exit_code == 1, result.output
+    assert "a node is missed" in result.output
+    found = sorted(Path("found").glob("seed-*/faults.json"))
+    assert found
+    for file in found:
+        assert str(file) in result.output
+        saved = json.loads(file.read_text())
+        assert [fault["kind"] for fault in saved["faults"]] in (["node-death"], ["false-death"])
+        again = natjam("chaos", "--replay", file)
+        assert again.exit_code == 1, again.output
+        assert f"seed {saved['seed']}" in again.output
+        assert "a node is missed" in again.output
+    faults = json.loads(found[0].read_text())
+    found[0].write_text(json.dumps({**faults, "faults": []}))
+    result = natjam("chaos", "--replay", found[0])
+    assert result.exit_code == 0, result.output
+
+
+def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = [natjam("chaos", tmp_path / "small.yaml", "--seeds", "1", "--out", tmp_path / "out") for _ in range(2)]
+    assert [result.exit_code for result in said] == [0, 0]
+    firsts = [result.output.splitlines()[0] for result in said]
+    assert firsts[0] != firsts[1]
+    assert all(first.startswith("seeds ") for first in firsts)
+    assert "1 seeds: no violation" in said[0].output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("chaos",), "give either an experiment file, or --replay"),
+        (("chaos", FIG4, "--replay", FIG4), "give either an experiment file, or --replay"),
+        (("chaos", FIG4, "--faults", "crash,rain"), "--faults 'rain': no kind of fault; there are crash, "),
+        (("chaos", FIG4.with_name("none.yaml")), "none.yaml"),
+        (("chaos", "--replay", FIG4), "natjam-fig4.yaml: not JSON"),
+    ],
+)
+def test_bad_input_is_refused(arguments: tuple[str | Path, ...], said: str) -> None:
+    result = natjam(*arguments)
+    assert result.exit_code == 2, result.output
+    assert said in result.output
