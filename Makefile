@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test lint docs bench fuzz criu
+.PHONY: install demo test lint docs bench fuzz chaos criu
 
 install: $(STAMP)
 
@@ -47,3 +47,9 @@ FUZZ ?= 100000
 fuzz: install
 	NATJAM_FUZZ=$(FUZZ) $(BIN)/python -m pytest -s -n logical -o timeout=0 \
 		tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -m 'not slow'
+
+# Runs simulated while things go wrong; the seeds are drawn anew each time and printed.  The tests have fixed ones.
+SEEDS ?= 1000
+chaos: install
+	$(BIN)/natjam chaos workloads/catalog/natjam-fig4.yaml --seeds $(SEEDS)
+	$(BIN)/natjam chaos workloads/catalog/facebook-50.yaml --seeds $(SEEDS)

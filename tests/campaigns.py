@@ -25,7 +25,7 @@ seeds: 30
 _NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli.main import main
+from emulator.cli.script import main
 main()
 """
 

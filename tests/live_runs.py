@@ -50,7 +50,7 @@ workload:
 _NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli.main import main
+from emulator.cli.script import main
 main()
 """
 
@@ -322,6 +322,7 @@ def listening_addresses(*pids: int) -> set[str]:
 
 
 def with_variable(name: str, value: str) -> list[int]:
+    """Processes that have a variable in the environment they began with."""
     pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
     return [pid for pid in pids if pid != os.getpid() and variable_of(pid, name) == value]
 

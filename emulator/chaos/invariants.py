@@ -22,7 +22,6 @@ from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
     RESOURCE_MANAGER,
-    ContainerState,
     Exited,
     JobFinished,
     JobState,
@@ -138,9 +137,10 @@ class Invariants:
         node, running, stopped = machine.node, 0, 0
         for container, task in cluster.processes.tasks.items():
             if task.node == node.name:
-                resuming = machine.containers[container].state is ContainerState.RESUMING
-                stopped += task.stopped and not resuming
-                running += not task.stopped or resuming
+                # One that is about to go on, or is killed before its stop was known, has a container all the same.
+                in_container = machine.ledger.on_slot(container) or not task.stopped
+                running += in_container
+                stopped += not in_container
         require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
         limit = node.suspended_limit
         require(stopped <= limit, f"{node.name} holds {stopped} stopped processes, and has room for {limit}")

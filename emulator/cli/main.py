@@ -17,9 +17,10 @@ from typer.core import TyperGroup
 
 from emulator import __version__
 from emulator.cli import campaign, chaos, engines, fidelity, imports, machine, results, start, workload
+from emulator.cli.script import main as main  # where a script was installed before there was that
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.interruption import EXIT_CODE, interruptible
+from emulator.interruption import EXIT_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +59,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def main() -> None:
-    """The console script ``natjam``."""
-    with interruptible(finally_ignored=True):
-        app(prog_name="natjam")
 
 
 def _print_version(wanted: bool) -> None:

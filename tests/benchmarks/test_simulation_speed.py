@@ -118,7 +118,7 @@ def test_jobs_written_out_in_a_file(tmp_path: Path) -> None:
             for n in range(count)
         )
         (tmp_path / f"{count}.yaml").write_text(f"{head}workload:\n  jobs:\n{jobs}")
-    command = [sys.executable, "-c", "from emulator.cli.main import main; main()", "run", str(tmp_path / "5000.yaml")]
+    command = [sys.executable, "-c", "from emulator.cli.script import main; main()", "run", str(tmp_path / "5000.yaml")]
     subprocess.run([*command, "--engine", "sim", "--out", str(tmp_path / "out")], check=True, capture_output=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"\n5,000 jobs, whole command: {used.ru_utime + used.ru_stime:.2f} s of CPU")

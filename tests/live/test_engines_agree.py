@@ -43,7 +43,7 @@ def test_a_simulation_predicts_a_live_run(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from emulator.cli.main import main; main()",
+        "from emulator.cli.script import main; main()",
         "fidelity",
         str(file),
         "--repeats",

@@ -20,7 +20,7 @@ from tests.live_runs import REPOSITORY, until
 _PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from emulator.cli.main import main
+from emulator.cli.script import main
 main()
 """
 _BOUND_S = 200.0

@@ -22,7 +22,7 @@ from tests.programs import criu_or_skip, kmeans_command
 
 BOUND_S = 90
 KMEANS = kmeans_command("--memory-mb", "20", "--iterations", "100000")
-NATJAM = [sys.executable, "-c", "from emulator.cli.main import main; main()"]
+NATJAM = [sys.executable, "-c", "from emulator.cli.script import main; main()"]
 
 
 @pytest.fixture(autouse=True)

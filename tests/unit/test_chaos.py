@@ -129,7 +129,7 @@ def stand_still(cluster: FaultyCluster) -> None:
         (leave_out_a_key, r"has walked from key \d+, not \d+"),
         (run_a_task_twice, "research/r000.9 runs in more while .* is at the same task"),
         (forget_a_container, "rm: "),
-        (stand_still, "not finished after 2000 emulated seconds|no task runs"),
+        (stand_still, "nothing has moved from .* stuck are research"),
     ],
 )
 def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -> None:
@@ -157,7 +157,7 @@ def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path,
 
 OWN = """
 def picky(view, jobs, random):
-    assert len([node for node in view.nodes if node.alive]) > 2, "a node is missed"
+    assert len([node for node in view.nodes.values() if node.alive]) > 2, "a node is missed"
     return jobs[0].name
 """
 

@@ -16,7 +16,7 @@ from emulator.experiment.catalog import catalog_directory, examples, located
 from emulator.experiment.load import load_experiment
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_NATJAM = "from emulator.cli.main import main; main()"
+_NATJAM = "from emulator.cli.script import main; main()"
 
 
 def natjam(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,20 @@
+"""The console script ``natjam``: it can be interrupted from its first moments on, while the commands are imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from emulator.interruption import EXIT_CODE, interruptible
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        with interruptible(finally_ignored=True):
+            from emulator.cli.main import app
+
+            app(prog_name="natjam")
+    except KeyboardInterrupt:
+        os.write(2, b"natjam: interrupted\n")
+        sys.exit(EXIT_CODE)
