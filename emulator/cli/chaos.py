@@ -26,7 +26,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def chaos(
-    file: Annotated[Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)
+    ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=10**7, help="How many seeds, each with faults of its own.")] = 100,
     first: Annotated[
         int | None, typer.Option("--from", min=0, max=10**9, help="The first seed [default: drawn, and printed]")
