@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from datetime import datetime
@@ -65,6 +66,7 @@ def chaos(
     from emulator.display.work_display import WorkDisplay
     from emulator.errors import ConfigError, RunError
     from emulator.experiment.load import load_experiment
+    from emulator.records.run_directory import RunDirectory
 
     console = results_console()
     if (file is None) == (replay is None):
@@ -81,9 +83,14 @@ def chaos(
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
     directory = out or Path("runs") / f"chaos-{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    RunDirectory.create(directory)
     console.print(f"seeds {first} to {first + seeds - 1}", highlight=False)
-    with WorkDisplay(console) as display:
-        tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
+    try:
+        with WorkDisplay(console) as display:
+            tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
+    finally:
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # there is nothing in it where nothing was found
     console.print(_table(tally))
     if tally.violations:
         found = [

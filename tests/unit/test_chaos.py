@@ -193,6 +193,14 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
     assert firsts[0] != firsts[1]
     assert all(first.startswith("seeds ") for first in firsts)
     assert "1 seeds: no violation" in said[0].output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_with_files_is_refused_before_anything_is_begun(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    result = natjam("chaos", tmp_path / "small.yaml", "--out", tmp_path)
+    assert result.exit_code == 2, result.output
+    assert "results go to a new or an empty directory" in result.output
 
 
 @pytest.mark.parametrize(
