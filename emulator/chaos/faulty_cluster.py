@@ -235,7 +235,8 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(self.network.bad.remove, fault))
 
     def _lose_output(self, fault: Fault) -> bool:
-        lying = [(am.job, map.index, map.output_node) for am in self._masters() for map in am.maps if map.output_node]
+        maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]
+        lying = [(job, task.index, task.output_node) for job, task in maps if task.output_node]
         output = _picked(fault, lying)
         if output is not None:
             self.processes.disks.lose_output(*output)
@@ -247,8 +248,8 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(disks.serve_again, node))
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
-        saved = [task.saved for master in self._masters() for task in (*master.maps, *master.reduces) if task.saved]
-        container = _picked(fault, [container for each in saved for container in each.past_containers])
+        tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.reduces)]
+        container = _picked(fault, [past for task in tasks if task.saved for past in task.saved.past_containers])
         if container is not None:
             self.processes.disks.damage_checkpoint(container)
         return container is not None
