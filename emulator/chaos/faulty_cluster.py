@@ -30,6 +30,7 @@ from emulator.core.messages import (
     RESOURCE_MANAGER,
     Message,
     NodeLost,
+    Tick,
     TimerFired,
     job_address,
     node_address,
@@ -94,7 +95,7 @@ class _AheadRecorder(Recorder):
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """The machine takes ``message`` at the time its own clock shows; what it plans is meant by that clock."""
-        if isinstance(message, TimerFired):
+        if isinstance(message, TimerFired | Tick):
             message = structs.replace(message, due_ns=message.due_ns + self.ahead_ns)
         return [self._told(effect, now_ns) for effect in super().handle(message, now_ns + self.ahead_ns)]
 
@@ -153,8 +154,10 @@ class FaultyCluster(SimulatedCluster):
         if self._pauses[address] and address in self.machines:
             self._held.setdefault(address, []).append(message)
             return
+        is_under_way = self._telling
         super().tell(address, message)
-        self.invariants.look(self, address)
+        if not is_under_way:  # else it will be told when the effects of the one before have been carried out
+            self.invariants.look(self, address)
 
     @property
     def manager(self) -> ResourceManager:
