@@ -74,16 +74,18 @@ def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
     cluster = experiment.cluster
     return tuple(
         NodeSettings(
-            name=f"node-{number}",
+            name=name,
             rack="rack-1",
-            containers=cluster.containers_per_node,
+            containers=cluster.containers_of(name),
             container_memory_bytes=int(cluster.container_memory_gb * GIB_BYTES),
             memory_bytes=int(cluster.memory_gb * GIB_BYTES),
             swap_bytes=int(cluster.swap_gb * GIB_BYTES),
             max_suspended=cluster.max_suspended_per_node,
-            slowness_ppm=round(cluster.slow_nodes.get(f"node-{number}", 1) * 1_000_000),
+            slowness_ppm=round(cluster.slow_nodes.get(name, 1) * 1_000_000),
+            slots=cluster.slots_of(name),
+            masters_outside=cluster.application_masters == "outside",
         )
-        for number in range(1, cluster.nodes + 1)
+        for name in cluster.node_names
     )
 
 
@@ -130,6 +132,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         resume_order=chosen(policies.RESUME_ORDER),
         queues=make_queues(experiment),
         victims=VICTIMS[experiment.scheduler.victims],
+        epoch_ns=seconds_to_ns(experiment.scheduler.epoch_s),
     )
 
 

@@ -70,6 +70,10 @@ class JobFacts(Frozen):
     """Share it is guaranteed; None: its part of its queue's capacity."""
     max_containers: int | None = None
     """Most containers it may hold at a time; None: as many as it has maps, or reduces."""
+    map_ns: int | None = None
+    """Mean length of its maps, where that is known beforehand."""
+    reduce_ns: int | None = None
+    """Mean length of its reduces, likewise."""
 
     @property
     def most_containers(self) -> int:

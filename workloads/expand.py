@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from emulator.core.job import JobSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
@@ -36,6 +38,8 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         ConfigError: ``workload.only`` names a job that the trace does not have, or leaves none.
     """
     jobs, only = _all_jobs(experiment, seed), experiment.workload.only
+    if experiment.workload.lengths_known:
+        jobs = tuple(map(_with_known_lengths, jobs))
     if only is None:
         return jobs
     unknown = [name for name in only.jobs or () if all(job.name != name for job in jobs)]
@@ -50,8 +54,7 @@ def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
 def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     entry, memory_bytes = experiment.workload.trace, _container_memory_bytes(experiment)
     if experiment.workload.bimodal is not None:
-        cluster = experiment.cluster
-        containers = cluster.containers
+        containers = experiment.cluster.containers
         return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
     if experiment.workload.poisson is not None:
         cluster = experiment.cluster
@@ -61,6 +64,11 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
     return tuple(_spec(job, entry, memory_bytes, adapted.header.starts_measured) for job in adapted.jobs)
+
+
+def _with_known_lengths(job: JobSpec) -> JobSpec:
+    map_ns, reduce_ns = (sum(lengths) // len(lengths) if lengths else None for lengths in (job.map_ns, job.reduce_ns))
+    return replace(job, facts=replace(job.facts, map_ns=map_ns, reduce_ns=reduce_ns))
 
 
 def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:

@@ -4,7 +4,8 @@ ApplicationMasters hold containers and are never preempted.  A burst of jobs cou
 masters that wait for each other for ever.  Hadoop's capacity scheduler keeps the jobs beyond a share of the queue
 waiting (``maximum-am-resource-percent``); here they wait only where the last container would go.  Jobs of a less
 urgent queue that have been admitted and still wait for their master's container make room for those of a more urgent
-one, or a backlog of research jobs would keep production jobs out.
+one, or a backlog of research jobs would keep production jobs out.  Where masters take no container, all jobs are
+admitted at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from emulator.core.settings import QueueSettings
 class Admission:
     """The jobs that have been submitted and not ended, by queue: those admitted and those that wait for it."""
 
-    def __init__(self, queues: Iterable[QueueSettings]) -> None:
+    def __init__(self, queues: Iterable[QueueSettings], masters_outside: bool = False) -> None:
+        self._outside = masters_outside
         self._queues = sorted(queues, key=lambda queue: queue.rank)
         self._rank = {queue.name: queue.rank for queue in self._queues}
         self._admitted: dict[str, dict[str, Application]] = {queue.name: {} for queue in self._queues}
@@ -43,7 +45,8 @@ class Admission:
         most urgent queue that has room.  One place is kept for each more urgent queue."""
         for queue in self._queues:
             waiting = self._waiting[queue.name]
-            if waiting and self._has_room_in_queue(queue) and self._masters < _most_masters(queue, containers):
+            has_room = self._has_room_in_queue(queue) and self._masters < _most_masters(queue, containers)
+            if waiting and (self._outside or has_room):
                 application = waiting.pop(next(iter(waiting)))
                 application.admitted = True
                 self._admitted[queue.name][application.name] = application
@@ -80,6 +83,8 @@ class Admission:
 
     def next_given_up(self, containers: int) -> Application | None:
         """The job that must end because nodes were lost and ``containers`` are too few: the youngest, least urgent."""
+        if containers >= 1 and self._outside:
+            return None
         if containers >= 2 and self._masters < containers:
             return None
         jobs = [application for of_queue in self._admitted.values() for application in of_queue.values()]

@@ -7,6 +7,10 @@ one, job selection which job of it.  Inside a queue, suspended tasks come before
 own container, then maps, then new reduces (R1).  Whether a suspended task goes on in the container at hand is what the
 placement policy says; a stopped process can only have one of its own node.
 
+Under an allocation that gives shares these alone decide (``emulator.core.shares``): ApplicationMasters come first, then
+the most underallocated job, inside of it maps, suspended tasks, new reduces.  ApplicationMasters that are outside of
+all containers are launched when their job is submitted, on one node after the other.
+
 Requests are counted from the moment they arrive and containers from the moment they are known free: the later of the
 two goes along with an allocation, because that is where scheduling overhead begins.
 """
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from emulator.core.applications import Application, HeldContainer, Node
+from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import allocate, place
@@ -23,6 +27,7 @@ from emulator.core.effects import Effect
 from emulator.core.messages import Allocation, ResumeAsk, StartContainer, TaskId, job_address, node_address
 from emulator.core.preemptor import Preemptor
 from emulator.core.settings import Settings
+from emulator.core.shares import Instance, Shares
 from emulator.policies.views import AllocationDecision, ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import Kind
 
@@ -49,6 +54,8 @@ class _Offer:
         """Whether a suspended task waits that was suspended here."""
         self.is_declined = False
         """Whether a placement has said no."""
+        self.is_for_others = False
+        """Whether what is free here is not for all that is wanted."""
         self.holds_until_ns: int | None = None
         """When a policy may decide otherwise although nothing else changes."""
 
@@ -61,8 +68,16 @@ class _Offer:
 class Allocator:
     """See the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        state: ClusterState,
+        preemptor: Preemptor,
+        orders: OrderLedger,
+        shares: Shares | None,
+    ) -> None:
         self._allocation = settings.scheduler.allocation
+        self._shares = shares
         self._placement = settings.scheduler.placement
         self._victims = settings.scheduler.victims
         self._state = state
@@ -71,25 +86,30 @@ class Allocator:
         self._containers_made = 0
 
     def allocate(self, node: Node, now_ns: int) -> list[Effect] | None:
-        """Give out what is free on ``node``; None: nothing has been given.  Raises PolicyError."""
+        """Give out what is free on ``node``; None: nothing has been given or decided.  Raises PolicyError."""
         effects: list[Effect] = []
-        state = self._state
+        state, asked = self._state, self._shares.asked if self._shares is not None else 0
         state.attention.selection_left_out = False
         given = 0
         while node.free and state.queues.pending:
             offer = _Offer(node, state.view(now_ns))
-            decision = allocate(self._allocation, offer.view)
-            if given == decision.per_heartbeat:
-                break
-            wish = self._next_wish(decision, offer)
+            if self._shares is not None:
+                wish = self._wish_by_shares(self._shares, offer)
+            else:
+                decision = allocate(self._allocation, offer.view)
+                if given == decision.per_heartbeat:
+                    break
+                wish = self._next_wish(decision, offer)
             if wish is None:
-                if not offer.is_declined or self._placement.strangers_are_alike:  # else another node may be taken
+                another = offer.is_declined and not self._placement.strangers_are_alike
+                if not another and not offer.is_for_others:  # else another node may be taken
                     address = node_address(node.name)
                     state.attention.refused(address, offer.is_host, offer.holds_until_ns)
                 break
             effects += self._give(wish, node, now_ns)
             given += 1
-        return effects if given else None
+        decided = self._shares is not None and self._shares.asked != asked
+        return effects if given or decided else None
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
@@ -124,6 +144,35 @@ class Allocator:
                 return _Wish(application, task.kind if task else Kind.REDUCE, task)
         return None
 
+    def _wish_by_shares(self, shares: Shares, offer: _Offer) -> _Wish | None:
+        """The request that the container serves next where every job has a share."""
+        node = offer.node
+        if node.has_free(Kind.APPLICATION_MASTER):
+            for application in self._state.applications.values():
+                if application.requests.application_master is not None:
+                    return _Wish(application, Kind.APPLICATION_MASTER)
+        for instance in shares.instances(offer.view.now_ns):
+            if not node.has_free(instance.kinds[0]):
+                offer.is_for_others = True
+                continue
+            offer.holds_until(instance.until_ns)
+            for application in shares.served(instance):
+                wish = self._wish_of(application, instance, offer)
+                if wish is not None:
+                    return wish
+        return None
+
+    def _wish_of(self, application: Application, instance: Instance, offer: _Offer) -> _Wish | None:
+        since = application.requests.since
+        if Kind.MAP in instance.kinds and since[Kind.MAP]:
+            return _Wish(application, Kind.MAP)
+        if Kind.REDUCE not in instance.kinds:
+            return None
+        task = self._resume_for(application, offer)
+        if task is not None or since[Kind.REDUCE]:
+            return _Wish(application, task.kind if task else Kind.REDUCE, task)
+        return None
+
     def _resume_for(self, application: Application, offer: _Offer) -> TaskId | None:
         """The suspended task of ``application`` that goes on in the container, if any: of those that placement likes
         best the first by the job's own order."""
@@ -155,7 +204,7 @@ class Allocator:
 
     def _give(self, wish: _Wish, node: Node, now_ns: int) -> list[Effect]:
         state, application = self._state, wish.application
-        slot = node.free.popleft()
+        slot = node.take_free(wish.kind)
         if not node.free:
             del state.free_nodes[node.name]
         since_ns, container = _take_request(wish)
@@ -165,8 +214,9 @@ class Allocator:
             held = self._new_container(wish, node, now_ns)
         else:
             node.ledger.resume(held.id, held.kind)
-        held.task = wish.task
+        held.task, held.slot_ns = wish.task, now_ns
         application.slots += 1
+        application.held[wish.kind] += 1
         application.running_victims += wish.kind in self._victims
         state.queues.note(application)
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
@@ -184,6 +234,13 @@ class Allocator:
         application.nodes[node.name] = None
         node.ledger.take(held.id, held.kind)
         return held
+
+    def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
+        """Have the job's ApplicationMaster launched, which takes no container; on the next node in turn."""
+        nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
+        node = nodes[application.order % len(nodes)]
+        held = self._new_container(_Wish(application, Kind.APPLICATION_MASTER), node, now_ns)
+        return self._launch_application_master(application, held, now_ns, now_ns)
 
     def _launch_application_master(
         self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int

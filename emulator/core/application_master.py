@@ -89,7 +89,7 @@ class ApplicationMaster(StateMachine):
         self.tasks = JobTasks(spec, settings)
         self._rivals = Rivals(self.tasks, settings.protocol.speculation)
         self._reports = AttemptReports(self.tasks, self._rivals, settings)
-        self._reruns = MapReruns(self.tasks, settings.protocol.kill_timeout_ns)
+        self._reruns = MapReruns(self.tasks, settings)
         self._victims = settings.scheduler.victims
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol

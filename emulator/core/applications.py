@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
 from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
-from emulator.core.node_ledger import NodeLedger
+from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.settings import NodeSettings
+from emulator.core.work import Done
 from emulator.policies.views import JobView
 from emulator.vocabulary import JobFacts, Kind, MeasuredCosts
 
@@ -25,6 +26,8 @@ class HeldContainer:
     task: TaskId | None
     """The suspended task that it was given for last; None: something new."""
     since_ns: int
+    slot_ns: int = 0
+    """Since when it holds the slot it has."""
     taken: bool = False
     """Whether it has been taken back by name: it counts as gone, although its node still has it."""
     revision: int = 0
@@ -58,10 +61,11 @@ NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
 
 @dataclass(slots=True)
 class FreeSlot:
-    """A free container of a node: since when, and who held it last."""
+    """A free container of a node: since when, who held it last, and what it is for."""
 
     since_ns: int
     former_owner: str | None
+    slot: Slot = Slot.ANY
 
 
 @dataclass(slots=True)
@@ -91,7 +95,8 @@ class Node:
     def register(self, now_ns: int) -> None:
         """Its first heartbeat: all its containers are free."""
         self._move(NodeEvent.HEARD)
-        self.free.extend(FreeSlot(now_ns, None) for _ in range(self.settings.containers))
+        for slot, count in slots_of(self.settings).items():
+            self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
 
     def lose(self) -> None:
         """It has been given up: nothing is given out there any more."""
@@ -101,11 +106,24 @@ class Node:
     def _move(self, event: NodeEvent) -> None:
         self.state = NODE_TABLE.next(self.state, event, self.name)
 
-    def freed(self, now_ns: int, former_owner: str) -> bool:
+    def freed(self, now_ns: int, former_owner: str, slot: Slot) -> bool:
         """One of its containers has come free; whether that can be given out."""
         if self.state is NodeState.ALIVE:
-            self.free.append(FreeSlot(now_ns, former_owner))
+            self.free.append(FreeSlot(now_ns, former_owner, slot))
         return self.state is NodeState.ALIVE
+
+    def has_free(self, kind: Kind) -> bool:
+        """Whether a container that is free will do for something of that kind."""
+        if self.settings.slots is None:
+            return bool(self.free)
+        return any(free.slot in SLOTS_FOR[kind] for free in self.free)
+
+    def take_free(self, kind: Kind) -> FreeSlot:
+        """The container that has been free longest of those that will do; there is one."""
+        place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[kind])
+        found = self.free[place]
+        del self.free[place]
+        return found
 
     def take_ended_jobs(self, heard_id: int, heartbeat_id: int) -> bool:
         """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
@@ -142,6 +160,10 @@ class Requests:
         """All containers wanted."""
         waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
         return waiting + (self.application_master is not None)
+
+    def wanted(self, kind: Kind) -> int:
+        """Those for tasks of a kind."""
+        return len(self.since[kind]) + sum(task.kind is kind for task in self.resumes)
 
     @property
     def for_any_node(self) -> int:
@@ -185,6 +207,10 @@ class Application:
     """Every node that has had one."""
     slots: int = 0
     """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
+    held: Counter[Kind] = field(default_factory=Counter)
+    """The same, by kind."""
+    done: dict[Kind, Done] = field(default_factory=lambda: {kind: Done() for kind in Kind})
+    """What its tasks have done."""
     running_victims: int = 0
     """Tasks on a slot of the kinds that can be victims."""
     taken: int = 0

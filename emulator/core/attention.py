@@ -73,4 +73,6 @@ class Attention:
     def free_node_ns(self, now_ns: int) -> int | None:
         """From when on any node with a free container may be given something, where something is wanted; None: as
         things stand, none will be."""
-        return self._patience_ns if self._refused else now_ns
+        if not self._refused:
+            return now_ns
+        return None if self._patience_ns is None else max(now_ns, self._patience_ns)

@@ -8,6 +8,7 @@ One object for nodes, jobs, containers, queues and costs.  A view's part is made
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
@@ -17,6 +18,7 @@ from emulator.core.cost_ledger import CostLedger
 from emulator.core.node_ledger import NodeLedger
 from emulator.core.queue_ledger import QueueLedger, Waiting, job_view
 from emulator.core.settings import Settings
+from emulator.core.work import WorkLedger
 from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
 from emulator.vocabulary import Kind, MeasuredCosts
 
@@ -34,6 +36,7 @@ class ClusterState:
         """Nodes known to have a container free."""
         self.queues = QueueLedger(settings.scheduler)
         self.costs = CostLedger()
+        self.work = WorkLedger()
         self.attention = Attention()
         self.containers_total = sum(node.containers for node in settings.nodes)
         """Of all nodes, lost ones too."""
@@ -116,7 +119,8 @@ class ClusterState:
             node.ledger.validate()
             here = [c for c in self.containers.values() if c.node == node.name]
             held = sum(map(self.on_slot, here))
-            assert (held, len(here) - held) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
+            outside = sum(c.kind is Kind.APPLICATION_MASTER for c in here if not self.on_slot(c))
+            assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
             if node.state is NodeState.ALIVE:
                 total, free = node.settings.containers, len(node.free)
                 assert held + free == total, f"{node.name}: {held} held, {free} free"
@@ -125,6 +129,7 @@ class ClusterState:
         for application in self.applications.values():
             mine = [c for c in self.containers.values() if c.job == application.name and self.on_slot(c)]
             assert application.slots == len(mine), application.name
+            assert +application.held == Counter(c.kind for c in mine), application.name
             assert application.taken == sum(c.taken for c in mine), application.name
             victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
             assert application.running_victims == victims, application.name

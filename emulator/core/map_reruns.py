@@ -5,7 +5,7 @@ Theory of operation
 A map that has succeeded is run again when its node is lost, or a reduce cannot fetch its output, while reduces still
 need it.  Those wait for it and need not fail; but where they hold every container of the cluster the map would wait for
 one for ever.  When maps have waited long, and no other map will end and leave its container, the job takes a container
-from one of its own reduces.
+from one of its own reduces.  Where maps have slots of their own that would not help them, and is not done.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from emulator.core.explanation import LAST_LAUNCHED, explain_tasks
 from emulator.core.job_tasks import JobTasks
 from emulator.core.messages import FetchFailed, KillContainer
 from emulator.core.releaser import view_of
+from emulator.core.settings import Settings
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import AttemptEvent, AttemptState
 from emulator.vocabulary import Kind
@@ -23,10 +24,11 @@ from emulator.vocabulary import Kind
 class MapReruns:
     """Part of one ApplicationMaster; see the module's theory of operation."""
 
-    def __init__(self, tasks: JobTasks, patience_ns: int) -> None:
-        """``patience_ns``: after how long room is made for maps that wait."""
+    def __init__(self, tasks: JobTasks, settings: Settings) -> None:
         self._tasks = tasks
-        self._patience_ns = patience_ns
+        self._patience_ns = settings.protocol.kill_timeout_ns
+        """After how long room is made for maps that wait."""
+        self._have_own_slots = any(node.slots is not None for node in settings.nodes)
 
     def node_lost(self, node: str, now_ns: int) -> list[Effect]:
         """Maps whose output lay there run again while reduces may still need it."""
@@ -58,6 +60,8 @@ class MapReruns:
     def starve_ns(self) -> int | None:
         """When maps that must run again or go on have waited long, and no other will end and leave its container."""
         tasks = self._tasks
+        if self._have_own_slots:
+            return None
         if not tasks.asks.has_new(Kind.MAP) and tasks.asks.first_map_to_resume is None:
             return None
         if any(a.kind is Kind.MAP and a.state is not AttemptState.SUSPENDED for a in tasks.live.values()):
@@ -72,7 +76,7 @@ class MapReruns:
         """
         tasks = self._tasks
         running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING]
-        if not running:
+        if not running or self._have_own_slots:
             return []
         tasks.map_news_ns = now_ns
         stopped = None if tasks.asks.has_new(Kind.MAP) else tasks.asks.first_map_to_resume

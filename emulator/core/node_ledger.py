@@ -8,8 +8,8 @@ still charged: stopped processes have what RAM and swap leave beside a full set 
 first (``set_aside``), so that two that stop at the same time do not both take the last.
 
 A node may have slots for maps only, for reduces only and for anything (Hadoop 1 and FLEX keep the first two apart); a
-container takes one of its own kind before one for anything.  What a node has may change: it is then over-committed
-until it has given up ``surplus`` slots, and nothing more is given out.
+container takes one of its own kind before one for anything, an ApplicationMaster none where masters are outside.  What
+a node has may change: it is then over-committed until it has given up ``surplus`` slots, and nothing more is given out.
 """
 
 from __future__ import annotations
@@ -44,16 +44,26 @@ class NoRoom(Exception):
 
 @dataclass(slots=True)
 class _Entry:
-    slot: Slot
+    slot: Slot | None
+    """None: an ApplicationMaster outside, which is charged for nothing."""
     memory_bytes: int
     charge: Charge = Charge.RUNNING
 
 
-_SLOTS_FOR = {
+SLOTS_FOR = {
     Kind.APPLICATION_MASTER: (Slot.ANY,),
     Kind.MAP: (Slot.MAP, Slot.ANY),
     Kind.REDUCE: (Slot.REDUCE, Slot.ANY),
 }
+"""Slots that a container of each kind may have, the first first."""
+
+
+def slots_of(node: NodeSettings) -> dict[Slot, int]:
+    """What a node has to begin with."""
+    if node.slots is None:
+        return {Slot.ANY: node.containers}
+    maps, reduces = node.slots
+    return {Slot.MAP: maps, Slot.REDUCE: reduces}
 
 
 @dataclass(slots=True)
@@ -62,7 +72,7 @@ class NodeLedger:
 
     node: NodeSettings
     slots: Mapping[Slot, int] = field(default_factory=dict)
-    """How many there are of each; none at all: as many for anything as the node has containers."""
+    """How many there are of each; none at all: those of ``node``."""
     devices: tuple[str, ...] = ()
     """Names of the devices that stopped processes are saved to; nothing is charged for them yet."""
     stopped: int = 0
@@ -75,7 +85,7 @@ class NodeLedger:
     _entries: dict[str, _Entry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.slots = self.slots or {Slot.ANY: self.node.containers}
+        self.slots = self.slots or slots_of(self.node)
 
     # ---- what there is ----
 
@@ -102,12 +112,16 @@ class NodeLedger:
 
     def free(self, kind: Kind) -> int:
         """Slots that a container of that kind could have."""
-        return sum(max(0, self.slots.get(slot, 0) - self._used[slot]) for slot in _SLOTS_FOR[kind])
+        return sum(max(0, self.slots.get(slot, 0) - self._used[slot]) for slot in SLOTS_FOR[kind])
+
+    def slot_of(self, container: str) -> Slot | None:
+        """The slot that it holds, if it holds one."""
+        entry = self._entries.get(container)
+        return None if entry is None or entry.charge is Charge.STOPPED else entry.slot
 
     def on_slot(self, container: str) -> bool:
         """Whether it holds a slot."""
-        entry = self._entries.get(container)
-        return entry is not None and entry.charge is not Charge.STOPPED
+        return self.slot_of(container) is not None
 
     def __contains__(self, container: str) -> bool:
         return container in self._entries
@@ -116,6 +130,9 @@ class NodeLedger:
 
     def take(self, container: str, kind: Kind, memory_bytes: int | None = None) -> None:
         """It begins.  Raises NoRoom."""
+        if kind is Kind.APPLICATION_MASTER and self.node.masters_outside:
+            self._entries[container] = _Entry(None, 0)
+            return
         size_bytes = self.node.container_memory_bytes if memory_bytes is None else memory_bytes
         self._entries[container] = _Entry(self._take_slot(kind), size_bytes)
         self.running_bytes += size_bytes
@@ -168,14 +185,15 @@ class NodeLedger:
     # ---- parts ----
 
     def _take_slot(self, kind: Kind) -> Slot:
-        slot = next((s for s in _SLOTS_FOR[kind] if self._used[s] < self.slots.get(s, 0)), None)
+        slot = next((s for s in SLOTS_FOR[kind] if self._used[s] < self.slots.get(s, 0)), None)
         if slot is None:
             raise NoRoom(f"{self.node.name} has no free container for a {kind.value}: {self.used} of {self.total} used")
         self._used[slot] += 1
         return slot
 
     def _leave_slot(self, entry: _Entry) -> None:
-        self._used[entry.slot] -= 1
+        if entry.slot is not None:
+            self._used[entry.slot] -= 1
         self.running_bytes -= entry.memory_bytes
 
     def _count_stopped(self, entry: _Entry, change: int) -> None:

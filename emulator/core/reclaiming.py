@@ -5,12 +5,16 @@ Theory of operation
 The allocation policy says which queue may take containers back, and from which.  For each container that a job of it
 lacks the Preemptor is asked for a victim among the jobs that have one to give, those of the least urgent queue first; a
 job sees what has been asked of it at its next heartbeat.  A queue that may take from itself does so between its jobs.
+Where every job has a share (``emulator.core.shares``), what a job lacks of its own is taken from those that hold more
+than theirs, as long as no container is free that would do.
 What a job does not give in time is killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from emulator.core.applications import Application, Node
 from emulator.core.cluster_state import ClusterState
@@ -22,6 +26,7 @@ from emulator.core.machine import keyed_random
 from emulator.core.messages import KillContainer, job_address
 from emulator.core.preemptor import Preemptor, net_of
 from emulator.core.settings import Settings
+from emulator.core.shares import Instance, Shares
 from emulator.policies.policy import Reads
 from emulator.policies.views import ClusterView, JobView
 
@@ -29,8 +34,16 @@ from emulator.policies.views import ClusterView, JobView
 class Reclaiming:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        state: ClusterState,
+        preemptor: Preemptor,
+        orders: OrderLedger,
+        shares: Shares | None,
+    ) -> None:
         self._scheduler = settings.scheduler
+        self._shares = shares
         self._seed = settings.seed
         self._state = state
         self._preemptor = preemptor
@@ -46,7 +59,11 @@ class Reclaiming:
 
     def due_ns(self, now_ns: int) -> int | None:
         """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
-        if not self._state.queues.pending or self._state.free_nodes or not self._scheduler.preempts:
+        if not self._state.queues.pending or not self._scheduler.preempts:
+            return None
+        if self._shares is not None:
+            return now_ns  # what is free may be for other tasks, and shares change with time
+        if self._state.free_nodes:
             return None  # natjam, section 3.2: only when the cluster is full
         if self._all_asked != self._stands or not self._asks_again_on_change:
             return now_ns
@@ -65,6 +82,12 @@ class Reclaiming:
         if self.due_ns(now_ns) != now_ns:
             return effects if expired else None
         view = state.view(now_ns)
+        if self._shares is not None:
+            asked = self._shares.asked
+            for instance in self._shares.instances(now_ns):
+                self._take_surplus(instance, view)
+            effects += self._preemptor.explain()
+            return effects if effects or expired or self._shares.asked != asked else None
         decision = allocate(self._scheduler.allocation, view)
         rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
         all_asked = True
@@ -118,6 +141,25 @@ class Reclaiming:
                 self._take(application, later, possible, view)
                 made += 1
         return True
+
+    def _take_surplus(self, instance: Instance, view: ClusterView) -> None:
+        """What jobs lack of their shares of some slots is asked of those that hold more than theirs."""
+        if any(node.has_free(instance.kinds[0]) for node in self._state.nodes.values()):
+            return
+        asked = self._preemptor.asked()
+        surplus: dict[str, JobView] = {}
+        for application in self._state.applications.values():
+            above = min(-instance.lacking(application), application.running_victims) - asked.get(application.name, 0)
+            if above > 0:
+                held = net_of(instance.source.view_of(application), asked.get(application.name, 0))
+                surplus[application.name] = replace(held, reclaimable=above)
+        for application in instance.below(self._state.applications.values()):
+            movable = min(application.requests.for_any_node, sum(map(application.requests.wanted, instance.kinds)))
+            lacking = min(movable, instance.lacking(application))
+            for _ in range(lacking - self._preemptor.outstanding(application.name)):
+                if not surplus:
+                    return
+                self._take(application, tuple(surplus.values()), surplus, view)
 
     def _take(
         self, application: Application, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView

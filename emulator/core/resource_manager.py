@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from emulator.core.admission import Admission
 from emulator.core.allocator import Allocator
-from emulator.core.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.applications import Application, HeldContainer, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.effects import Effect, Send
@@ -40,10 +40,12 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.core.node_ledger import Slot
 from emulator.core.paced import PacedPreemption
 from emulator.core.preemptor import Preemptor
 from emulator.core.reclaiming import Reclaiming
 from emulator.core.settings import Settings
+from emulator.core.shares import Shares
 from emulator.vocabulary import Kind
 
 
@@ -57,14 +59,16 @@ class ResourceManager(StateMachine):
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
         self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
-        self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
+        shares = Shares(settings, self.state) if settings.scheduler.allocation.gives_shares else None
+        self._allocator = Allocator(settings, self.state, self.preemptor, self._orders, shares)
         pace = settings.scheduler.allocation.paced
         self._reclaiming: Reclaiming | PacedPreemption = (
-            Reclaiming(settings, self.state, self.preemptor, self._orders)
+            Reclaiming(settings, self.state, self.preemptor, self._orders, shares)
             if pace is None
             else PacedPreemption(settings, pace, self.state, self._orders)
         )
-        self._admission = Admission(settings.scheduler.queues)
+        self._masters_outside = any(node.masters_outside for node in settings.nodes)
+        self._admission = Admission(settings.scheduler.queues, self._masters_outside)
         self._victims = settings.scheduler.victims
         self._submitted = 0
         self._ended: dict[str, JobState] = {}
@@ -209,10 +213,11 @@ class ResourceManager(StateMachine):
         application = self.state.applications.get(held.job)
         node = self.state.nodes[held.node]
         is_over = report.state is ContainerState.DONE
-        if node.ledger.on_slot(held.id):
+        slot = node.ledger.slot_of(held.id)
+        if slot is not None:
             if not is_over:
                 node.ledger.stop(held.id)
-            self._slot_freed(held, application, node, now_ns)
+            self._slot_freed(held, slot, application, report, now_ns)
         if not is_over:
             return []  # stopped, or being killed as it was
         node.ledger.end(held.id)
@@ -231,11 +236,15 @@ class ResourceManager(StateMachine):
         self.state.attention.wait_for(job_address(application.name))
         return []
 
-    def _slot_freed(self, held: HeldContainer, application: Application | None, node: Node, now_ns: int) -> None:
-        if node.freed(now_ns, held.job):
+    def _slot_freed(
+        self, held: HeldContainer, slot: Slot, application: Application | None, report: ContainerReport, now_ns: int
+    ) -> None:
+        if self.state.nodes[held.node].freed(now_ns, held.job, slot):
             self.state.free_nodes[held.node] = None
         if application is not None:
             application.slots -= 1
+            application.held[held.kind] -= 1
+            self.state.work.left(application, held, report, now_ns)
             application.running_victims -= held.kind in self._victims
             application.taken -= held.taken
             self.state.queues.note(application)
@@ -252,7 +261,10 @@ class ResourceManager(StateMachine):
             reason = too_few if left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:
-            if (admitted := self._admission.admit_next(self.state.containers_left)) is not None:
+            admitted = self._admission.admit_next(self.state.containers_left)
+            if admitted is not None and self._masters_outside:
+                effects += self._allocator.start_outside(admitted, now_ns)
+            elif admitted is not None:
                 admitted.requests.application_master = now_ns
                 self.state.queues.note(admitted)
             elif (displaced := self._admission.displace_next(self.state.containers_left)) is not None:

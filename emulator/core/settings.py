@@ -31,6 +31,10 @@ class NodeSettings:
     max_suspended: int
     slowness_ppm: int = 1_000_000
     """How long work takes here, in millionths of what it should take; only drivers know."""
+    slots: tuple[int, int] | None = None
+    """Containers for maps only and for reduces only, together all there are; None: each will do for anything."""
+    masters_outside: bool = False
+    """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
 
     def duration_ns(self, length_ns: int) -> int:
         """Active time that work of this length takes here."""
@@ -124,6 +128,8 @@ class SchedulerSettings:
     queues: tuple[QueueSettings, ...]
     victims: frozenset[Kind] = VICTIMS["reduces"]
     """What may be a victim."""
+    epoch_ns: int = 500_000_000
+    """How long the shares of an allocation that gives shares hold."""
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:

@@ -44,7 +44,8 @@ def check(
     """Problems between the parts; a part that is None was not valid by itself and is left out."""
     found: list[Iterator[Problem]] = []
     if cluster is not None:
-        found += [_memory(cluster), _slow_nodes(cluster), _availability(cluster, engine)]
+        found += [_memory(cluster), _named_nodes(cluster), _availability(cluster, engine)]
+        found.append(_slots(cluster, scheduler, workload))
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
     if workload is not None:
@@ -142,12 +143,44 @@ def _availability(cluster: Cluster, engine: str) -> Iterator[Problem]:
             yield (*where, location), error.message
 
 
-def _slow_nodes(cluster: Cluster) -> Iterator[Problem]:
-    known = {f"node-{number}": None for number in range(1, cluster.nodes + 1)}
-    for name in cluster.slow_nodes:
-        if name not in known:
-            last = f"node-1 to node-{cluster.nodes}" if cluster.nodes > 1 else "node-1"
-            yield ("cluster", "slow_nodes", name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
+def _named_nodes(cluster: Cluster) -> Iterator[Problem]:
+    known = dict.fromkeys(cluster.node_names)
+    for key, named in (("slow_nodes", cluster.slow_nodes), ("small_nodes", cluster.small_nodes)):
+        for name in named:
+            if name not in known:
+                last = f"node-1 to node-{cluster.nodes}" if cluster.nodes > 1 else "node-1"
+                yield ("cluster", key, name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
+            elif key == "small_nodes" and not cluster.containers_of(name):
+                yield ("cluster", key, name), f"leaves {name} no container; raise it"
+
+
+def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | None) -> Iterator[Problem]:
+    slots = cluster.slots
+    if slots is None:
+        return
+    where: Location = ("cluster", "slots")
+    if slots.map + slots.reduce != cluster.containers_per_node:
+        yield (
+            ("cluster", "containers_per_node"),
+            f"{cluster.containers_per_node} is not the sum of slots, {slots.map} and {slots.reduce}; remove it",
+        )
+    if cluster.application_masters != "outside":
+        yield (
+            ("cluster", "application_masters"),
+            "slots for maps and for reduces leave none for an ApplicationMaster; set it to outside",
+        )
+    for index, job in enumerate(workload.jobs or () if workload is not None else ()):
+        for kind, count in (("map", slots.map), ("reduce", slots.reduce)):
+            if getattr(job, f"{kind}s") and not count:
+                yield ("workload", "jobs", index, f"{kind}s"), f"there are no slots for {kind}s (cluster.slots.{kind})"
+    allocation = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    if scheduler is None or allocation is None:
+        return
+    if not allocation.gives_shares:
+        giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
+        yield where, f"{allocation.name} does not tell maps from reduces; set it to null, or choose {giving}"
+    elif scheduler.victims != "reduces" and scheduler.choice("mechanism").name != "wait":
+        yield ("scheduler", "victims"), "where slots are kept apart only reduces can be preempted; remove it"
 
 
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:
@@ -195,8 +228,8 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
             (*where, "name"),
             f"{known.name} gives no shares, which is all the fluid engine knows (choose {giving})",
         )
-    if engine != FLUID and known.gives_shares:
-        yield (*where, "name"), f"only the fluid engine can do {known.name} yet; set engine: fluid"
+    if engine != FLUID and known.fluid_only:
+        yield (*where, "name"), f"{known.name} tries all orders of the jobs: for the fluid engine only; choose flex"
     for name, queue in scheduler.allocation.queues.items():
         if known.gives_shares and 0 < queue.maximum < 1:
             yield (*where, "queues", name, "maximum"), f"{known.name} knows maxima of jobs only; remove it"
@@ -258,7 +291,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             yield (*where, "queue"), f"there is no queue '{job.queue}'{near} (queues: {', '.join(queues)})"
         elif queues is not None and cluster is not None:
             containers = queues[job.queue].maximum * cluster.containers
-            if 0 < math.ceil(containers) < 2:
+            if cluster.application_masters == "in-containers" and 0 < math.ceil(containers) < 2:
                 yield (
                     (*where, "queue"),
                     f"queue '{job.queue}' may hold {containers:g} containers at most: the master takes one"

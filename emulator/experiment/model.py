@@ -61,6 +61,13 @@ class Protocol(Strict):
     """Null: stragglers get no second attempt; ``{}``: they do."""
 
 
+class Slots(Strict):
+    """Containers of one node by what they are for, as in Hadoop 1."""
+
+    map: Annotated[int, Field(ge=0, le=10_000)]
+    reduce: Annotated[int, Field(ge=0, le=10_000)]
+
+
 class Cluster(Strict):
     """The emulated cluster."""
 
@@ -76,14 +83,15 @@ class Cluster(Strict):
     """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
     slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
     """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
-    slots: Any = None
+    small_nodes: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
+    """By name: the part of ``containers_per_node``, and of ``slots``, that a node has, rounded down."""
+    slots: Slots | None = None
+    """Containers of a node that are for maps only and for reduces only, all of them together; null: each is for
+    anything."""
+    application_masters: Literal["in-containers", "outside"] = "in-containers"
+    """Whether an ApplicationMaster takes a container; ``outside``: none does, as in Hadoop 1."""
     availability: Availability | None = None
     """Containers there are, as a function of time; null: always all."""
-
-    @property
-    def containers(self) -> int:
-        """Of all nodes, whether available or not."""
-        return self.nodes * self.containers_per_node
 
     @field_validator("racks")
     @classmethod
@@ -92,11 +100,37 @@ class Cluster(Strict):
             raise ValueError("racks are not available yet in this release; set it to 1")
         return racks
 
-    @field_validator("slots")
+    @model_validator(mode="before")
     @classmethod
-    def _nothing(cls, value: Any) -> None:
-        if value is not None:
-            raise ValueError("is not available yet in this release; set it to null")
+    def _of_slots(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "containers_per_node" in data or not isinstance(data.get("slots"), dict):
+            return data
+        counts = data["slots"].values()
+        return {**data, "containers_per_node": sum(count for count in counts if type(count) is int)}
+
+    @property
+    def node_names(self) -> list[str]:
+        """Of all nodes."""
+        return [f"node-{number}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def containers(self) -> int:
+        """Of all nodes together."""
+        whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
+        return whole + sum(map(self.containers_of, self.small_nodes))
+
+    def containers_of(self, node: str) -> int:
+        """Of one node."""
+        slots = self.slots_of(node)
+        return self._part(node, self.containers_per_node) if slots is None else sum(slots)
+
+    def slots_of(self, node: str) -> tuple[int, int] | None:
+        """For maps and for reduces, of one node."""
+        return None if self.slots is None else (self._part(node, self.slots.map), self._part(node, self.slots.reduce))
+
+    def _part(self, node: str, count: int) -> int:
+        part = self.small_nodes.get(node)
+        return count if part is None else int(Decimal(str(part)) * count)
 
 
 class Storage(Strict):
@@ -175,7 +209,7 @@ class Placement(Choice):
 class Scheduler(Strict):
     """A choice on each axis: the name of a policy, or a mapping of ``name`` and its options.
 
-    ``mechanism`` defaults to ``wait`` under an allocation that never preempts, else to ``checkpoint``.
+    ``mechanism`` defaults to ``wait`` under an allocation that never preempts or gives shares, else to ``checkpoint``.
     """
 
     allocation: Allocation
@@ -191,6 +225,8 @@ class Scheduler(Strict):
     """What may be preempted: reduces, as in the papers, or maps too."""
     placement: Policy | Placement = "prefer-local"
     resume_order: Policy | Choice = "suspended-first"
+    epoch_s: PositiveSeconds = 0.5
+    """How long the shares of an allocation that gives shares hold (flex, section 4.2)."""
 
     def choice(self, axis: str) -> Choice:
         """What has been chosen on ``axis``."""
@@ -207,7 +243,8 @@ class Scheduler(Strict):
         allocation = data.get("allocation")
         name = allocation.get("name") if isinstance(allocation, dict) else None
         known = ALLOCATION.by_name.get(name) if isinstance(name, str) else None
-        return {**data, "mechanism": "checkpoint" if known is None or known.preempts else "wait"}
+        waits = known is not None and (known.waits or not known.preempts)
+        return {**data, "mechanism": "wait" if waits else "checkpoint"}
 
 
 class Only(Strict):
@@ -239,6 +276,9 @@ class Workload(Strict):
     trace: TraceEntry | None = None
     bimodal: BimodalEntry | None = None
     poisson: PoissonEntry | None = None
+    lengths_known: bool = False
+    """Whether a scheduler is told the mean length of the maps and of the reduces of every job, as it may know them of
+    jobs that come again and again (flex, section 2.5)."""
     only: Only | None = None
 
 

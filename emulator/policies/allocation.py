@@ -58,12 +58,20 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
         AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),
         YARN_CAPACITY,
-        AllocationPolicy("fifo", fifo_by_job, "flex, section 4", preempts=False, gives_shares=True),
-        AllocationPolicy("fair", fair, "flex, section 1", preempts=False, gives_shares=True),
-        AllocationPolicy("flex", flex, "flex, section 3", options=Flex, preempts=False, gives_shares=True),
-        AllocationPolicy("optimum", optimum, "flex, section 4.1", options=Flex, preempts=False, gives_shares=True),
+        AllocationPolicy("fifo", fifo_by_job, "flex, section 4", waits=True, gives_shares=True),
+        AllocationPolicy("fair", fair, "flex, section 1", waits=True, gives_shares=True),
+        AllocationPolicy("flex", flex, "flex, section 3", options=Flex, waits=True, gives_shares=True),
         AllocationPolicy(
-            "adaptive", adaptive, "reverse-adaptive, section IV", options=Cycle, preempts=False, gives_shares=True
+            "optimum", optimum, "flex, section 4.1", options=Flex, waits=True, gives_shares=True, fluid_only=True
+        ),
+        AllocationPolicy(
+            "adaptive",
+            adaptive,
+            "reverse-adaptive, section IV",
+            options=Cycle,
+            preempts=False,
+            gives_shares=True,
+            fluid_only=True,
         ),
         AllocationPolicy(
             "reverse-adaptive",
@@ -73,6 +81,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             options=Cycle,
             preempts=False,
             gives_shares=True,
+            fluid_only=True,
         ),
         AllocationPolicy(
             "fewest-misses",
@@ -82,6 +91,7 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
             options=Cycle,
             preempts=False,
             gives_shares=True,
+            fluid_only=True,
         ),
     ),
     AllocationPolicy,

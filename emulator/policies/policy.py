@@ -162,10 +162,14 @@ class AllocationPolicy(Policy[AllocationRule]):
 
     preempts: bool = True
     """Whether containers are ever taken back under it; the mechanism is *wait* where they are not."""
+    waits: bool = False
+    """Whether the mechanism is *wait* unless another is named."""
     fewest_queues: int = 1
     most_queues: int | None = None
     gives_shares: bool = False
     """Whether it answers with containers for each job."""
+    fluid_only: bool = False
+    """Whether it takes too long to decide for anything but small fluid runs."""
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
     pace: Callable[[Any], Pace | None] | None = None

@@ -51,7 +51,8 @@ def optimum(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
 
 
 def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
-    """What is left of the jobs.  Those of a queue that have no minimum of their own share its capacity as one."""
+    """What is left of the jobs.  Those of a queue that have no minimum of their own share its capacity as one; a job of
+    which no task has finished has a container at least, so that its work can be told (flex, section 4.2)."""
     pools = {queue.name: queue.capacity for queue in view.queues}
     sharing = Counter(job.facts.queue for job in jobs if job.facts.min_containers is None)
     found = []
@@ -59,6 +60,8 @@ def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
         minimum, left_ns = job.facts.min_containers, job.work_left_ns
         if minimum is None:
             minimum = pools[job.facts.queue] // sharing[job.facts.queue]
+        if job.work_guessed:
+            minimum = max(1, minimum)
         most = min(job.facts.most_containers, job.containers + job.pending)
         found.append(Demand(job.name, NEVER_NS if left_ns is None else left_ns, minimum, most))
     return found

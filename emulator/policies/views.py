@@ -51,6 +51,8 @@ class JobView(Frozen):
     work_ns: int | None = None
     """The whole of its work, container-nanoseconds; None where nothing is known of it."""
     work_left_ns: int | None = None
+    work_guessed: bool = False
+    """Whether it has tasks left of a kind of which none has finished, so that its work is made up from other jobs'."""
 
     @property
     def name(self) -> str:

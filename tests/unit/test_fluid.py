@@ -168,7 +168,6 @@ def test_a_run_leaves_its_shares_a_picture_and_what_every_metric_says(tmp_path: 
             "name: soft-cap, queues: {default: {capacity: 1}}",
             ["gives no shares", "choose fifo, fair, flex"],
         ),
-        ("engine: fluid", "engine: sim", ["only the fluid engine can do fair yet"]),
         ("name: fair", "name: flex, metric: {name: speed}", ["scheduler.allocation.metric.name"]),
         ("name: fair", "name: flex, metric: {name: tardy, sum: false}", ["only the sum can be minimised"]),
         ("maps: 8,", "maps: 8, min_containers: 5, max_containers: 3,", ["min_containers 5 is above max_containers 3"]),

@@ -1,0 +1,171 @@
+"""Shares: how many containers every job is to hold, anew each epoch (flex, sections 1, 2.2 and 4.2).
+
+Theory of operation
+-------------------
+An allocation that gives shares is asked when a container is to be given out or taken back and what it said last has run
+out, at the end of its epoch or when it said.  Where slots for maps and for reduces are kept apart it is asked for each
+on its own, with what the jobs hold, want and have left of that kind; else once for all containers that no
+ApplicationMaster has.  Only jobs that hold or want a container have a share.
+
+A free container goes to the job that holds least of its share, of equals to the one that lacks most.  No job gets
+more than its share, unless those below theirs cannot use the container because their stopped processes wait on other
+nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from emulator.core.applications import Application, NodeState
+from emulator.core.cluster_state import ClusterState
+from emulator.core.decisions import PolicyError, allocate
+from emulator.core.node_ledger import SLOTS_FOR
+from emulator.core.settings import Settings
+from emulator.core.work import WorkOf
+from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
+from emulator.vocabulary import Kind, MeasuredCosts
+
+_PPM = 1_000_000
+
+
+class _OfSlots:
+    """The cluster as an allocation sees it that shares out the slots for ``kinds``: a ``ClusterSource``."""
+
+    def __init__(self, state: ClusterState, kinds: tuple[Kind, ...], total: int) -> None:
+        self._state = state
+        self._kinds = kinds
+        self._slot = SLOTS_FOR[kinds[0]][0] if len(kinds) == 1 else None
+        self._total = total
+        """Containers of the cluster, to which the capacities of queues are known."""
+
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``ClusterSource``: capacities as parts of these slots."""
+        slots = self.containers_at(0)
+        return tuple(
+            replace(queue, capacity=queue.capacity * slots // self._total) for queue in self._state.queue_views()
+        )
+
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]:
+        """See ``ClusterSource``: of the jobs that hold such a slot, or want one."""
+        views = (self.view_of(application) for application in self._state.applications.values())
+        return {view.name: view for view in views if view.containers or view.pending}
+
+    def view_of(self, application: Application) -> JobView:
+        """What a job has to do with these slots."""
+        work: WorkOf = self._state.work.of(application, self._kinds)
+        return JobView(
+            facts=application.facts,
+            order=application.order,
+            submit_ns=application.submit_ns,
+            containers=sum(application.held[kind] for kind in self._kinds),
+            reclaimable=application.running_victims,
+            pending=sum(application.requests.wanted(kind) for kind in self._kinds),
+            work_ns=work.whole_ns,
+            work_left_ns=work.left_ns,
+            work_guessed=work.guessed,
+        )
+
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+        """See ``ClusterSource``."""
+        return tuple(task for task in self._state.task_views(job, now_ns) if task.kind in self._kinds)
+
+    def node_views(self) -> Mapping[str, NodeView]:
+        """See ``ClusterSource``."""
+        return self._state.node_views()
+
+    def node_view(self, name: str) -> NodeView | None:
+        """See ``ClusterSource``."""
+        return self._state.node_view(name)
+
+    def containers_at(self, at_ns: int) -> int:
+        """See ``ClusterSource``: without what ApplicationMasters hold."""
+        if self._slot is None:
+            masters = sum(each.held[Kind.APPLICATION_MASTER] for each in self._state.applications.values())
+            return max(0, self._state.containers_left - masters)
+        nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
+        return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
+
+    def measured_costs(self) -> MeasuredCosts:
+        """See ``ClusterSource``."""
+        return self._state.measured_costs()
+
+
+@dataclass(slots=True)
+class Instance:
+    """The slots of some kinds and who is to hold them."""
+
+    kinds: tuple[Kind, ...]
+    source: _OfSlots
+    shares: Mapping[str, int] = field(default_factory=dict)
+    until_ns: int = 0
+    """From when on the allocation is asked again."""
+
+    def lacking(self, application: Application) -> int:
+        """Containers that it is below its share; below 0: above it."""
+        return self.shares.get(application.name, 0) - self.held(application)
+
+    def held(self, application: Application) -> int:
+        """Such containers that it holds."""
+        return sum(application.held[kind] for kind in self.kinds)
+
+    def below(self, applications: Iterable[Application]) -> list[Application]:
+        """Those that want more and hold less than their share, the most underallocated first."""
+        return sorted((each for each in applications if self._wants(each) and self.lacking(each) > 0), key=self._rank)
+
+    def others(self, applications: Iterable[Application]) -> list[Application]:
+        """Those that want more and hold their share or more of it, below their maximum, likewise."""
+        found = (each for each in applications if self._wants(each) and self.lacking(each) <= 0)
+        return sorted((each for each in found if self.held(each) < each.facts.most_containers), key=self._rank)
+
+    def _wants(self, application: Application) -> bool:
+        return any(map(application.requests.wanted, self.kinds))
+
+    def _rank(self, application: Application) -> tuple[int, int, int]:
+        """By the part of its share that a job holds."""
+        share, held = self.shares.get(application.name, 0), self.held(application)
+        return held * _PPM // max(1, share), held - share, application.order
+
+
+class Shares:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
+        self._policy = settings.scheduler.allocation
+        self._epoch_ns = settings.scheduler.epoch_ns
+        self._state = state
+        apart = any(node.slots is not None for node in settings.nodes)
+        kinds = ((Kind.MAP,), (Kind.REDUCE,)) if apart else ((Kind.MAP, Kind.REDUCE),)
+        self.asked = 0
+        """How often the allocation has been asked: each time changes what is given from then on."""
+        self._instances = [Instance(each, _OfSlots(state, each, state.containers_total)) for each in kinds]
+
+    def instances(self, now_ns: int) -> list[Instance]:
+        """One for each kind of slot, with the shares that hold now.  Raises PolicyError."""
+        for instance in self._instances:
+            if now_ns >= instance.until_ns:
+                self._ask(instance, now_ns)
+        return self._instances
+
+    def _ask(self, instance: Instance, now_ns: int) -> None:
+        self.asked += 1
+        decision = allocate(self._policy, ClusterView(now_ns, instance.source))
+        if decision.shares is None:
+            raise PolicyError(
+                f"allocation policy {self._policy.name} gives no shares, and its record says that it does"
+            )
+        instance.shares = dict(decision.shares)
+        instance.until_ns = (now_ns // self._epoch_ns + 1) * self._epoch_ns
+        if decision.valid_until_ns is not None and now_ns < decision.valid_until_ns < instance.until_ns:
+            instance.until_ns = decision.valid_until_ns
+
+    def served(self, instance: Instance) -> Iterator[Application]:
+        """Jobs that want a container, the most underallocated first; those at their share or above only after others
+        below theirs have had no use for it."""
+        applications = self._state.applications.values()
+        below = instance.below(applications)
+        yield from below
+        if below:
+            yield from instance.others(applications)

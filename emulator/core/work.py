@@ -1,0 +1,88 @@
+"""How much work jobs have left, as far as can be told (flex, sections 2.5 and 4.2).
+
+Theory of operation
+-------------------
+The work of a task is the time that it holds a container, a reduce's from when it has its input.  That time is counted
+when what was done in it is kept: the task has ended well, or has been saved or stopped.  The mean of a job's tasks is
+that time over the tasks finished, and what is left is the mean times those left.  The workload may give the mean
+beforehand.  A job none of whose tasks has finished yet is taken to be like all others so far, and before any has
+finished every task counts a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from emulator.core.messages import ContainerReport, ContainerState, Outcome
+from emulator.vocabulary import JobFacts, Kind
+
+if TYPE_CHECKING:
+    from emulator.core.applications import Application, HeldContainer
+
+_UNKNOWN_TASK_NS = 10**9
+
+
+@dataclass(slots=True)
+class Done:
+    """What has been done of the tasks of one kind."""
+
+    work_ns: int = 0
+    tasks: int = 0
+    """Finished."""
+
+    def add(self, work_ns: int, finished: bool) -> None:
+        """So much more."""
+        self.work_ns += work_ns
+        self.tasks += finished
+
+
+class WorkOf(NamedTuple):
+    """A job's work, in container-nanoseconds."""
+
+    whole_ns: int
+    left_ns: int
+    guessed: bool
+    """Whether nothing is known yet of tasks that are left."""
+
+
+class WorkLedger:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self) -> None:
+        self._all = {kind: Done() for kind in Kind}
+
+    def left(self, application: Application, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
+        """``held`` leaves the slot it has had."""
+        finished = report.outcome is Outcome.SUCCEEDED
+        if finished or report.outcome is Outcome.CHECKPOINTED or report.state is not ContainerState.DONE:
+            since_ns = max(held.slot_ns, report.input_ready_ns or 0)
+            for done in (application.done[held.kind], self._all[held.kind]):
+                done.add(max(0, now_ns - since_ns), finished)
+
+    def of(self, application: Application, kinds: Iterable[Kind]) -> WorkOf:
+        """The job's tasks of these kinds."""
+        whole_ns, left_ns, guessed = 0, 0, False
+        for kind in kinds:
+            done, requests = application.done[kind], application.requests
+            count, given_ns = _told(application.facts, kind)
+            # A finished map whose output was lost runs again: never fewer than are running or asked for.
+            open_tasks = application.held[kind] + requests.wanted(kind)
+            left = max(count - done.tasks, open_tasks)
+            mean_ns = given_ns if given_ns is not None else self._mean_ns(done, kind)
+            guessed |= left > 0 and given_ns is None and not done.tasks
+            whole_ns += count * mean_ns
+            left_ns += left * mean_ns
+        return WorkOf(whole_ns, left_ns, guessed)
+
+    def _mean_ns(self, done: Done, kind: Kind) -> int:
+        for known in (done, self._all[kind]):
+            if known.tasks:
+                return max(1, known.work_ns // known.tasks)
+        return _UNKNOWN_TASK_NS
+
+
+def _told(facts: JobFacts, kind: Kind) -> tuple[int, int | None]:
+    """Tasks of a kind, and their mean length where that is given."""
+    return (facts.maps, facts.map_ns) if kind is Kind.MAP else (facts.reduces, facts.reduce_ns)
