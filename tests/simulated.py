@@ -74,6 +74,8 @@ def make_settings(
     overheads: OverheadSettings | None = None,
     speculation: Mapping[str, float] | None = None,
     slow_nodes: Mapping[str, float] | None = None,
+    slots: tuple[int, int] | None = None,
+    masters_outside: bool = False,
 ) -> Settings:
     """Settings with the defaults of an experiment file; queues: production, then research, a quarter and the rest."""
     total = nodes * containers
@@ -125,6 +127,8 @@ def make_settings(
                 swap_bytes=swap_gb * GIB_BYTES,
                 max_suspended=max_suspended,
                 slowness_ppm=round((slow_nodes or {}).get(f"node-{number}", 1) * 1_000_000),
+                slots=slots,
+                masters_outside=masters_outside,
             )
             for number in range(1, nodes + 1)
         ),
@@ -299,6 +303,8 @@ class CheckedCluster(SimulatedCluster):
         for container, task in self.processes.tasks.items():
             machine = self.machines[node_address(task.node)]
             assert isinstance(machine, NodeManager)
+            if task.launch.kind is Kind.APPLICATION_MASTER and machine.node.masters_outside:
+                continue
             resuming = machine.containers[container].state is ContainerState.RESUMING
             (stopped if task.stopped and not resuming else running)[task.node] += 1
         for node in self.settings.nodes:

@@ -4,7 +4,8 @@ Work is drawn from two normal distributions, the second with ten times the first
 means, cut off at 0; then all are scaled to the same total.  A job can use as many containers as it has tasks.  Minima
 are drawn from a normal distribution whose mean is the job's part of what is not slack, deviation a third of it; they
 are whole, at least 1, and drawn again where they are above the maximum.  Weights are uniform up to 1.  All jobs are
-submitted at 0, in random order.
+submitted at 0, in random order, or with exponential times between them (section 4.2).  For that section works may also be
+evenly spaced, and a part of the tasks may be reduces.
 
 What the paper leaves open, here: how many tasks there are (``BimodalEntry.tasks``); deadlines are uniform up to the
 time that the cluster takes for all the work, heights of SLA steps up to 1, and both are put in order.
@@ -16,6 +17,7 @@ from random import Random
 
 from emulator.core.job import JobSpec
 from emulator.vocabulary import JobFacts
+from workloads.lengths import key_count
 from workloads.schema import BimodalEntry
 
 _LARGE = 10.0
@@ -29,32 +31,49 @@ def bimodal_jobs(entry: BimodalEntry, containers: int, memory_bytes: int, seed: 
     horizon_ns = sum(works_ns) // containers
     minima, weights = Random(f"{seed}:bimodal-minima"), Random(f"{seed}:bimodal-weights")
     deadlines, steps = Random(f"{seed}:bimodal-deadlines"), Random(f"{seed}:bimodal-steps")
+    arrivals, submit_ns = Random(f"{seed}:bimodal-arrivals"), 0
     jobs = []
     for number, work_ns in enumerate(works_ns, start=1):
         whole, rest = divmod(work_ns, task_ns)
         lengths = (task_ns,) * whole + ((rest,) if rest else ())
+        reduces = lengths[: round(entry.reduces * len(lengths))]
+        maps = lengths[len(reduces) :]
         most = min(containers, len(lengths))
+        minimum = _minimum((1 - entry.slack) * containers / entry.jobs, most, minima)
         facts = JobFacts(
             name=f"job-{number}",
             queue=entry.queue,
-            maps=len(lengths),
-            deadline_ns=deadlines.randint(1, horizon_ns),
+            maps=len(maps),
+            reduces=len(reduces),
+            deadline_ns=submit_ns + deadlines.randint(1, horizon_ns),
             memory_bytes=memory_bytes,
             weight_ppm=weights.randint(1, _PPM),
-            sla=_sla(entry.sla_steps, horizon_ns, steps),
-            min_containers=_minimum((1 - entry.slack) * containers / entry.jobs, most, minima),
+            sla=tuple((submit_ns + after_ns, cost) for after_ns, cost in _sla(entry.sla_steps, horizon_ns, steps)),
+            min_containers=None if entry.pooled else minimum,
             max_containers=most,
         )
-        jobs.append(JobSpec(facts, 0, lengths, (), ()))
+        keys = tuple(key_count(length, 1.0) for length in reduces)
+        jobs.append(JobSpec(facts, submit_ns, maps, reduces, keys))
+        if entry.interarrival_s:
+            submit_ns += round(arrivals.expovariate(1 / entry.interarrival_s) * 10**9)
     return tuple(jobs)
 
 
 def _works_ns(entry: BimodalEntry, task_ns: int, random: Random) -> list[int]:
+    if entry.spread is not None:
+        return _spaced_ns(entry, entry.spread, task_ns, random)
     small = round(entry.small * entry.jobs)
     drawn = [_positive(1.0 if number < small else _LARGE, random) for number in range(entry.jobs)]
     random.shuffle(drawn)
     scale = entry.tasks * task_ns / sum(drawn)
     return [max(1, round(work * scale)) for work in drawn]
+
+
+def _spaced_ns(entry: BimodalEntry, spread: float, task_ns: int, random: Random) -> list[int]:
+    gaps = max(1, entry.jobs - 1)
+    parts = [1 - spread + 2 * spread * number / gaps for number in range(entry.jobs)]
+    random.shuffle(parts)
+    return [max(1, round(part / sum(parts) * entry.tasks * task_ns)) for part in parts]
 
 
 def _positive(mean: float, random: Random) -> float:

@@ -128,6 +128,15 @@ class BimodalEntry(Strict):
     slack: Fraction = 0.75
     """Share of the containers that no job has as its minimum."""
     sla_steps: Annotated[int, Field(ge=1, le=100)] = 3
+    spread: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
+    """In place of small and large jobs: their works are evenly spaced, from 1 - ``spread`` to 1 + ``spread`` of the
+    mean."""
+    reduces: Fraction = 0.0
+    """Share of each job's tasks that are reduces."""
+    interarrival_s: Seconds = 0.0
+    """Mean of the exponential time from one submission to the next; 0: all are there at 0."""
+    pooled: bool = False
+    """Jobs have no minima of their own and share the capacity of their queue; ``slack`` does not count."""
     queue: str = "default"
 
 

@@ -124,9 +124,9 @@ class Ratio(Strict):
     over: str
     at: Annotated[tuple[str, ...], Field(min_length=1)]
     """Points of the grid."""
-    take: Literal["mean", "worst", "peak"] = "mean"
+    take: Literal["mean", "worst", "peak", "gain"] = "mean"
     """Of all runs and points; of several points ``mean`` gives that where it is most, ``peak`` says which: the
-    number at the end of its name."""
+    number at the end of its name; ``gain``: what the mean lacks to 1."""
     against: tuple[str, ...] = ()
     """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
 
@@ -170,7 +170,8 @@ class Cell(Strict):
 
     variant: str | None = None
     value: str | None = None
-    """A dotted path into ``summary.json``, jobs by their names: ``jobs.research-XL.completion_s``."""
+    """A dotted path into ``summary.json``, jobs by their names: ``jobs.research-XL.completion_s``; ``*``: the mean of
+    all."""
     values: tuple[str, ...] = ()
     take: Literal["least", "most", "met"] | None = None
     scale: Number = 1.0

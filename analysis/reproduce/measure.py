@@ -106,6 +106,8 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
         least = min((other for other in others if other is not None), default=None) if ratio.against else 1.0
         means[point] = _ratio(_mean(by_seed), least)
     known = {point: mean for point, mean in means.items() if mean is not None}
+    if ratio.take == "gain":
+        return {seed: 1 - value for seed, value in worst.items()}, 1 - max(known.values()) if known else None
     if ratio.take == "peak":
         return {}, float(max(known, key=lambda point: known[point]).rpartition("-")[2]) if known else None
     return worst, max(known.values(), default=None)
@@ -192,16 +194,35 @@ def _reader(cell: Cell) -> _Read:
 
 
 def _path(path: str) -> _Read:
-    """Reads a dotted path of a summary; None where there is nothing."""
+    """Reads a dotted path of a summary; None where there is nothing.  ``jobs.*.completion_s``: the mean of all jobs."""
+    listed, star, of_each = path.partition(".*.")
+    if star:
+        read_list, read_one = _found(listed), _path(of_each)
 
-    def read(summary: Mapping[str, Any]) -> float | None:
+        def read_mean(summary: Mapping[str, Any]) -> float | None:
+            values = [read_one(entry) for entry in read_list(summary) or ()]
+            known = [value for value in values if value is not None]
+            return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+
+        return read_mean
+    read = _found(path)
+
+    def read_number(summary: Mapping[str, Any]) -> float | None:
+        found = read(summary)
+        return float(found) if isinstance(found, int | float) else None
+
+    return read_number
+
+
+def _found(path: str) -> Callable[[Mapping[str, Any]], Any]:
+    def read(summary: Mapping[str, Any]) -> Any:
         found: Any = summary
         for key in path.split("."):
             if isinstance(found, list):  # the jobs
                 found = next((entry for entry in found if entry.get("name") == key), None)
             else:
                 found = found.get(key) if isinstance(found, Mapping) else None
-        return float(found) if isinstance(found, int | float) else None
+        return found
 
     return read
 

@@ -65,6 +65,28 @@ class Case:
 
 
 @st.composite
+def _shared_settings(draw: st.DrawFn) -> Settings:
+    """Small clusters whose jobs have shares, of containers for anything or of slots for maps and for reduces."""
+    nodes, slots = draw(st.integers(1, 4)), draw(st.none() | st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    containers = sum(slots) if slots else draw(st.integers(2 if nodes == 1 else 1, 4))
+    return make_settings(
+        seed=draw(st.integers(0, 10**6)),
+        nodes=nodes,
+        containers=containers,
+        memory_gb=containers + draw(st.integers(0, 3)),
+        max_suspended=draw(st.integers(0, 4)),
+        mechanism=draw(st.sampled_from(("checkpoint", "suspend", "kill", "wait", "wait"))),
+        victims="reduces" if slots else draw(_VICTIMS),
+        allocation=draw(st.sampled_from(("fifo", "fair", "flex"))),
+        slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
+        overheads=draw(st.sampled_from((None, None, PROFILE))),
+        task_attempts_max=_ATTEMPTS_MAX,
+        slots=slots,
+        masters_outside=slots is not None or draw(st.booleans()),
+    )
+
+
+@st.composite
 def _cluster_settings(draw: st.DrawFn) -> Settings:
     """Small clusters, small enough to be full."""
     nodes = draw(st.integers(1, 4))
@@ -198,9 +220,11 @@ def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[
 
 
 @st.composite
-def cases(draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False) -> Case:
-    """Clusters with work; ``faults``: processes crash and nodes are lost."""
-    cluster = draw(_cluster_settings())
+def cases(
+    draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False, shared: bool = False
+) -> Case:
+    """Clusters with work; ``faults``: processes crash and nodes are lost; ``shared``: every job has a share."""
+    cluster = draw(_shared_settings() if shared else _cluster_settings())
     one_queue = len(cluster.scheduler.queues) == 1
     maps_are_victims = Kind.MAP in cluster.scheduler.victims
     jobs = draw(_workloads(sum(node.containers for node in cluster.nodes), one_queue, maps_are_victims))
