@@ -4,8 +4,8 @@ Work is drawn from two normal distributions, the second with ten times the first
 means, cut off at 0; then all are scaled to the same total.  A job can use as many containers as it has tasks.  Minima
 are drawn from a normal distribution whose mean is the job's part of what is not slack, deviation a third of it; they
 are whole, at least 1, and drawn again where they are above the maximum.  Weights are uniform up to 1.  All jobs are
-submitted at 0, in random order, or with exponential times between them (section 4.2).  For that section works may also be
-evenly spaced, and a part of the tasks may be reduces.
+submitted at 0, in random order, or with exponential times between them (section 4.2).  For that section works may also
+be evenly spaced, and a part of the tasks may be reduces.
 
 What the paper leaves open, here: how many tasks there are (``BimodalEntry.tasks``); deadlines are uniform up to the
 time that the cluster takes for all the work, heights of SLA steps up to 1, and both are put in order.

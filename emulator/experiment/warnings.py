@@ -1,0 +1,22 @@
+"""What is done otherwise than an experiment says, though it can be run: said before it begins."""
+
+from __future__ import annotations
+
+from emulator.experiment.model import Experiment
+from emulator.policies import ALLOCATION
+
+
+def minima_warning(experiment: Experiment) -> str | None:
+    """Where jobs that are written out are guaranteed more containers than there are (flex, section 1)."""
+    known = ALLOCATION.by_name.get(experiment.scheduler.allocation.name)
+    wanted = sum(job.min_containers or 0 for job in experiment.workload.jobs or ())
+    nodes = [experiment.cluster.slots_of(name) for name in experiment.cluster.node_names]
+    slots = [node for node in nodes if node is not None]
+    there = min(map(sum, zip(*slots, strict=True))) if slots else experiment.cluster.containers
+    if known is None or not known.gives_shares or wanted <= there:
+        return None
+    what = "slots for maps, or for reduces" if slots else "containers"
+    return (
+        f"the jobs' min_containers add up to {wanted}, and there are {there} {what}: where they meet, their minima are"
+        " lowered in proportion"
+    )

@@ -1,0 +1,186 @@
+"""Shares in a cluster: who is given the next container, what is taken back, what a job has left, what cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from experiment_files import refusal, write
+from simulated import SECOND_NS, make_job, make_settings, run_checked
+
+from emulator.core.applications import Application, HeldContainer
+from emulator.core.messages import (
+    Allocation,
+    Answer,
+    ApplicationHeartbeatResponse,
+    ContainerReport,
+    ContainerState,
+    Outcome,
+)
+from emulator.core.work import WorkLedger
+from emulator.experiment.load import load_experiment
+from emulator.experiment.warnings import minima_warning
+from emulator.policies.shares import demands
+from emulator.policies.views import ClusterView, JobView, Known, QueueView
+from emulator.vocabulary import JobFacts, Kind
+
+EXPERIMENT = """\
+name: small
+engine: sim
+overheads: hadoop-0.23
+cluster: {nodes: 2, slots: {map: 2, reduce: 1}, application_masters: outside}
+scheduler: {allocation: {name: fair}}
+workload:
+  jobs:
+    - {name: long, queue: default, maps: 8, map_s: 10, reduces: 2, reduce_s: 10}
+    - {name: short, queue: default, submit_s: 5, maps: 4, map_s: 5}
+"""
+
+
+def finishes_s(allocation: str, mechanism: str = "wait", **settings: object) -> dict[str, float]:
+    """Of a job of long reduces that has the cluster to itself, and a short one that comes then."""
+    cluster = make_settings(nodes=2, containers=3, allocation=allocation, mechanism=mechanism, **settings)  # type: ignore[arg-type]
+    jobs = [make_job("long", "research", 0.0, (), (30.0,) * 12), make_job("short", "production", 12.0, (), (5.0,) * 3)]
+    run = run_checked(cluster, tuple(jobs))
+    return {
+        record.message.job: record.message.finish_ns / 1e9
+        for record in run.records
+        if hasattr(record.message, "finish_ns") and hasattr(record.message, "state")
+    }
+
+
+def test_a_freed_container_goes_to_the_most_underallocated_job() -> None:
+    fifo, fair, flex = (finishes_s(name) for name in ("fifo", "fair", "flex"))
+    assert flex["short"] <= fair["short"] < fifo["short"]
+
+
+@pytest.mark.parametrize("mechanism", ["kill", "checkpoint", "suspend"])
+def test_what_a_job_holds_above_its_share_is_taken_back(mechanism: str) -> None:
+    assert finishes_s("flex", mechanism)["short"] < finishes_s("flex")["short"] - 5
+
+
+def test_masters_outside_take_no_container() -> None:
+    cluster = make_settings(nodes=1, containers=1, allocation="fair", mechanism="wait", masters_outside=True)
+    jobs = tuple(make_job(f"job-{number}", "research", 0.0, (1.0,), (2.0,)) for number in range(3))
+    assert len(run_checked(cluster, jobs).finished_jobs) == 3
+
+
+def test_slots_for_maps_take_no_reduce() -> None:
+    cluster = make_settings(
+        nodes=1, containers=3, allocation="fair", mechanism="wait", masters_outside=True, slots=(1, 2)
+    )
+    run = run_checked(cluster, (make_job("job", "research", 0.0, (4.0,) * 4, (2.0,) * 4),))
+    given = [
+        allocation
+        for record in run.records
+        if isinstance(record.message, ApplicationHeartbeatResponse) and isinstance(record.message.answer, Answer)
+        for allocation in record.message.answer.allocated
+        if isinstance(allocation, Allocation)
+    ]
+    assert Counter(allocation.kind for allocation in given) == {Kind.MAP: 4, Kind.REDUCE: 4}
+
+
+# ---- work that is left ----
+
+
+def _report(
+    kind: Kind, outcome: Outcome | None = Outcome.SUCCEEDED, input_ready_ns: int | None = None
+) -> ContainerReport:
+    state = ContainerState.SUSPENDED if outcome is None else ContainerState.DONE
+    return ContainerReport("c", "job", kind, "n", 1, state, outcome=outcome, input_ready_ns=input_ready_ns)
+
+
+def _held(kind: Kind, since_s: int) -> HeldContainer:
+    return HeldContainer("c", "job", kind, "n", None, 0, slot_ns=since_s * SECOND_NS)
+
+
+def test_work_is_the_mean_of_the_finished_tasks_times_those_left() -> None:
+    ledger, job = WorkLedger(), Application(JobFacts("job", "q", maps=10, reduces=2), 0, 0)
+    assert ledger.of(job, (Kind.MAP,)) == (10 * SECOND_NS, 10 * SECOND_NS, True)
+    ledger.left(job, _held(Kind.MAP, 0), _report(Kind.MAP), 4 * SECOND_NS)
+    ledger.left(job, _held(Kind.MAP, 2), _report(Kind.MAP), 4 * SECOND_NS)
+    assert ledger.of(job, (Kind.MAP,)) == (30 * SECOND_NS, 24 * SECOND_NS, False)
+    assert ledger.of(job, (Kind.MAP, Kind.REDUCE)).guessed
+
+
+def test_what_was_done_and_lost_is_no_work_and_what_was_saved_is() -> None:
+    ledger, job = WorkLedger(), Application(JobFacts("job", "q", reduces=2), 0, 0)
+    ledger.left(job, _held(Kind.REDUCE, 0), _report(Kind.REDUCE, Outcome.KILLED), 9 * SECOND_NS)
+    ledger.left(job, _held(Kind.REDUCE, 0), _report(Kind.REDUCE, Outcome.CHECKPOINTED), 4 * SECOND_NS)
+    ledger.left(job, _held(Kind.REDUCE, 5), _report(Kind.REDUCE, None), 6 * SECOND_NS)
+    ledger.left(job, _held(Kind.REDUCE, 6), _report(Kind.REDUCE, input_ready_ns=7 * SECOND_NS), 8 * SECOND_NS)
+    assert ledger.of(job, (Kind.REDUCE,)).left_ns == 6 * SECOND_NS
+
+
+def test_a_job_of_which_nothing_is_known_is_like_the_others_unless_it_is_given() -> None:
+    ledger = WorkLedger()
+    known, new = (Application(JobFacts(name, "q", maps=4), order, 0) for order, name in enumerate(("known", "new")))
+    ledger.left(known, _held(Kind.MAP, 0), _report(Kind.MAP), 3 * SECOND_NS)
+    assert ledger.of(new, (Kind.MAP,)) == (12 * SECOND_NS, 12 * SECOND_NS, True)
+    told = Application(JobFacts("told", "q", maps=4, map_ns=7 * SECOND_NS), 2, 0)
+    assert ledger.of(told, (Kind.MAP,)) == (28 * SECOND_NS, 28 * SECOND_NS, False)
+
+
+def test_of_a_job_of_which_nothing_is_known_one_task_runs_early() -> None:
+    facts = JobFacts("job", "q", maps=4)
+    views = [JobView(facts, 0, 0, 0, 0, 4, work_left_ns=1, work_guessed=guessed) for guessed in (False, True)]
+    view = ClusterView(0, Known((QueueView("q", 0, 0, 4, 0, 0),), tuple(views), containers=4))
+    assert [found.minimum for found in demands(view, views)] == [0, 1]
+
+
+def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
+    from workloads.expand import expand
+
+    experiment = load_experiment(write(tmp_path, EXPERIMENT), ["workload.lengths_known=true"])
+    assert [(job.facts.map_ns, job.facts.reduce_ns) for job in expand(experiment, 1)] == [
+        (10 * SECOND_NS, 10 * SECOND_NS),
+        (5 * SECOND_NS, None),
+    ]
+
+
+# ---- experiment files ----
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "words"),
+    [
+        ("nodes: 2,", "nodes: 2, containers_per_node: 4,", ["4 is not the sum of slots, 2 and 1"]),
+        (", application_masters: outside", "", ["leave none for an ApplicationMaster"]),
+        ("reduce: 1}", "reduce: 0}", ["there are no slots for reduces"]),
+        ("map: 2, reduce: 1", "map: 0, reduce: 0", ["containers_per_node"]),
+        ("nodes: 2,", "nodes: 2, small_nodes: {node-3: 0.5},", ["there is no node 'node-3'"]),
+        ("nodes: 2,", "nodes: 2, small_nodes: {node-2: 0.4},", ["leaves node-2 no container"]),
+        ("nodes: 2,", "nodes: 2, small_nodes: {node-2: .nan},", ["small_nodes"]),
+        ("name: fair", "name: optimum", ["for the fluid engine only"]),
+        ("name: fair", "name: soft-cap, queues: {default: {capacity: 1}}", ["does not tell maps from reduces"]),
+        ("name: fair}", "name: fair}, epoch_s: 0", ["epoch_s"]),
+        ("name: fair}", "name: fair}, epoch_s: .nan", ["epoch_s"]),
+        ("name: fair}", "name: fair}, mechanism: kill, victims: all", ["only reduces can be preempted"]),
+    ],
+)
+def test_what_cannot_be_is_said_with_its_field(tmp_path: Path, change: str, to: str, words: list[str]) -> None:
+    assert change in EXPERIMENT
+    message = refusal(write(tmp_path, EXPERIMENT.replace(change, to, 1)))
+    assert all(word in message for word in words), message
+
+
+def test_shares_wait_unless_a_mechanism_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, EXPERIMENT)
+    assert load_experiment(path).scheduler.choice("mechanism").name == "wait"
+    assert load_experiment(path, ["scheduler.mechanism=kill"]).scheduler.choice("mechanism").name == "kill"
+
+
+def test_small_nodes_have_a_part_of_everything(tmp_path: Path) -> None:
+    cluster = load_experiment(write(tmp_path, EXPERIMENT), ["cluster.small_nodes.node-2=0.5"]).cluster
+    assert (cluster.containers_per_node, cluster.containers) == (3, 4)
+    assert [cluster.slots_of(name) for name in cluster.node_names] == [(2, 1), (1, 0)]
+
+
+def test_minima_that_ask_for_too_much_are_said(tmp_path: Path) -> None:
+    path = write(tmp_path, EXPERIMENT.replace("maps: 8,", "maps: 8, min_containers: 3,"))
+    assert minima_warning(load_experiment(path)) == (
+        "the jobs' min_containers add up to 3, and there are 2 slots for maps, or for reduces: where they meet, their"
+        " minima are lowered in proportion"
+    )
+    assert minima_warning(load_experiment(write(tmp_path, EXPERIMENT))) is None
