@@ -143,7 +143,9 @@ class Reclaiming:
         return True
 
     def _take_surplus(self, instance: Instance, view: ClusterView) -> None:
-        """What jobs lack of their shares of some slots is asked of those that hold more than theirs."""
+        """What jobs lack of their shares, or for a master, is asked of those that hold more than theirs."""
+        if self._scheduler.victims.isdisjoint(instance.kinds):
+            return
         if any(node.has_free(instance.kinds[0]) for node in self._state.nodes.values()):
             return
         asked = self._preemptor.asked()
@@ -153,9 +155,12 @@ class Reclaiming:
             if above > 0:
                 held = net_of(instance.source.view_of(application), asked.get(application.name, 0))
                 surplus[application.name] = replace(held, reclaimable=above)
-        for application in instance.below(self._state.applications.values()):
-            movable = min(application.requests.for_any_node, sum(map(application.requests.wanted, instance.kinds)))
-            lacking = min(movable, instance.lacking(application))
+        applications = self._state.applications.values()
+        masters = [each for each in applications if each.requests.application_master is not None]
+        for application in [*masters, *instance.below(applications)]:
+            requests = application.requests
+            movable = min(requests.for_any_node, sum(map(requests.wanted, instance.kinds)))
+            lacking = 1 if application in masters else min(movable, instance.lacking(application))
             for _ in range(lacking - self._preemptor.outstanding(application.name)):
                 if not surplus:
                     return

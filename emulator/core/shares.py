@@ -81,9 +81,12 @@ class _OfSlots:
         return self._state.node_view(name)
 
     def containers_at(self, at_ns: int) -> int:
-        """See ``ClusterSource``: without what ApplicationMasters hold."""
+        """See ``ClusterSource``: without what ApplicationMasters hold or wait for."""
         if self._slot is None:
-            masters = sum(each.held[Kind.APPLICATION_MASTER] for each in self._state.applications.values())
+            masters = sum(
+                each.held[Kind.APPLICATION_MASTER] + (each.requests.application_master is not None)
+                for each in self._state.applications.values()
+            )
             return max(0, self._state.containers_left - masters)
         nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
         return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)

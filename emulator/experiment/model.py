@@ -67,6 +67,12 @@ class Slots(Strict):
     map: Annotated[int, Field(ge=0, le=10_000)]
     reduce: Annotated[int, Field(ge=0, le=10_000)]
 
+    @model_validator(mode="after")
+    def _some(self) -> Slots:
+        if not self.map + self.reduce:
+            raise ValueError("a node needs a slot at least, for maps or for reduces")
+        return self
+
 
 class Cluster(Strict):
     """The emulated cluster."""
@@ -106,7 +112,7 @@ class Cluster(Strict):
         if not isinstance(data, dict) or "containers_per_node" in data or not isinstance(data.get("slots"), dict):
             return data
         counts = data["slots"].values()
-        return {**data, "containers_per_node": sum(count for count in counts if type(count) is int)}
+        return {**data, "containers_per_node": max(1, sum(count for count in counts if type(count) is int))}
 
     @property
     def node_names(self) -> list[str]:

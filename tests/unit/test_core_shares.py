@@ -148,7 +148,7 @@ def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
         ("nodes: 2,", "nodes: 2, containers_per_node: 4,", ["4 is not the sum of slots, 2 and 1"]),
         (", application_masters: outside", "", ["leave none for an ApplicationMaster"]),
         ("reduce: 1}", "reduce: 0}", ["there are no slots for reduces"]),
-        ("map: 2, reduce: 1", "map: 0, reduce: 0", ["containers_per_node"]),
+        ("map: 2, reduce: 1", "map: 0, reduce: 0", ["needs a slot at least"]),
         ("nodes: 2,", "nodes: 2, small_nodes: {node-3: 0.5},", ["there is no node 'node-3'"]),
         ("nodes: 2,", "nodes: 2, small_nodes: {node-2: 0.4},", ["leaves node-2 no container"]),
         ("nodes: 2,", "nodes: 2, small_nodes: {node-2: .nan},", ["small_nodes"]),

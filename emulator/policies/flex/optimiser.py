@@ -14,8 +14,9 @@ from emulator.vocabulary import Frozen
 SEARCHED_JOBS = 12
 """Up to so many jobs it is searched on from the best orders; of more, one in another place matters less, and it takes
 too long."""
-BEAM_WIDTH = 256
-"""Beginnings of an order that the search keeps: enough for the optimum of ten jobs, nearly always."""
+BEAM_WIDTH, STEPPED_BEAM_WIDTH = 256, 1024
+"""Beginnings of an order that the search keeps, and where penalties are steps, whose bounds say less: enough for the
+optimum of ten jobs, nearly always."""
 
 
 class Plan(Frozen):
@@ -49,7 +50,8 @@ def plan(jobs: Sequence[Demand], objective: Objective, slots: int, optimal: bool
     found = sorted(_candidates(jobs, objective, slots), key=lambda candidate: candidate.cost)
     best = found[0]
     if optimal or len(jobs) <= SEARCHED_JOBS:
-        best = _searched(jobs, objective, slots, found, None if optimal else BEAM_WIDTH)
+        width = STEPPED_BEAM_WIDTH if objective.stepped else BEAM_WIDTH
+        best = _searched(jobs, objective, slots, found, None if optimal else width)
     return Plan(best.order, best.rule, tuple(best.ends_ns), best.cost, tuple(first_shares(jobs, best.order, slots)))
 
 
