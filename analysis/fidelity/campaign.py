@@ -24,7 +24,8 @@ from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.policies import AXES
+from emulator.fluid.session import simulated as simulated_fluid
+from emulator.policies import ALLOCATION, AXES
 from emulator.records.history import HistoryBuilder
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
@@ -135,7 +136,7 @@ def run_cases(
             live.append(summary)
         if noise := _noise(case, live):
             on_noise(noise)
-        yield compare(case.name, case.experiment, live, summaries)
+        yield compare(case.name, case.experiment, live, summaries, _fluid(case))
 
 
 class _Clock:
@@ -190,6 +191,19 @@ def _simulate(case: Case) -> list[_Summaries]:
         if experiment.seed not in of_seed:
             of_seed[experiment.seed] = [_simulated_summary(experiment, draw) for draw in range(SIMULATED_RUNS)]
     return [of_seed[experiment.seed] for experiment in case.experiments]
+
+
+def _fluid(case: Case) -> list[Mapping[str, float]]:
+    """Completion times in fluid runs with the seeds of the live ones, where the allocation gives shares."""
+    known = ALLOCATION.by_name.get(case.experiment.scheduler.allocation.name)
+    if known is None or not known.gives_shares:
+        return []
+    found = []
+    for seed in dict.fromkeys(experiment.seed for experiment in case.experiments):
+        jobs = expand(case.experiment, seed)
+        ends_ns = simulated_fluid(case.experiment, jobs, lambda record: None)[1].ends_ns
+        found.append({job.name: (ends_ns[job.name] - job.submit_ns) / 1e9 for job in jobs})
+    return found
 
 
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:

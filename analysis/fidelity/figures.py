@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
@@ -71,6 +71,14 @@ class FileFidelity:
     choices: tuple[tuple[str, str], ...]
     """What the scheduler was made of, as far as it mattered: (axis, name)."""
     metrics: tuple[Metric, ...]
+    fluid: Mapping[str, float] = field(default_factory=dict)
+    """Completion time of every job as the fluid engine has it, mean over the seeds; empty where it cannot."""
+
+    @property
+    def fluid_errors(self) -> list[float]:
+        """How far these are from the simulated ones, as a share of them."""
+        completions = [metric for metric in self.completions if metric.job in self.fluid]
+        return [self.fluid[str(metric.job)] / metric.simulated_mean - 1 for metric in completions]
 
     @property
     def completions(self) -> list[Metric]:
@@ -108,6 +116,12 @@ class Fidelity:
         spreads = [metric.live_spread for file in self.files for metric in file.completions]
         found = [spread for spread in spreads if spread is not None]
         return math.fsum(found) / len(found) if found else None
+
+    @property
+    def mean_abs_fluid_error(self) -> float | None:
+        """Mean distance of fluid from simulated completion times; None where the fluid engine can run none of them."""
+        found = [abs(error) for file in self.files for error in file.fluid_errors]
+        return fmean(found) if found else None
 
     @property
     def beyond(self) -> list[tuple[FileFidelity, Metric]]:
@@ -152,6 +166,7 @@ class Fidelity:
             "mean_abs_error": self.mean_abs_error,
             "worst_abs_error": self.worst_abs_error,
             "live_spread": self.live_spread,
+            "mean_abs_fluid_error": self.mean_abs_fluid_error,
         }
 
 
@@ -165,6 +180,7 @@ def _file_json(file: FileFidelity) -> dict[str, Any]:
                 "job": metric.job,
                 "live_s": metric.live_mean,
                 "sim_s": metric.simulated_mean,
+                "fluid_s": file.fluid.get(str(metric.job)),
                 "error": metric.error,
                 "live_spread": metric.live_spread,
             }
@@ -189,9 +205,10 @@ def compare(
     experiment: Experiment,
     live: Sequence[Mapping[str, Any]],
     simulated: Sequence[Sequence[Mapping[str, Any]]],
+    fluid: Sequence[Mapping[str, float]] = (),
 ) -> FileFidelity:
     """How far apart the runs of one experiment are, from their summaries: live ones, and with the seed of each at least
-    one simulated."""
+    one simulated; and the completion times of the jobs in fluid ones."""
     by_live = [_figures(summary) for summary in live]
     by_seed = [[_figures(summary) for summary in summaries] for summaries in simulated]
     everywhere = set(by_live[0]).intersection(*by_live, *(run for runs in by_seed for run in runs))
@@ -200,7 +217,8 @@ def compare(
         for key in by_live[0]
         if key in everywhere
     )
-    return FileFidelity(name, experiment.time_scale, experiment.heartbeat_s, choices_of(experiment), metrics)
+    means = {job: fmean(run[job] for run in fluid) for job in fluid[0]} if fluid else {}
+    return FileFidelity(name, experiment.time_scale, experiment.heartbeat_s, choices_of(experiment), metrics, means)
 
 
 def choices_of(experiment: Experiment) -> tuple[tuple[str, str], ...]:

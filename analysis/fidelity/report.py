@@ -50,9 +50,10 @@ def file_table(file: FileFidelity) -> Table:
     table = Table(title=f"{file.name} at time scale {file.time_scale:g}", title_justify="left")
     for name in ("job", "figure"):
         table.add_column(name)
-    for name in ("simulated", "live", "difference", "error", "live spread"):
+    for name in ("simulated", "live", "difference", "error", "live spread", *(["fluid"] if file.fluid else [])):
         table.add_column(name, justify="right")
     for metric in _shown(file):
+        fluid_s = file.fluid.get(str(metric.job)) if metric.name == COMPLETION else None
         table.add_row(
             metric.job or "(all)",
             metric.name.removesuffix("_s"),
@@ -61,6 +62,7 @@ def file_table(file: FileFidelity) -> Table:
             f"{metric.difference:+.2f}",
             _percent(metric.error, "+"),
             _percent(metric.live_spread, ""),
+            *([_number(fluid_s) if fluid_s is not None else ""] if file.fluid else []),
         )
     return table
 
@@ -96,6 +98,8 @@ def closing_lines(fidelity: Fidelity) -> list[str]:
         f"{fidelity.worst_abs_error:.2%} (limit {WORST_LIMIT:.0%} or {WORST_LIMIT_HEARTBEATS:g} heartbeats); live runs "
         + ("were not repeated" if spread is None else f"of the same experiment spread by {spread:.2%}")
     ]
+    if (apart := fidelity.mean_abs_fluid_error) is not None:
+        lines.append(f"the fluid engine, without tasks and protocol, is {apart:.1%} from the simulated ones on average")
     lines += [f"beyond the limit: {missed}" for missed in fidelity.missed]
     return lines
 

@@ -111,6 +111,19 @@ def test_the_mean_limit_holds_for_each_policy_alone() -> None:
     assert Fidelity((good,)).missed == []
 
 
+def test_fluid_completions_stand_beside_the_simulated_ones() -> None:
+    def metric(job: str, simulated_s: float) -> Metric:
+        return Metric(job, "completion_s", (100.0,), ((simulated_s,),))
+
+    metrics = (metric("a", 100.0), metric("b", 200.0))
+    with_fluid = FileFidelity("shares", 10, 1, (), metrics, {"a": 90.0, "b": 190.0})
+    assert with_fluid.fluid_errors == pytest.approx([-0.1, -0.05])
+    both = Fidelity((with_fluid, FileFidelity("queues", 10, 1, (), metrics)))
+    assert both.mean_abs_fluid_error == pytest.approx(0.075)
+    assert [job["fluid_s"] for job in both.to_json()["files"][0]["jobs"]] == [90.0, 190.0]
+    assert Fidelity((both.files[1],)).mean_abs_fluid_error is None
+
+
 def test_drift_is_against_the_lowest_scale_and_stops_at_the_first_that_is_too_far() -> None:
     scaled = [
         file_of("one", {"job": (live, 100)}, time_scale=scale)
