@@ -60,7 +60,7 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
 
 
 def in_both_engines() -> dict[str, tuple[str, ...]]:
-    """Names of the policies that live runs and simulations both can do, by axis."""
+    """Names of the policies that live runs and simulations both can do, by axis; of allocations, those of queues."""
     return {
         "allocation": tuple(policy.name for policy in policies.ALLOCATION.policies if not policy.gives_shares),
         "job_eviction": policies.JOB_EVICTION.names,

@@ -171,7 +171,7 @@ class Cell(Strict):
     variant: str | None = None
     value: str | None = None
     """A dotted path into ``summary.json``, jobs by their names: ``jobs.research-XL.completion_s``; ``*``: the mean of
-    all."""
+    all, ``*@queue``: of those of a queue."""
     values: tuple[str, ...] = ()
     take: Literal["least", "most", "met"] | None = None
     scale: Number = 1.0

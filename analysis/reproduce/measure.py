@@ -194,13 +194,16 @@ def _reader(cell: Cell) -> _Read:
 
 
 def _path(path: str) -> _Read:
-    """Reads a dotted path of a summary; None where there is nothing.  ``jobs.*.completion_s``: the mean of all jobs."""
-    listed, star, of_each = path.partition(".*.")
+    """Reads a dotted path of a summary; None where there is nothing.  ``jobs.*.completion_s``: the mean of all jobs,
+    ``jobs.*@production.completion_s``: of those of a queue."""
+    listed, star, rest = path.partition(".*")
     if star:
+        queue, _, of_each = rest.partition(".")
         read_list, read_one = _found(listed), _path(of_each)
 
         def read_mean(summary: Mapping[str, Any]) -> float | None:
-            values = [read_one(entry) for entry in read_list(summary) or ()]
+            entries = [entry for entry in read_list(summary) or () if not queue or entry["queue"] == queue[1:]]
+            values = [read_one(entry) for entry in entries]
             known = [value for value in values if value is not None]
             return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 

@@ -59,6 +59,7 @@ def test_ratios_over_a_grid() -> None:
                 "worst": cell(take="worst"),
                 "peak": cell(take="peak"),
                 "behind": cell(against=("fair",)),
+                "gain": cell(at=("small-0",), take="gain"),
             },
             "orders": {},
         }
@@ -73,6 +74,7 @@ def test_ratios_over_a_grid() -> None:
     assert found["mean"].mean == 1.5
     assert (found["worst"].mean, found["worst"].by_seed) == (3, {0: 3, 1: 2})
     assert found["peak"].mean == 10
+    assert (found["gain"].mean, found["gain"].by_seed) == (-0.5, {0: 0, 1: -1})
     assert found["behind"].mean == max(1.5 / 2, 2.25 / 2.5)
 
 
@@ -112,6 +114,16 @@ def test_levels_over_a_grid() -> None:
         FigureDefinition.model_validate(
             {**figure.model_dump(), "cells": {"a": {"level": {"of": "nobody", "at": points, "value": "missed"}}}}
         )
+
+
+def test_means_over_the_jobs_of_a_run() -> None:
+    jobs = [("a", "production", 2.0), ("b", "research", 6.0), ("c", "research", 10.0)]
+    summary = {"jobs": [{"name": name, "queue": queue, "completion_s": took_s} for name, queue, took_s in jobs]}
+    paths = ("jobs.*.completion_s", "jobs.*@research.completion_s", "jobs.*@nobody.completion_s", "jobs.*.finish_s")
+    cells = {path: {"variant": "ours", "value": path} for path in paths}
+    figure = FigureDefinition.model_validate({**_FIGURE, "variants": {"ours": {}}, "cells": cells, "orders": {}})
+    found = measure(figure, {"ours": {1: summary}}, {})
+    assert [found[path].mean for path in paths] == [6.0, 8.0, None, None]
 
 
 # ---- the data ----
