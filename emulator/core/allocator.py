@@ -22,7 +22,7 @@ from typing import NamedTuple
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
-from emulator.core.decisions import allocate, place
+from emulator.core.decisions import PolicyError, allocate, place
 from emulator.core.effects import Effect
 from emulator.core.messages import Allocation, ResumeAsk, StartContainer, TaskId, job_address, node_address
 from emulator.core.preemptor import Preemptor
@@ -119,6 +119,9 @@ class Allocator:
         return self._state.attention.free_node_ns(now_ns)
 
     def _next_wish(self, decision: AllocationDecision, offer: _Offer) -> _Wish | None:
+        if decision.shares is not None:
+            name = self._allocation.name
+            raise PolicyError(f"allocation policy {name} gives shares; name a record of it whose gives_shares is true")
         offer.holds_until(decision.valid_until_ns)
         for queue in decision.order:
             wish = self._first_wish(queue, decision.resumes_first, offer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from experiment_files import refusal, write
 from simulated import SECOND_NS, make_job, make_settings, run_checked
 
 from emulator.core.applications import Application, HeldContainer
+from emulator.core.decisions import PolicyError
 from emulator.core.messages import (
     Allocation,
     Answer,
@@ -21,8 +23,9 @@ from emulator.core.messages import (
 from emulator.core.work import WorkLedger
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import minima_warning
+from emulator.policies.policy import AllocationPolicy
 from emulator.policies.shares import demands
-from emulator.policies.views import ClusterView, JobView, Known, QueueView
+from emulator.policies.views import AllocationDecision, ClusterView, JobView, Known, QueueView
 from emulator.vocabulary import JobFacts, Kind
 
 EXPERIMENT = """\
@@ -79,6 +82,26 @@ def test_slots_for_maps_take_no_reduce() -> None:
         if isinstance(allocation, Allocation)
     ]
     assert Counter(allocation.kind for allocation in given) == {Kind.MAP: 4, Kind.REDUCE: 4}
+
+
+def one_each(view: ClusterView) -> AllocationDecision:
+    return AllocationDecision((), shares=tuple((job, 1) for job in view.jobs), valid_until_ns=view.now_ns + 1)
+
+
+def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
+    base = make_settings(nodes=2, containers=4, allocation="fair", mechanism="wait", masters_outside=True)
+    own = AllocationPolicy("mine:RECORD", one_each, "your own", gives_shares=True)
+    cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
+    run = run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,) * 4),))
+    assert run.kernel.now_ns > 4 * 5 * SECOND_NS
+
+
+def test_a_function_that_gives_shares_needs_a_record() -> None:
+    base = make_settings(allocation="soft-cap", mechanism="wait")
+    own = AllocationPolicy("mine:one_each", one_each, "your own")
+    cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
+    with pytest.raises(PolicyError, match="name a record of it whose gives_shares is true"):
+        run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,)),))
 
 
 # ---- work that is left ----
