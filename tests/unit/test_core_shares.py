@@ -7,17 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiment_files import refusal, write
 from simulated import SECOND_NS, make_job, make_settings, run_checked
 
 from emulator.core.applications import Application, HeldContainer
 from emulator.core.decisions import PolicyError
 from emulator.core.messages import (
-    Allocation,
-    Answer,
     ApplicationHeartbeatResponse,
     ContainerReport,
     ContainerState,
+    JobFinished,
     Outcome,
 )
 from emulator.core.work import WorkLedger
@@ -27,6 +25,8 @@ from emulator.policies.policy import AllocationPolicy
 from emulator.policies.shares import demands
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, Known, QueueView
 from emulator.vocabulary import JobFacts, Kind
+from tests.experiment_files import refusal, write
+from workloads.expand import expand
 
 EXPERIMENT = """\
 name: small
@@ -41,16 +41,12 @@ workload:
 """
 
 
-def finishes_s(allocation: str, mechanism: str = "wait", **settings: object) -> dict[str, float]:
+def finishes_s(allocation: str, mechanism: str = "wait") -> dict[str, float]:
     """Of a job of long reduces that has the cluster to itself, and a short one that comes then."""
-    cluster = make_settings(nodes=2, containers=3, allocation=allocation, mechanism=mechanism, **settings)  # type: ignore[arg-type]
-    jobs = [make_job("long", "research", 0.0, (), (30.0,) * 12), make_job("short", "production", 12.0, (), (5.0,) * 3)]
-    run = run_checked(cluster, tuple(jobs))
-    return {
-        record.message.job: record.message.finish_ns / 1e9
-        for record in run.records
-        if hasattr(record.message, "finish_ns") and hasattr(record.message, "state")
-    }
+    cluster = make_settings(nodes=2, containers=3, allocation=allocation, mechanism=mechanism)
+    jobs = make_job("long", "research", 0.0, (), (30.0,) * 12), make_job("short", "production", 12.0, (), (5.0,) * 3)
+    ends = [record.message for record in run_checked(cluster, jobs).records if isinstance(record.message, JobFinished)]
+    return {end.job: end.finish_ns / 1e9 for end in ends}
 
 
 def test_a_freed_container_goes_to_the_most_underallocated_job() -> None:
@@ -74,13 +70,8 @@ def test_slots_for_maps_take_no_reduce() -> None:
         nodes=1, containers=3, allocation="fair", mechanism="wait", masters_outside=True, slots=(1, 2)
     )
     run = run_checked(cluster, (make_job("job", "research", 0.0, (4.0,) * 4, (2.0,) * 4),))
-    given = [
-        allocation
-        for record in run.records
-        if isinstance(record.message, ApplicationHeartbeatResponse) and isinstance(record.message.answer, Answer)
-        for allocation in record.message.answer.allocated
-        if isinstance(allocation, Allocation)
-    ]
+    told = [record.message for record in run.records if isinstance(record.message, ApplicationHeartbeatResponse)]
+    given = [allocation for response in told if response.answer for allocation in response.answer.allocated]
     assert Counter(allocation.kind for allocation in given) == {Kind.MAP: 4, Kind.REDUCE: 4}
 
 
@@ -153,8 +144,6 @@ def test_of_a_job_of_which_nothing_is_known_one_task_runs_early() -> None:
 
 
 def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
-    from workloads.expand import expand
-
     experiment = load_experiment(write(tmp_path, EXPERIMENT), ["workload.lengths_known=true"])
     assert [(job.facts.map_ns, job.facts.reduce_ns) for job in expand(experiment, 1)] == [
         (10 * SECOND_NS, 10 * SECOND_NS),
