@@ -22,7 +22,7 @@ from analysis.frames import DataFrame, pandas
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.run_schema import check_table
 from emulator.errors import ConfigError, printable
-from emulator.experiment.model import Experiment
+from emulator.experiment.model import Cluster, Experiment
 from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
 from emulator.records.run_directory import EXPERIMENT_NAME
@@ -168,7 +168,6 @@ _FROM_SUMMARY = {
 }
 _FROM_EXPERIMENT = {
     "nodes": _at("cluster", "nodes"),
-    "containers_per_node": _at("cluster", "containers_per_node"),
     "allocation": _at("scheduler", "allocation", "name"),
     **{name: _at("scheduler", name) for name in ("job_selection", "job_eviction", "task_eviction")},
     "overheads": _at("overheads"),
@@ -182,5 +181,5 @@ def _run_row(run: RunPath) -> dict[str, Any]:
     row |= {name: get(experiment) for name, get in _FROM_EXPERIMENT.items()}
     mechanism = _at("scheduler", "mechanism")(experiment)
     row["mechanism"] = mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism
-    row["containers"] = row["nodes"] * row.pop("containers_per_node")
+    row["containers"] = Cluster.model_validate(experiment["cluster"]).containers
     return {**row, "path": str(run.path)}
