@@ -229,7 +229,7 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
             f"{known.name} gives no shares, which is all the fluid engine knows (choose {giving})",
         )
     if engine != FLUID and known.fluid_only:
-        yield (*where, "name"), f"{known.name} tries all orders of the jobs: for the fluid engine only; choose flex"
+        yield (*where, "name"), f"{known.name} is for the fluid engine only in this release; set engine: fluid"
     for name, queue in scheduler.allocation.queues.items():
         if known.gives_shares and 0 < queue.maximum < 1:
             yield (*where, "queues", name, "maximum"), f"{known.name} knows maxima of jobs only; remove it"

@@ -169,7 +169,7 @@ class AllocationPolicy(Policy[AllocationRule]):
     gives_shares: bool = False
     """Whether it answers with containers for each job."""
     fluid_only: bool = False
-    """Whether it takes too long to decide for anything but small fluid runs."""
+    """Whether it decides in fluid runs only, because it takes long or needs a capacity in time."""
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
     pace: Callable[[Any], Pace | None] | None = None
