@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from emulator.core.applications import Application, NodeState
+from emulator.core.capacity import Capacity
 from emulator.core.cluster_state import ClusterState
 from emulator.core.decisions import PolicyError, allocate
 from emulator.core.node_ledger import SLOTS_FOR
@@ -43,7 +44,7 @@ class _OfSlots:
 
     def queue_views(self) -> tuple[QueueView, ...]:
         """See ``ClusterSource``: capacities as parts of these slots."""
-        slots = self.containers_at(0)
+        slots = self.containers_now()
         return tuple(
             replace(queue, capacity=queue.capacity * slots // self._total) for queue in self._state.queue_views()
         )
@@ -80,7 +81,7 @@ class _OfSlots:
         """See ``ClusterSource``."""
         return self._state.node_view(name)
 
-    def containers_at(self, at_ns: int) -> int:
+    def containers_now(self) -> int:
         """See ``ClusterSource``: without what ApplicationMasters hold or wait for."""
         if self._slot is None:
             masters = sum(
@@ -90,6 +91,10 @@ class _OfSlots:
             return max(0, self._state.containers_left - masters)
         nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
         return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
+
+    def forecast(self) -> Capacity:
+        """See ``ClusterSource``: as many as now."""
+        return Capacity([(0, self.containers_now())])
 
     def measured_costs(self) -> MeasuredCosts:
         """See ``ClusterSource``."""
