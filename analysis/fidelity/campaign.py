@@ -198,7 +198,7 @@ def _fluid(case: Case) -> list[Mapping[str, float]]:
     known = ALLOCATION.by_name.get(case.experiment.scheduler.allocation.name)
     if known is None or not known.gives_shares:
         return []
-    found = []
+    found: list[Mapping[str, float]] = []
     for seed in dict.fromkeys(experiment.seed for experiment in case.experiments):
         jobs = expand(case.experiment, seed)
         ends_ns = simulated_fluid(case.experiment, jobs, lambda record: None)[1].ends_ns

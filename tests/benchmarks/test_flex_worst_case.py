@@ -12,21 +12,23 @@ import pytest
 from emulator.core.job import JobSpec
 from emulator.policies.flex.demand import Demand
 from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.penalties import Metric, Objective, penalty
+from emulator.policies.flex.penalties import Metric, MetricName, Objective, penalty
 from workloads.bimodal import bimodal_jobs
 from workloads.schema import BimodalEntry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 SLOTS, MOST = 100, 1.01
+_SUMMED: tuple[MetricName, ...] = ("response", "tardy", "tardiness")
+_LARGEST: tuple[MetricName, ...] = ("tardiness", "lateness")
 METRICS = [
-    *(Metric(name, weighted) for name in ("response", "tardy", "tardiness") for weighted in (False, True)),
+    *(Metric(name, weighted) for name in _SUMMED for weighted in (False, True)),
     Metric("stretch"),
     Metric("sla"),
     Metric("makespan"),
     Metric("stretch", sum=False),
     Metric("response", weighted=True, sum=False),
-    *(Metric(name, weighted, sum=False) for name in ("tardiness", "lateness") for weighted in (False, True)),
+    *(Metric(name, weighted, sum=False) for name in _LARGEST for weighted in (False, True)),
 ]
 
 
