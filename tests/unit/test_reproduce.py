@@ -25,6 +25,7 @@ from emulator.campaign.plan import Variant, planned_runs
 from emulator.cli.main import app
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
@@ -139,9 +140,15 @@ def test_every_figure_can_be_planned_and_says_where_its_figures_are(figure: Figu
         }
         assert set(by_name) == set(figure.settings)
         for cell in figure.cells.values():
-            jobs = {job.name for job in by_name[cell.variant].workload.jobs or ()} | {"*"} if cell.variant else set()
             for path in filter(None, (cell.value, *cell.values)):
-                assert not path.startswith("jobs.") or path.split(".")[1] in jobs, path
+                if cell.variant and path.startswith("jobs."):
+                    assert path.split(".")[1] in _names_of_jobs(by_name[cell.variant]), path
+
+
+def _names_of_jobs(experiment: Experiment) -> set[str]:
+    """What a path may name: a job, all of them, all of a queue."""
+    queues = {f"*@{queue}" for queue in experiment.scheduler.allocation.queues}
+    return {"*", *queues, *(job.name for job in experiment.workload.jobs or ())}
 
 
 def test_claims_are_measured_in_all_their_parts_and_published_figures_stand_in_one_place() -> None:
