@@ -47,13 +47,15 @@ def chaos(
         Path | None, typer.Option(help="New or empty directory for violations [default: runs/chaos-NAME-TIME]")
     ] = None,
 ) -> None:
-    """Simulate an experiment while things go wrong, and see that what must hold still does.
+    """Simulate an experiment with faults, and check the results.
 
-    Each seed draws faults over the run: processes, masters and nodes die, machines pause, messages are lost, doubled
-    and late, nodes are cut off or taken for dead, map outputs and checkpoints are lost, disks are full or slow, clocks
-    step. Every key must be done once, no node may run more than it has room for, every job must end, or fail with its
-    reason, in bounded time, nothing may be left, and the journal must replay. A violation prints its seed and the
-    shortest list of faults that still makes one, saves them, and ends with status 1.
+    Each seed draws its own faults: processes, masters and nodes die, machines pause, messages are lost, doubled or
+    late, nodes are cut off or taken for dead, map outputs and checkpoints are lost, disks are full or slow, clocks
+    step.
+
+    Checked: every key is done once; no node runs more than it has room for; every job ends in bounded time, or fails
+    with a reason; nothing is left; the journal replays. A violation is printed with its seed and the shortest list of
+    faults that still causes it, and saved; the exit status is then 1.
 
     \b
     Examples:
@@ -78,8 +80,8 @@ def chaos(
         console.print(f"seed {judged.seed}: no violation", highlight=False)
         return
     assert file is not None
-    experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
     sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process
+    experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
     directory = out or Path("runs") / f"chaos-{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"

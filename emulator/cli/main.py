@@ -17,7 +17,6 @@ from typer.core import TyperGroup
 
 from emulator import __version__
 from emulator.cli import campaign, chaos, engines, fidelity, imports, machine, results, start, workload
-from emulator.cli.script import main as main  # where a script was installed before there was that
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.interruption import EXIT_CODE

@@ -1,8 +1,8 @@
 """What is said of a run in which nothing moves any more: which tasks are stuck, and which jobs wait for containers.
 
-Nothing moves where no process works, starts or ends.  Both engines give a run up that has been so for
-``protocol.task_timeout_s``: the live one after 30 real seconds at least, when a task that gave no sign of life has been
-killed and so has moved; the simulation after 1000 heartbeats at least.
+Nothing moves while no process works, starts or ends.  Both engines give up a run in which nothing has moved for
+``protocol.task_timeout_s``; a live run for at least 30 real seconds, a simulation for at least 1000 heartbeats.  A live
+task that gives no sign of life is killed by then, and that counts as movement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def standstill(since_ns: int, now_ns: int, stuck: Iterable[str], waiting_jobs: I
     Args:
         since_ns: when something moved last.
         now_ns: now.
-        stuck: attempts that have a container and do not get on.
+        stuck: attempts that have a container and make no progress.
         waiting_jobs: jobs that have not ended.
     """
     tasks = list(stuck)

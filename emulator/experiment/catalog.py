@@ -31,8 +31,7 @@ def catalog_directory() -> Path:
 
 def examples() -> list[Example]:
     """All of them, by name."""
-    paths = sorted(catalog_directory().glob("*.yaml"))
-    return [Example(path.stem, path, _first_sentence(path.read_text(encoding="utf-8"))) for path in paths]
+    return [Example(name, path, _first_sentence(path.read_text(encoding="utf-8"))) for name, path in _paths().items()]
 
 
 def located(path: str | Path, base_dir: Path = Path()) -> Path:
@@ -44,10 +43,15 @@ def located(path: str | Path, base_dir: Path = Path()) -> Path:
     if not text.startswith(PREFIX):
         return base_dir / path
     name = text.removeprefix(PREFIX).removesuffix(".yaml")
-    found = {example.name: example.path for example in examples()}
+    found = _paths()
     if name not in found:
         raise ConfigError(f"{text}: there is no such experiment{suggestion(name, found)}; 'natjam examples' lists them")
     return found[name]
+
+
+def _paths() -> dict[str, Path]:
+    """By name, in the order of names."""
+    return {path.stem: path for path in sorted(catalog_directory().glob("*.yaml"))}
 
 
 def _first_sentence(text: str) -> str:
