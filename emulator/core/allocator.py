@@ -24,7 +24,7 @@ from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import PolicyError, allocate, place
 from emulator.core.effects import Effect
-from emulator.core.messages import Allocation, ResumeAsk, StartContainer, TaskId, job_address, node_address
+from emulator.core.messages import AllocatedContainer, ResumeAsk, StartContainer, TaskId, job_address, node_address
 from emulator.core.preemptor import Preemptor
 from emulator.core.settings import Settings
 from emulator.core.shares import Instance, Shares
@@ -225,8 +225,8 @@ class Allocator:
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
         if wish.kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
-        application.allocated.append(Allocation(held.id, wish.kind, node.name, ready_ns, wish.task))
-        state.attention.wait_for(job_address(application.name))
+        application.allocated.append(AllocatedContainer(held.id, wish.kind, node.name, ready_ns, wish.task))
+        state.attention.expect(job_address(application.name))
         return []
 
     def _new_container(self, wish: _Wish, node: Node, now_ns: int) -> HeldContainer:

@@ -30,7 +30,7 @@ from emulator.core.map_reruns import MapReruns
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
     RESOURCE_MANAGER,
-    Allocation,
+    AllocatedContainer,
     Answer,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -190,7 +190,7 @@ class ApplicationMaster(StateMachine):
         )
         return [Send(RESOURCE_MANAGER, message)]
 
-    def _assign(self, allocation: Allocation, now_ns: int) -> list[Effect]:
+    def _assign(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
         tasks = self.tasks
         attempt = tasks.asks.take(allocation, self._rivals.avoiding(allocation.node))
         if attempt is None:
@@ -217,7 +217,7 @@ class ApplicationMaster(StateMachine):
         outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
-    def _give_back(self, allocation: Allocation, now_ns: int) -> list[Effect]:
+    def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
         """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
         command = KillContainer(allocation.container, self.job, "not needed any more")
         return [self.tasks.commands.send(allocation.container, allocation.node, command, now_ns)]

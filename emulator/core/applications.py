@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
+from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.settings import NodeSettings
 from emulator.core.work import Done
@@ -170,7 +170,7 @@ class Requests:
         """Those that a container on any node serves: a stopped process goes on in one of its own node's only."""
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
-    def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[Allocation], now_ns: int) -> None:
+    def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
         """Take the ask of a heartbeat; what stays asked for keeps the instant it was first asked."""
         ask = heartbeat.ask
         assert ask is not None
@@ -225,7 +225,7 @@ class Application:
     answer: Answer | None = None
     """The answer the ApplicationMaster has not acknowledged."""
     acknowledged_id: int = 0
-    allocated: list[Allocation] = field(default_factory=list)
+    allocated: list[AllocatedContainer] = field(default_factory=list)
     finished: list[ContainerReport] = field(default_factory=list)
     reclaim: int = 0
     """Containers it has still to be asked for."""
@@ -246,7 +246,7 @@ class Application:
         return self.facts.queue
 
     @property
-    def undelivered(self) -> list[Allocation]:
+    def undelivered(self) -> list[AllocatedContainer]:
         """Allocations the ApplicationMaster does not know of, or has not said that it does."""
         return [*(self.answer.allocated if self.answer else ()), *self.allocated]
 

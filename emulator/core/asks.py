@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from emulator.core.messages import Allocation, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
+from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.resuming import Resuming
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
@@ -82,7 +82,7 @@ class Asks:
             self._unsaid = True
         return found
 
-    def take(self, allocation: Allocation, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
+    def take(self, allocation: AllocatedContainer, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
         """The attempt that has waited for this container, which waits no longer; None if there is none.
 
         If there is a choice, it is the first that the container's node is good for as ``prefers`` has it.

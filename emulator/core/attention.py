@@ -31,13 +31,13 @@ class Attention:
         self._patience_ns: int | None = None
         self._refused_hosts: set[str] = set()
 
-    def wait_for(self, address: str) -> None:
+    def expect(self, address: str) -> None:
         """The next heartbeat from ``address`` may matter."""
         if address not in self.awaited:
             self.awaited.add(address)
             self.newly_awaited.append(address)
 
-    def heard(self, address: str) -> None:
+    def arrived(self, address: str) -> None:
         """It has come."""
         self.awaited.discard(address)
 
@@ -57,7 +57,7 @@ class Attention:
         self._refused = self._refused_now = True
         self._patience_ns = patience_ns
         if self.selection_left_out:
-            self.wait_for(address)
+            self.expect(address)
         elif is_host:
             self._refused_hosts.add(address)
 
@@ -67,7 +67,7 @@ class Attention:
             return
         self._refused = False
         for address in self._refused_hosts:
-            self.wait_for(address)
+            self.expect(address)
         self._refused_hosts.clear()
 
     def free_node_ns(self, now_ns: int) -> int | None:

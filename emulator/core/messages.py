@@ -142,7 +142,7 @@ class Ask(Frozen):
     resumes: tuple[ResumeAsk, ...] = ()
 
 
-class Allocation(Frozen):
+class AllocatedContainer(Frozen):
     """A container given to a job."""
 
     container: str
@@ -157,7 +157,7 @@ class Answer(Frozen):
     """News from the ResourceManager for one ApplicationMaster; repeated until its id is acknowledged."""
 
     id: int
-    allocated: tuple[Allocation, ...] = ()
+    allocated: tuple[AllocatedContainer, ...] = ()
     finished: tuple[ContainerReport, ...] = ()
     reclaim: int = 0
     """Number of containers to be given back (natjam step 4)."""

@@ -128,7 +128,7 @@ class PacedPreemption:
         if self._scheduler.mechanism.among != {Mechanism.KILL}:
             self._asked_ns[held.id] = now_ns
             application.named.append(held.id)
-            state.attention.wait_for(job_address(held.job))
+            state.attention.expect(job_address(held.job))
             return []
         self._kill_later(held)
         in_order = (held.id, *(container for container in order if container != held.id))
@@ -136,7 +136,7 @@ class PacedPreemption:
 
     def _kill_later(self, held: HeldContainer) -> None:
         self._state.nodes[held.node].to_kill.append(held.id)
-        self._state.attention.wait_for(node_address(held.node))
+        self._state.attention.expect(node_address(held.node))
 
     def _lose_patience(self, now_ns: int) -> bool:
         """Kill what a job has been asked for and still holds; whether there was any."""

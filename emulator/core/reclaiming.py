@@ -175,7 +175,7 @@ class Reclaiming:
         if not jobs[victim].reclaimable:
             del jobs[victim]
         self._state.applications[victim].reclaim += 1
-        self._state.attention.wait_for(job_address(victim))
+        self._state.attention.expect(job_address(victim))
 
     def _victims(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
         """Those of ``jobs`` that have a task to give, net of what has been asked back."""
@@ -212,5 +212,5 @@ class Reclaiming:
             application.reclaim -= 1
         else:
             application.withdrawn += 1
-            state.attention.wait_for(job_address(victim))
+            state.attention.expect(job_address(victim))
         return True

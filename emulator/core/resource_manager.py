@@ -96,7 +96,7 @@ class ResourceManager(StateMachine):
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         for node in self.state.nodes:
-            self.state.attention.wait_for(node_address(node))
+            self.state.attention.expect(node_address(node))
         return []
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
@@ -120,7 +120,7 @@ class ResourceManager(StateMachine):
         address = node_address(node.name)
         if node.state is NodeState.LOST:
             return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
-        self.state.attention.heard(address)
+        self.state.attention.arrived(address)
         is_new = node.state is NodeState.UNKNOWN
         if is_new:
             node.register(now_ns)
@@ -134,15 +134,15 @@ class ResourceManager(StateMachine):
             self.leaves_no_trace()
         effects += [*(taken or ()), *(given or ())]
         if node.told_jobs or node.finished_jobs:
-            self.state.attention.wait_for(address)
+            self.state.attention.expect(address)
         return [*effects, Send(address, NodeHeartbeatResponse(message.id, node.told_jobs))]
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
-        self.state.attention.heard(address)
+        self.state.attention.arrived(address)
         application = self.state.applications.get(message.job)
         if application is None:
-            self.state.attention.wait_for(address)  # it may not hear that its job has ended
+            self.state.attention.expect(address)  # it may not hear that its job has ended
             self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
@@ -159,7 +159,7 @@ class ResourceManager(StateMachine):
             self.leaves_no_trace()
         answer = application.next_answer(self.state.costs.measured())
         if answer is not None:
-            self.state.attention.wait_for(address)
+            self.state.attention.expect(address)
         return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
@@ -172,7 +172,7 @@ class ResourceManager(StateMachine):
         self.state.queues.note(application)
         for resume in ask.resumes:
             if resume.node in self.state.free_nodes:
-                self.state.attention.wait_for(node_address(resume.node))
+                self.state.attention.expect(node_address(resume.node))
         self.preemptor.withdraw_surplus(application.name, application.requests.for_any_node)
 
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
@@ -182,10 +182,10 @@ class ResourceManager(StateMachine):
         node.lose()
         self.state.containers_left -= node.settings.containers
         self.state.free_nodes.pop(node.name, None)
-        self.state.attention.wait_for(node_address(node.name))
+        self.state.attention.expect(node_address(node.name))
         for application in self.state.applications.values():
             application.lost_nodes.append(node.name)
-            self.state.attention.wait_for(job_address(application.name))
+            self.state.attention.expect(job_address(application.name))
         effects: list[Effect] = []
         for held in [held for held in self.state.containers.values() if held.node == node.name]:
             report = ContainerReport(
@@ -226,14 +226,14 @@ class ResourceManager(StateMachine):
             del application.containers[held.id]
         self._orders.ended(held.id)
         if held.kind is Kind.APPLICATION_MASTER:
-            self.state.attention.heard(job_address(held.job))  # and never again
+            self.state.attention.arrived(job_address(held.job))  # and never again
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
             reason = f"its ApplicationMaster ended: {report.reason}"
             return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
         application.finished.append(report)
-        self.state.attention.wait_for(job_address(application.name))
+        self.state.attention.expect(job_address(application.name))
         return []
 
     def _slot_freed(
@@ -284,10 +284,10 @@ class ResourceManager(StateMachine):
         self._admission.end(application)
         self.preemptor.forget_job(application.name)
         effects: list[Effect] = []
-        self.state.attention.wait_for(job_address(application.name))
+        self.state.attention.expect(job_address(application.name))
         for node in application.nodes:
             self.state.nodes[node].finished_jobs.append(application.name)
-            self.state.attention.wait_for(node_address(node))
+            self.state.attention.expect(node_address(node))
         for held in application.containers.values():
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it leaves by itself

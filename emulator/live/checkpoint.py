@@ -28,7 +28,7 @@ class CheckpointError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class CheckpointFile:
     """What a suspended reduce leaves for the attempt that continues it (natjam, section 3.1)."""
 
     past_containers: tuple[str, ...]
@@ -52,7 +52,7 @@ class Checkpoint:
         }
 
     @classmethod
-    def from_dict(cls, data: object, source: str = "message") -> Checkpoint:
+    def from_dict(cls, data: object, source: str = "message") -> CheckpointFile:
         """Read the message form.  Raises :class:`CheckpointError` naming ``source`` and the first wrong
         field."""
         if not isinstance(data, dict):
@@ -77,7 +77,7 @@ class Checkpoint:
         return cls(tuple(past), data["keys_done"], data["input_path"], data["hostname"])
 
 
-def write(path: str, checkpoint: Checkpoint) -> int:
+def write(path: str, checkpoint: CheckpointFile) -> int:
     """Write a checkpoint: temporary file, fsync, rename, fsync of the directory.  Returns its bytes.
 
     Raises OSError; the previous checkpoint at ``path``, if any, is then still whole.
@@ -88,7 +88,7 @@ def write(path: str, checkpoint: Checkpoint) -> int:
     return len(packed)
 
 
-def read(path: str) -> Checkpoint:
+def read(path: str) -> CheckpointFile:
     """Read a checkpoint.  Raises :class:`CheckpointError` for anything malformed, OSError if it cannot be
     read."""
     with open(path, "rb") as file:
@@ -99,4 +99,4 @@ def read(path: str) -> Checkpoint:
         data = msgpack.unpackb(packed)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise CheckpointError(path, "(whole)", f"not msgpack ({type(error).__name__})") from None
-    return Checkpoint.from_dict(data, path)
+    return CheckpointFile.from_dict(data, path)

@@ -68,7 +68,7 @@ def launch_problem(command: dict[str, Any]) -> str | None:
 
 
 @dataclass(slots=True)
-class Operation:
+class PendingCommand:
     """One command on a container that waits for its completion.  Instants are real nanoseconds."""
 
     op: str
@@ -77,7 +77,7 @@ class Operation:
 
 
 @dataclass(slots=True)
-class Container:
+class ContainerProcess:
     """One container from its launch command to its exit."""
 
     id: str
@@ -89,9 +89,9 @@ class Container:
     """None until it is forked; operations asked for before that wait."""
     _new_outputs: list[Any] = field(default_factory=list)
     _stopped: bool = False
-    _current: Operation | None = None
-    _waiting: deque[Operation] = field(default_factory=deque)
-    _kills: list[Operation] = field(default_factory=list)
+    _current: PendingCommand | None = None
+    _waiting: deque[PendingCommand] = field(default_factory=deque)
+    _kills: list[PendingCommand] = field(default_factory=list)
     _kill_sent: bool = False
     _written: dict[str, int] | None = None
     _reason: str = ""
@@ -120,7 +120,7 @@ class Container:
         temporary.write_bytes(pack(self._new_outputs))
         os.replace(temporary, self.directory / INPUT_FILE)
 
-    def request(self, operation: Operation) -> None:
+    def request(self, operation: PendingCommand) -> None:
         """Queue an operation; a kill does not wait for those before it."""
         (self._kills if operation.op == "kill" else self._waiting).append(operation)
 
@@ -208,7 +208,7 @@ class Container:
         for operation in [*current, *self._waiting]:
             emit(f"{operation.op}_failed", id=self.id, reason=reason)
 
-    def _complete_checkpoint(self, operation: Operation, real_ns: int, emit: Emit) -> None:
+    def _complete_checkpoint(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:
         path = str(self.directory / CHECKPOINT_FILE)
         try:
             saved = checkpoint.read(path).to_dict()
@@ -226,7 +226,7 @@ class Container:
         )
 
 
-def _instants(operation: Operation) -> dict[str, int]:
+def _instants(operation: PendingCommand) -> dict[str, int]:
     return {
         "received_real_ns": operation.received_real_ns,
         "signalled_real_ns": operation.signalled_real_ns,

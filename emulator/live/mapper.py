@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 
 from emulator.live import partial_output, records
 from emulator.live.records import Record
-from emulator.live.task import SUSPEND, Task, stop_until_continued, take_signal
+from emulator.live.task import SUSPEND, TaskProcess, stop_until_continued, take_signal
 from emulator.storage.local import atomic_file
 
 DEFAULT_VALUE_BYTES = 100
@@ -98,7 +98,7 @@ def _share(total: int, index: int, count: int) -> int:
     return total * (index + 1) // count - total * index // count
 
 
-def run_map(params: dict[str, Any], services: Task) -> None:
+def run_map(params: dict[str, Any], services: TaskProcess) -> None:
     """Run one map in a process of its own: write, wait until its duration is over, publish.
 
     ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys,
@@ -139,7 +139,7 @@ def run_map(params: dict[str, Any], services: Task) -> None:
 class _ActiveTime:
     """When a map has its first key, and how long it works from there on; it is stopped meanwhile when told."""
 
-    def __init__(self, services: Task, first_key_at_ns: int) -> None:
+    def __init__(self, services: TaskProcess, first_key_at_ns: int) -> None:
         self._services = services
         self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
         self._stopped_real_ns = 0

@@ -42,7 +42,7 @@ from emulator.core.completions import (
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.saved import KeyCheckpoint
 from emulator.live import records
-from emulator.live.checkpoint import Checkpoint
+from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
 from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.plan import (
@@ -243,7 +243,7 @@ class NodeHost(MachineHost):
             Place(node, launch.container, launch.first_key_at_ns),
             self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
             self._outputs.get((node, launch.job), ()),
-            saved and Checkpoint(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict(),
+            saved and CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict(),
         )
         self._command("launch", launch.container, kind="reduce", slot=process.slot, params=params)
 

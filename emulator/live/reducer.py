@@ -16,7 +16,7 @@ from typing import Any
 import msgpack
 
 from emulator.live import checkpoint, partial_output, records, shuffle
-from emulator.live.checkpoint import Checkpoint
+from emulator.live.checkpoint import CheckpointFile
 from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
 from emulator.live.progress_page import WorkState
 from emulator.live.task import (
@@ -26,7 +26,7 @@ from emulator.live.task import (
     EXIT_IO_FAILED,
     INPUT_CHANGED,
     SUSPEND,
-    Task,
+    TaskProcess,
     failure_reason,
     stop_until_continued,
 )
@@ -41,7 +41,7 @@ class _CheckpointWanted(Exception):
     """Unwinds the task to where it checkpoints; no key is half done."""
 
 
-def run(task: Task) -> int:
+def run(task: TaskProcess) -> int:
     """Do one reduce task; returns its exit status.
 
     The status says what happened: committed, checkpointed, or input or output failed (the reason is then
@@ -55,7 +55,7 @@ def run(task: Task) -> int:
 
 
 class _Reduce:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TaskProcess) -> None:
         params = task.params
         self._task = task
         self._slot = task.slot
@@ -63,9 +63,9 @@ class _Reduce:
         self._keys: int = params["keys"]
         self._duration_ns: int = params["duration_ns"]
         self._outputs: list[dict[str, Any]] = params["outputs"]
-        self._past: Checkpoint | None = None
+        self._past: CheckpointFile | None = None
         if params["checkpoint"] is not None:
-            self._past = self._what_is_left_of(Checkpoint.from_dict(params["checkpoint"], "launch parameters"))
+            self._past = self._what_is_left_of(CheckpointFile.from_dict(params["checkpoint"], "launch parameters"))
         self._keys_done = self._past.keys_done if self._past else 0
         self._input_path = records.input_path(params["work_dir"], params["job"], params["task"])
         self._stopped_real_ns = 0
@@ -81,7 +81,7 @@ class _Reduce:
             self._keys_done,
         )
 
-    def _what_is_left_of(self, past: Checkpoint) -> Checkpoint | None:
+    def _what_is_left_of(self, past: CheckpointFile) -> CheckpointFile | None:
         """A checkpoint as far as the partial outputs that it counts are as they were; None: nothing of it."""
         params, containers = self._task.params, past.past_containers
         keys = partial_output.sound_partials(params["output_dir"], params["job"], params["task"], containers)
@@ -230,7 +230,7 @@ class _Reduce:
         key_done_real_ns = time.monotonic_ns()
         self._output.seal()
         self._output.close()
-        saved = Checkpoint(
+        saved = CheckpointFile(
             past_containers=self._containers(),
             keys_done=self._keys_done,
             input_path=self._input_path,

@@ -12,7 +12,7 @@ longer than ``patience_real_ns`` gives up its turn to the next, not its work: it
 
 from __future__ import annotations
 
-from emulator.live.containers import Container
+from emulator.live.containers import ContainerProcess
 
 
 class StartQueue:
@@ -21,16 +21,16 @@ class StartQueue:
     def __init__(self, width: int, patience_real_ns: int = 200_000_000) -> None:
         self._width = width
         self._patience_real_ns = patience_real_ns
-        self._waiting: dict[str, Container] = {}
+        self._waiting: dict[str, ContainerProcess] = {}
         """By container id, the next one first."""
         self._until_real_ns: dict[str, int] = {}
         """Those at it, by container id, in the order they began, and when each one's turn ends at the latest."""
 
-    def add(self, container: Container) -> None:
+    def add(self, container: ContainerProcess) -> None:
         """Last in the queue, unless it is there already."""
         self._waiting.setdefault(container.id, container)
 
-    def take(self, now_real_ns: int) -> Container | None:
+    def take(self, now_real_ns: int) -> ContainerProcess | None:
         """The next one, if it may start now: its turn begins."""
         if not self._waiting or self.wait_real_ns(now_real_ns):
             return None
@@ -39,7 +39,7 @@ class StartQueue:
         self._until_real_ns[container.id] = now_real_ns + self._patience_real_ns
         return container
 
-    def settled(self, container: Container) -> None:
+    def settled(self, container: ContainerProcess) -> None:
         """Its turn is over."""
         self._until_real_ns.pop(container.id, None)
 
@@ -56,7 +56,7 @@ class StartQueue:
             return 0
         return self._until_real_ns[next(iter(self._until_real_ns))] - now_real_ns
 
-    def forget(self, container: Container) -> None:
+    def forget(self, container: ContainerProcess) -> None:
         """It has ended, or will never start."""
         self._waiting.pop(container.id, None)
         self.settled(container)

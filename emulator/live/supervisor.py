@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 import msgpack
 
 from emulator.live import mapper, reducer, shuffle
-from emulator.live.containers import Container, Operation, launch_problem, parse_command
+from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (
@@ -42,7 +42,7 @@ from emulator.live.task import (
     EXIT_DONE,
     EXIT_IO_FAILED,
     INPUT_CHANGED,
-    Task,
+    TaskProcess,
     failure_reason,
     send_report,
 )
@@ -56,7 +56,7 @@ _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _run_map(task: Task) -> int:
+def _run_map(task: TaskProcess) -> int:
     try:
         mapper.run_map(task.params, task)
     except OSError as error:
@@ -82,8 +82,8 @@ class Supervisor:
         self._commands = msgpack.Unpacker(max_buffer_size=1 << 30)
         self._reports = msgpack.Unpacker()
         self._outbox = bytearray()
-        self._containers: dict[str, Container] = {}
-        self._by_pid: dict[int, Container] = {}
+        self._containers: dict[str, ContainerProcess] = {}
+        self._by_pid: dict[int, ContainerProcess] = {}
         self._starts = StartQueue(_STARTS_A_CORE * len(os.sched_getaffinity(0)))
         self._closing = False
         self._reaped_all_real_ns = 0
@@ -181,10 +181,10 @@ class Supervisor:
         elif container is None:
             self._emit(f"{op}_failed", id=command["id"], reason="no such container here")
         else:
-            container.request(Operation(op, received_real_ns))
+            container.request(PendingCommand(op, received_real_ns))
             self._advance(container)
 
-    def _accept_launch(self, command: dict[str, Any], known: Container | None, received_real_ns: int) -> None:
+    def _accept_launch(self, command: dict[str, Any], known: ContainerProcess | None, received_real_ns: int) -> None:
         identity, kind, slot = command["id"], command["kind"], command["slot"]
         if known is not None:
             reason = "a container of this id is already here"
@@ -199,7 +199,7 @@ class Supervisor:
         if reason is not None:
             self._emit("launch_failed", id=identity, reason=reason)
             return
-        container = Container(identity, kind, slot, command["params"], received_real_ns)
+        container = ContainerProcess(identity, kind, slot, command["params"], received_real_ns)
         self._containers[identity] = container
         self._starts.add(container)
 
@@ -214,7 +214,7 @@ class Supervisor:
 
     # Starting
 
-    def _start(self, container: Container) -> None:
+    def _start(self, container: ContainerProcess) -> None:
         """It is this container's turn: fork its task, or give the task its input."""
         if container.pid is None:
             self._launch(container)
@@ -225,7 +225,7 @@ class Supervisor:
             print(f"natjam supervisor: input of {container.id}: {error}", file=sys.stderr)
         os.kill(container.pid, INPUT_CHANGED)
 
-    def _launch(self, container: Container) -> None:
+    def _launch(self, container: ContainerProcess) -> None:
         self._page.clear(container.slot)
         try:
             container.prepare_directory()
@@ -250,12 +250,12 @@ class Supervisor:
         )
         self._advance(container)
 
-    def _fail_launch(self, container: Container, reason: str) -> None:
+    def _fail_launch(self, container: ContainerProcess, reason: str) -> None:
         del self._containers[container.id]
         self._starts.forget(container)
         container.launch_failed(reason, self._emit)
 
-    def _become_task(self, container: Container) -> NoReturn:
+    def _become_task(self, container: ContainerProcess) -> NoReturn:
         """In the child: shed what belongs to the supervisor, do the task, leave without any clean-up."""
         code = EXIT_CRASHED
         try:
@@ -269,7 +269,7 @@ class Supervisor:
             mine = (self._commands_in, self._events_out, self._reports_in, self._wakeup_in, self._wakeup_out)
             for descriptor in mine:
                 os.close(descriptor)
-            task = Task(container.params, self._page.writer(container.slot), self._reports_out)
+            task = TaskProcess(container.params, self._page.writer(container.slot), self._reports_out)
             code = _TASKS[container.kind](task)
         except BaseException as error:
             with suppress(OSError, ValueError):
@@ -279,7 +279,7 @@ class Supervisor:
 
     # Signalling and reaping
 
-    def _advance(self, container: Container) -> None:
+    def _advance(self, container: ContainerProcess) -> None:
         """Send what the container's next operation needs, if none is under way."""
         if (number := container.next_signal(self._emit)) is not None:
             os.kill(_pid_of(container), number)
@@ -340,7 +340,7 @@ class Supervisor:
             del self._outbox[:written]
 
 
-def _pid_of(container: Container) -> int:
+def _pid_of(container: ContainerProcess) -> int:
     """The process to signal: ours and not reaped yet, so its id cannot be another's."""
     assert container.pid is not None
     return container.pid

@@ -32,7 +32,7 @@ _SIGN_OF_LIFE_REAL_NS = 2_000_000_000
 """So often at least a task that waits says that it lives; keys are shorter, mostly."""
 
 
-class Task:
+class TaskProcess:
     """One launched task, inside its own process.
 
     `params` are the launch parameters as sent; `clock` is made from them (KeyError or ValueError if they
@@ -101,7 +101,7 @@ def stop_until_continued() -> tuple[int, int]:
 
 
 def send_report(descriptor: int, event: str, fields: dict[str, Any]) -> None:
-    """Write one report; see `Task.report`."""
+    """Write one report; see `TaskProcess.report`."""
     record = pack([os.getpid(), event, fields])
     if len(record) > select.PIPE_BUF:
         raise ValueError(f"report {event} of {len(record)} bytes is longer than {select.PIPE_BUF}")

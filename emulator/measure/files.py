@@ -87,11 +87,11 @@ def _remove(path: Path) -> None:
 def _checkpoint_cases(samples: Samples, sizes: _Sizes, directory: Path) -> Iterator[Case]:
     for containers in sizes.checkpoint_containers:
         past = tuple(f"container-{number:06d}" for number in range(containers))
-        saved = checkpoint.Checkpoint(past, 100, str(directory / "local/job/0/input"), "node-1")
+        saved = checkpoint.CheckpointFile(past, 100, str(directory / "local/job/0/input"), "node-1")
         path = str(directory / f"checkpoint-{containers}")
         size_bytes = checkpoint.write(path, saved)
 
-        def write(path: str = path, saved: checkpoint.Checkpoint = saved) -> None:
+        def write(path: str = path, saved: checkpoint.CheckpointFile = saved) -> None:
             checkpoint.write(path, saved)
 
         def read(path: str = path) -> None:

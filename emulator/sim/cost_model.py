@@ -24,7 +24,7 @@ class LaunchTimes(Frozen):
 
     running_ns: int
     """Its process runs, and its node is told."""
-    ready_ns: int | None
+    input_ready_ns: int | None
     """A map begins its work; a reduce has its input, None where that was not known to be there at the order."""
     written_ns: int = 0
     """A map has written its output."""

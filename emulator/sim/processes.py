@@ -181,7 +181,7 @@ class VirtualProcesses:
             return
         now_ns = self._kernel.now_ns
         times = self._launch_times(task, now_ns)
-        task.ready_ns = None if times.ready_ns is None else now_ns + times.ready_ns
+        task.input_ready_ns = None if times.input_ready_ns is None else now_ns + times.input_ready_ns
         task.written_ns = now_ns + times.written_ns
         self._later(times.running_ns, partial(self._launched, container))
 
@@ -218,7 +218,7 @@ class VirtualProcesses:
         if task is None:
             return
         launch, now_ns = task.launch, self._kernel.now_ns
-        if task.ready_ns is None:
+        if task.input_ready_ns is None:
             inputs = self._inputs.get((task.node, launch.job))
             missing = None if inputs is None else self.disks.first_missing(inputs.job, inputs.nodes)
             if inputs is None or missing is not None:
@@ -228,9 +228,9 @@ class VirtualProcesses:
                     self._tell(job_address(launch.job), failed)
                 return  # ProvideInput will come
             fetched = self._fetched(task, inputs.nodes)
-            task.ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
-        ready_ns = max(now_ns, task.ready_ns)
-        self._kernel.at(max(ready_ns, launch.first_key_at_ns), partial(self._first_key, container, ready_ns, now_ns))
+            task.input_ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
+        begin_ns = max(now_ns, task.input_ready_ns)
+        self._kernel.at(max(begin_ns, launch.first_key_at_ns), partial(self._first_key, container, begin_ns, now_ns))
 
     def _is_localised(self, task: VirtualTask) -> bool:
         """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""

@@ -25,7 +25,7 @@ class VirtualTask:
     length_ns: int
     keys_before: int = 0
     launched_ns: int = 0
-    ready_ns: int | None = None
+    input_ready_ns: int | None = None
     """When its input is there; None while that is not known."""
     written_ns: int = 0
     """When a map has written its output."""
@@ -71,7 +71,7 @@ class VirtualTask:
     @property
     def is_stuck(self) -> bool:
         """Whether it does nothing until it is told something: it is stopped, or waits for its input."""
-        waits_for_input = self.ready_ns is None and self.first_key_ns is None
+        waits_for_input = self.input_ready_ns is None and self.first_key_ns is None
         return not self.pending and (self.stopped or waits_for_input)
 
     def stop(self, now_ns: int) -> None:

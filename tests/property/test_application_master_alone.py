@@ -22,7 +22,7 @@ from emulator.core.completions import FirstKey, RealCost
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
-    Allocation,
+    AllocatedContainer,
     Answer,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -59,7 +59,7 @@ NODES = st.sampled_from(("node-1", "node-2"))
 class Place:
     """A container at its node: its newest report, all reports so far, and what its NodeManager has been told."""
 
-    allocation: Allocation
+    allocation: AllocatedContainer
     report: ContainerReport
     reports: list[ContainerReport] = field(default_factory=list)
     start: StartContainer | None = None
@@ -200,15 +200,15 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                     return
                 continue
             del requests.resumes[task]
-            self.give(Allocation(f"c{len(self.places) + 1}", task.kind, node, ready_ns, task))
+            self.give(AllocatedContainer(f"c{len(self.places) + 1}", task.kind, node, ready_ns, task))
             return
         for kind in (Kind.MAP, Kind.REDUCE):
             if requests.since[kind]:
                 requests.since[kind].popleft()
-                self.give(Allocation(f"c{len(self.places) + 1}", kind, node, ready_ns))
+                self.give(AllocatedContainer(f"c{len(self.places) + 1}", kind, node, ready_ns))
                 return
 
-    def give(self, allocation: Allocation) -> None:
+    def give(self, allocation: AllocatedContainer) -> None:
         self.at_manager.allocated.append(allocation)
         if allocation.container not in self.places:
             report = ContainerReport(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.live import checkpoint
-from emulator.live.checkpoint import Checkpoint, CheckpointError
+from emulator.live.checkpoint import CheckpointError, CheckpointFile
 
 GOOD: dict[str, Any] = {
     "version": 1,
@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {
 }
 name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
 checkpoints = st.builds(
-    Checkpoint,
+    CheckpointFile,
     st.lists(name, min_size=1, max_size=5, unique=True).map(tuple),
     st.integers(0, 2**60),
     name,
@@ -33,14 +33,14 @@ checkpoints = st.builds(
 
 
 @given(checkpoints)
-def test_round_trip(saved: Checkpoint):
-    assert Checkpoint.from_dict(msgpack.unpackb(msgpack.Packer().pack(saved.to_dict()))) == saved
+def test_round_trip(saved: CheckpointFile):
+    assert CheckpointFile.from_dict(msgpack.unpackb(msgpack.Packer().pack(saved.to_dict()))) == saved
 
 
 def test_file_round_trip_and_replacement(tmp_path: Path):
     path = str(tmp_path / "checkpoint.msgpack")
-    first = Checkpoint.from_dict(GOOD)
-    second = Checkpoint.from_dict({**GOOD, "keys_done": 13})
+    first = CheckpointFile.from_dict(GOOD)
+    second = CheckpointFile.from_dict({**GOOD, "keys_done": 13})
     assert checkpoint.write(path, first) == os.stat(path).st_size
     checkpoint.write(path, second)
     assert checkpoint.read(path) == second
@@ -77,19 +77,19 @@ def test_a_wrong_field_is_named(tmp_path: Path, field: str, value: object):
 @pytest.mark.parametrize("field", sorted(GOOD))
 def test_a_missing_field_is_named(field: str):
     with pytest.raises(CheckpointError, match=f"{field}.*missing"):
-        Checkpoint.from_dict({key: value for key, value in GOOD.items() if key != field})
+        CheckpointFile.from_dict({key: value for key, value in GOOD.items() if key != field})
 
 
 def test_an_unknown_field_is_named():
     with pytest.raises(CheckpointError, match=r"seed.*unknown"):
-        Checkpoint.from_dict({**GOOD, "seed": 1})
+        CheckpointFile.from_dict({**GOOD, "seed": 1})
 
 
 def test_failed_write_keeps_the_old_checkpoint(tmp_path: Path):
     path = str(tmp_path / "checkpoint.msgpack")
-    checkpoint.write(path, Checkpoint.from_dict(GOOD))
+    checkpoint.write(path, CheckpointFile.from_dict(GOOD))
     with file_size_limit(10), pytest.raises(OSError, match=rf"File too large: '{path}'"):
-        checkpoint.write(path, Checkpoint.from_dict({**GOOD, "keys_done": 99}))
+        checkpoint.write(path, CheckpointFile.from_dict({**GOOD, "keys_done": 99}))
     assert checkpoint.read(path).keys_done == 12
     assert os.listdir(tmp_path) == ["checkpoint.msgpack"]
 
@@ -117,7 +117,7 @@ def test_any_file(packed: bytes, tmp_path_factory: pytest.TempPathFactory):
 def test_any_value_in_a_field(field: str, value: object):
     changed = {**GOOD, field: value}
     try:
-        outcome: object = Checkpoint.from_dict(changed).to_dict()
+        outcome: object = CheckpointFile.from_dict(changed).to_dict()
     except CheckpointError as error:
         outcome = error.field
     assert outcome in (field, changed)

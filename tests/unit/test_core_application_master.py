@@ -10,7 +10,7 @@ from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
-    Allocation,
+    AllocatedContainer,
     Answer,
     ApplicationHeartbeat,
     ApplicationHeartbeatResponse,
@@ -75,7 +75,7 @@ class Bench:
 
     def give(self, container: str, task: int | None = None, kind: Kind = Kind.REDUCE) -> list[Effect]:
         resumed = None if task is None else TaskId(kind, task)
-        return self.answer(allocated=(Allocation(container, kind, "node-1", self.now_ns, resumed),))
+        return self.answer(allocated=(AllocatedContainer(container, kind, "node-1", self.now_ns, resumed),))
 
     def report(self, container: str, state: ContainerState, revision: int, **more: object) -> list[Effect]:
         return self(ContainerReported(report(container, state, revision, **more)))
@@ -150,7 +150,7 @@ def test_a_resumed_reduce_may_commit_before_it_is_heard_that_it_was_resumed() ->
 def test_a_container_lost_before_it_is_heard_of_is_asked_for_again() -> None:
     bench = Bench(reduces=1)
     lost = report("c1", DONE, 1 << 62, outcome=Outcome.LOST)
-    given = (Allocation("c1", Kind.REDUCE, "node-1", 5),)
+    given = (AllocatedContainer("c1", Kind.REDUCE, "node-1", 5),)
     bench.answer(allocated=given, finished=(lost,), lost_nodes=("node-1",))
     assert [a.state for a in bench.machine.tasks.reduces[0].attempts] == [AttemptState.KILLED, AttemptState.UNASSIGNED]
     ask = bench.ask()
@@ -228,7 +228,7 @@ def test_a_repeated_answer_changes_nothing() -> None:
     bench = Bench()
     bench.give("c1")
     revision = bench.machine.revision
-    again = Answer(1, allocated=(Allocation("c1", Kind.REDUCE, "node-1", 5),))
+    again = Answer(1, allocated=(AllocatedContainer("c1", Kind.REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns - 10 * SECOND_NS, again)) == []
     assert bench.machine.revision == revision
 
@@ -240,7 +240,7 @@ def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> 
     bench.report("m1", DONE, 3, outcome=Outcome.SUCCEEDED)
     (told,) = sent(bench.give("c1"), MapOutputs)
     bench(FetchFailed("c1", 0, told.version, "test"))
-    elsewhere = bench.answer(allocated=(Allocation("c2", Kind.REDUCE, "node-2", bench.now_ns),))
+    elsewhere = bench.answer(allocated=(AllocatedContainer("c2", Kind.REDUCE, "node-2", bench.now_ns),))
     assert sent(elsewhere, MapOutputs) == []
     bench.give("m2", kind=Kind.MAP)
     bench.report("m2", RUNNING, 2)
@@ -250,7 +250,7 @@ def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> 
 
 def test_answers_are_taken_in_the_order_of_their_ids() -> None:
     bench = Bench()
-    second = Answer(2, allocated=(Allocation("c2", Kind.REDUCE, "node-1", 5),))
+    second = Answer(2, allocated=(AllocatedContainer("c2", Kind.REDUCE, "node-1", 5),))
     assert bench(ApplicationHeartbeatResponse(bench.now_ns, second)) == []
     (start,) = sent(bench.give("c1"), StartContainer)
     assert start.container == "c1"

@@ -23,7 +23,7 @@ Draw = Callable[[CostModel, str, int], int]
 
 
 def running(times: LaunchTimes) -> int:
-    assert times.ready_ns is None or times.running_ns <= times.ready_ns
+    assert times.input_ready_ns is None or times.running_ns <= times.input_ready_ns
     return times.running_ns
 
 
@@ -96,11 +96,11 @@ def test_a_lone_launch_costs_what_was_measured_alone() -> None:
     costs = costs_of(1, 1, launch=3 * MS, launch_spacing=11 * MS, input_fetch=8 * MS, input_local=2 * MS, map_begin=MS)
     for start_ns, node in enumerate(NODES):
         times = costs.launch_reduce(node, "c", DataSize(REFERENCE_RECORDS, 0), start_ns * 10**9)
-        assert (times.running_ns, times.ready_ns) == (3 * MS, 11 * MS)
+        assert (times.running_ns, times.input_ready_ns) == (3 * MS, 11 * MS)
     times = costs.launch_reduce("node-1", "d", None, 10**11)
-    assert (times.running_ns, times.ready_ns) == (3 * MS, 5 * MS)
+    assert (times.running_ns, times.input_ready_ns) == (3 * MS, 5 * MS)
     times = costs.launch_map("node-1", "m", SMALL, 10**12)
-    assert (times.running_ns, times.ready_ns, times.written_ns) == (3 * MS, 4 * MS, 4 * MS + 1_000_100)
+    assert (times.running_ns, times.input_ready_ns, times.written_ns) == (3 * MS, 4 * MS, 4 * MS + 1_000_100)
 
 
 @pytest.mark.parametrize("name", ["map_end", "commit", "suspend", "resume", "checkpoint", "kill"])
@@ -127,7 +127,7 @@ def test_less_to_fetch_makes_a_burst_shorter() -> None:
     ends = []
     for fetched in (DataSize(REFERENCE_RECORDS, 10**7), DataSize(REFERENCE_RECORDS, 0), None):
         costs = costs_of(1, 1, **operations)
-        ends.append(max(costs.launch_reduce("node-1", f"c{n}", fetched, 0).ready_ns or 0 for n in range(20)))
+        ends.append(max(costs.launch_reduce("node-1", f"c{n}", fetched, 0).input_ready_ns or 0 for n in range(20)))
     assert ends == sorted(ends, reverse=True)
     assert len(set(ends)) == 3
 
@@ -135,7 +135,7 @@ def test_less_to_fetch_makes_a_burst_shorter() -> None:
 def test_reduces_that_wait_for_the_last_map_fetch_as_cores_come_free() -> None:
     costs = costs_of(1, 1, launch=MS, launch_spacing=MS, input_fetch=8 * MS)
     fetched = DataSize(REFERENCE_RECORDS, 0)
-    assert costs.launch_waiting("node-1", "w0", 0).ready_ns is None
+    assert costs.launch_waiting("node-1", "w0", 0).input_ready_ns is None
     waits = [costs.fetch_input("node-1", f"w{n}", fetched, 10**9) for n in range(4)]
     assert waits == [8 * MS, 8 * MS, 16 * MS, 16 * MS]
 

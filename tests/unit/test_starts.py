@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.live.containers import Container
+from emulator.live.containers import ContainerProcess
 from emulator.live.starts import StartQueue
 
 PATIENCE_NS = 1000
 
 
-def queue(*names: str) -> tuple[StartQueue, dict[str, Container]]:
+def queue(*names: str) -> tuple[StartQueue, dict[str, ContainerProcess]]:
     """A queue two wide in which these containers wait."""
-    containers = {name: Container(name, "reduce", 0, {}, 0) for name in names}
+    containers = {name: ContainerProcess(name, "reduce", 0, {}, 0) for name in names}
     starts = StartQueue(2, PATIENCE_NS)
     for container in containers.values():
         starts.add(container)

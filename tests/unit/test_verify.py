@@ -18,16 +18,16 @@ from emulator.core.job import JobSpec
 from emulator.live import mapper, partial_output, records
 from emulator.live.mapper import JobData
 from emulator.live.progress_page import SLOT_BYTES, SlotWriter
-from emulator.live.task import Task
+from emulator.live.task import TaskProcess
 from emulator.vocabulary import JobFacts
 
 SEED = 11
 
 
-def task_of(params: dict[str, Any], descriptor: int) -> Task:
+def task_of(params: dict[str, Any], descriptor: int) -> TaskProcess:
     """A task whose clock began with the machine: instants near 0 have passed."""
     slot = SlotWriter(memoryview(bytearray(SLOT_BYTES)).cast("Q"), 0)
-    return Task({"origin_real_ns": 0, "scale": 1, **params}, slot, descriptor)
+    return TaskProcess({"origin_real_ns": 0, "scale": 1, **params}, slot, descriptor)
 
 
 def job_spec(
