@@ -153,7 +153,6 @@ def _built_again(
         real_s=summary["real_s"],
         lag=summary["lag"] or {},
         output=output,
-        swap_bytes=summary["swap_bytes"],
     )
 
 

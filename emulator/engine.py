@@ -48,7 +48,6 @@ class EngineResult:
     """How late its timers were; None where time is virtual and none ever is."""
     output_path: Path | None
     """Where the jobs' committed files are; None where the engine writes no output."""
-    swap_bytes: int
     facts: dict[str, Any]
     """More for the summary."""
 

@@ -69,7 +69,6 @@ def summary_of(
         real_s=result.real_s,
         lag=_lag_summary(result.lag or LagRecorder(), experiment),
         output=output,
-        swap_bytes=result.swap_bytes,
     )
     return summary | result.facts
 
@@ -78,7 +77,7 @@ def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]
     """Parts of a history as they pass; ``summed`` receives what its summary is made of."""
     for part in parts:
         yield part
-        summed.append(History(part.jobs, [], [], part.operations, part.checkpoint_bytes))
+        summed.append(History(part.jobs, [], [], part.operations, part.checkpoint_bytes, part.swapped_bytes))
 
 
 def write_failed(
@@ -96,7 +95,7 @@ def write_failed(
     """
     if not history.attempts:
         return False
-    unmeasured = EngineResult([], real_s, None, None, 0, {"reason": reason, "lag": None})
+    unmeasured = EngineResult([], real_s, None, None, {"reason": reason, "lag": None})
     write_results(directory, experiment, history, unmeasured, None, aftermath, FAILED)
     return True
 

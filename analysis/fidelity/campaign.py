@@ -220,7 +220,6 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
         real_s=0.0,
         lag={},
         output=None,
-        swap_bytes=0,
     )
 
 

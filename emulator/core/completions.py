@@ -41,6 +41,8 @@ class SuspendFailed(_Completion):
 class Resumed(_Completion):
     container: str
     cost: RealCost
+    swapped_bytes: int = 0
+    """Emulated bytes of its memory that were in swap when it was told to go on (os-assisted-preemption, IV-C)."""
 
 
 class ResumeFailed(_Completion):
@@ -62,6 +64,8 @@ class CheckpointFailed(_Completion):
 class Killed(_Completion):
     container: str
     cost: RealCost
+    swapped_bytes: int = 0
+    """As of ``Resumed``, where it was killed while it was stopped."""
 
 
 class KillFailed(_Completion):

@@ -9,6 +9,7 @@ its time scale.
     operations: {<name>: <distribution>}       # the names of ``Operations``: what a simulation draws from
     observations: {<name>: <distribution>}     # the names of ``Observations``
     series: {<name>: {by: bytes|records|requests|residents, points: [{at, distribution}]}}   # of ``MeasuredSeries``
+    memory: {<name>: bytes a real second}      # the names of ``MemorySpeeds``
 
 A distribution is ``n`` (samples), ``mean_real_ns`` and its 95% confidence interval, ``p50_real_ns``, ``p95_real_ns``
 and ``p99_real_ns``, each as [value, low, high] with a 95% interval, and ``quantiles_real_ns``: the values at
@@ -185,6 +186,23 @@ class MeasuredSeries(Strict):
     """How late reducers' keys are with this many reducers at work, ten keys a second each (one alone: a hundred)."""
 
 
+Speed = Annotated[int, Field(ge=1, le=10**15)]
+"""Bytes a real second."""
+
+
+class MemorySpeeds(Strict):
+    """How fast tasks use memory, one at a time: medians of some rounds."""
+
+    memory_write_bytes_s: Speed
+    """New memory is written whole, all of it fitting its node."""
+    memory_read_bytes_s: Speed
+    """The same is read back and checked."""
+    swap_out_bytes_s: Speed | None = None
+    """New memory is written on a full node, where a stopped task's memory goes to swap for it; null: not measured."""
+    swap_in_bytes_s: Speed | None = None
+    """Memory that is all in swap is read back and checked; null: not measured."""
+
+
 class Campaign(Strict):
     """How it was measured."""
 
@@ -216,6 +234,8 @@ class Calibration(Strict):
     operations: Operations
     observations: Observations
     series: MeasuredSeries
+    memory: MemorySpeeds | None = None
+    """Null in files from before natjam measured it."""
 
     def warning(self, path: Path) -> str | None:
         """What a user must know who uses this file here: it was measured on something else, under load, long ago."""

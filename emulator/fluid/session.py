@@ -102,7 +102,7 @@ def simulated(
             "real_ms": {"mean": sum(took_real_ms) / (len(took_real_ms) or 1), "max": max(took_real_ms, default=0.0)},
         },
     }
-    return EngineResult([], time.monotonic() - began_real_s, None, None, 0, facts), outcome
+    return EngineResult([], time.monotonic() - began_real_s, None, None, facts), outcome
 
 
 def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:

@@ -6,8 +6,6 @@ import contextlib
 import time
 from pathlib import Path
 
-import psutil
-
 from emulator.core.job import JobSpec
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
@@ -32,19 +30,16 @@ def run_live(
         output_dir.mkdir(parents=True)
     except OSError as error:
         raise RunError(f"{output_dir}: cannot be made ({error.strerror}); storage.url must be writable") from None
-    swapped_bytes = psutil.swap_memory().sout
     with open_records() as records:
         live = LiveSession(
             experiment, experiment.seed, jobs, output_dir.absolute(), records, on_status, started_real_s
         ).run()
-    swapped_bytes = psutil.swap_memory().sout - swapped_bytes
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
     return EngineResult(
         machines=live.machines,
         real_s=time.monotonic() - started_real_s,
         lag=live.lag,
         output_path=output_dir,
-        swap_bytes=swapped_bytes,
         facts={"shuffle_http_bytes": live.shuffle_bytes, "startup_real_s": live.startup_real_s},
     )
 

@@ -117,6 +117,7 @@ _ATTEMPT_COLUMNS = [
     _text("resumed_from"),
     _each("suspended_spans", _SPANS, _spans),
     *map(_time, ("busy", "active", "useful", "lost")),
+    _count("swapped_bytes"),
 ]
 _OPERATION_COLUMNS = [
     _each("operation", _STRING, attrgetter("name")),
@@ -125,6 +126,7 @@ _OPERATION_COLUMNS = [
     _each("total_s", _SECONDS, lambda row: (row.end_ns - row.begin_ns) / 1e9),
     _each("mechanism_real_ms", _SECONDS, _real_ms("mechanism_real_ns")),
     _each("key_real_ms", _SECONDS, _real_ms("key_real_ns")),
+    _count("swapped_bytes"),
 ]
 _CANDIDATE_COLUMNS = [
     *map(_text, ("job",)),

@@ -30,7 +30,6 @@ def build_summary(
     real_s: float | None,
     lag: Mapping[str, Any],
     output: Mapping[str, Any] | None,
-    swap_bytes: int,
 ) -> dict[str, Any]:
     """The summary of one run; times are emulated seconds unless the name says real, None where there is no figure.
 
@@ -45,7 +44,6 @@ def build_summary(
         real_s: real duration of the run; None where nobody has measured it.
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
         output: what verification found; None where the engine writes no output.
-        swap_bytes: most swap the suspended processes used.
     """
     containers, poisson = experiment.cluster.containers, experiment.workload.poisson
     makespan_ns = _makespan_ns(history.jobs)
@@ -64,7 +62,7 @@ def build_summary(
         "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
         "work": _work(history.jobs, containers, makespan_ns),
-        "swap_bytes": swap_bytes,
+        "swap_bytes": history.swapped_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
         "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
         "lag": dict(lag),

@@ -67,7 +67,6 @@ def run_simulation(
         real_s=time.monotonic() - started_real_s,
         lag=None,
         output_path=None,
-        swap_bytes=0,
         facts={"events": cluster.kernel.events, **_calibration_facts(experiment)},
     )
 

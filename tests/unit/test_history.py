@@ -228,7 +228,7 @@ def stop(script: Script) -> None:
 def go_on(script: Script) -> None:
     resume = ms.ResumeContainer("c1", ns(50))
     script.at(50.5, "nm:n1", resume, fx.Resume("c1"))
-    script.nm(50.6, "c1", cs.Resumed("c1", RealCost(MS // 2)), ContainerState.RUNNING)
+    script.nm(50.6, "c1", cs.Resumed("c1", RealCost(MS // 2), swapped_bytes=700), ContainerState.RUNNING)
 
 
 def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
@@ -251,6 +251,8 @@ def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
         ("resume", "c1", 50, 50.6, RealCost(MS // 2)),
     }
     assert (history.tasks[0].attempts, history.tasks[0].suspensions) == (1, 1)
+    assert [operation.swapped_bytes for operation in history.operations if operation.name == "resume"] == [700]
+    assert row.swapped_bytes == history.swapped_bytes == 700
 
 
 def test_a_stop_the_resource_manager_never_heard_of_is_no_sample() -> None:
@@ -267,6 +269,7 @@ def test_a_stopped_process_that_is_killed_loses_all_its_work_and_frees_nothing_m
     script = Script()
     stop(script)
     script.kill(60, "c1")
+    script.at(60.1, "nm:n1", cs.Killed("c1", RealCost(MS), swapped_bytes=900))
     script.exit(60.2, "c1", Outcome.KILLED, 29)
     script.told(61)
     script.finish(100, 100, JobState.FAILED)
@@ -278,6 +281,7 @@ def test_a_stopped_process_that_is_killed_loses_all_its_work_and_frees_nothing_m
     assert row.busy_ns == ns(29.9)
     assert [o.name for o in history.operations] == ["schedule", "suspend"]
     assert (history.jobs[0].kills, history.jobs[0].suspensions, history.jobs[0].state) == (1, 1, JobState.FAILED)
+    assert row.swapped_bytes == history.swapped_bytes == 900
 
 
 def test_a_kill_loses_the_whole_attempt() -> None:

@@ -202,6 +202,7 @@ def test_rows_in_seconds(directory: RunDirectory) -> None:
             "total_s": 0.5,
             "mechanism_real_ms": 3.0,
             "key_real_ms": 40.0,
+            "swapped_bytes": 0,
         }
     ]
 

@@ -57,7 +57,6 @@ def summary(experiment: Experiment, history: History, **changes: Any) -> dict[st
         "real_s": 3.5,
         "lag": LAG,
         "output": OUTPUT,
-        "swap_bytes": 7,
     }
     return build_summary(history, experiment, **{**given, **changes})
 
@@ -70,7 +69,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
     suspend = Operation("suspend", "c", 0, SECOND_NS, RealCost(1_000_000))
-    made = summary(experiment, History([job("a", 5, 105, 100), job("b", 10, 60)], [], [ATTEMPT], [suspend], 321))
+    made = summary(experiment, History([job("a", 5, 105, 100), job("b", 10, 60)], [], [ATTEMPT], [suspend], 321, 7))
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert {name: made[name] for name in made if name not in ("jobs", "overheads", "work")} == {
         "name": "tiny",

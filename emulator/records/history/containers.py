@@ -28,6 +28,7 @@ class Stop:
     resumed_revision: int | None = None
     resume_ready_ns: int | None = None
     resume_cost: RealCost | None = None
+    swapped_bytes: int = 0
 
 
 class ToldFree(NamedTuple):
@@ -58,6 +59,10 @@ class ContainerStory:
     outcome: Outcome | None = None
     reason: str = ""
     checkpoint_bytes: int = 0
+    resume_swapped_bytes: int = 0
+    """Of the last resume, and its cost below."""
+    swapped_bytes: int = 0
+    """Of all its stops."""
     stops: tuple[Stop, ...] = ()
     told_free: tuple[ToldFree, ...] = ()
     """In the order of revisions."""
@@ -131,9 +136,11 @@ class ContainerStory:
         assert self.start is not None
         found: list[Operation] = []
 
-        def add(name: str, begin_ns: int | None, end_ns: int | None, cost: RealCost | None) -> None:
+        def add(
+            name: str, begin_ns: int | None, end_ns: int | None, cost: RealCost | None, swapped_bytes: int = 0
+        ) -> None:
             if begin_ns is not None and end_ns is not None:
-                found.append(Operation(name, self.container, begin_ns, end_ns, cost))
+                found.append(Operation(name, self.container, begin_ns, end_ns, cost, swapped_bytes))
 
         ready_ns = max(self.start.ready_ns, self.input_ready_ns or 0)
         if self.start.kind is Kind.APPLICATION_MASTER:
@@ -144,7 +151,7 @@ class ContainerStory:
         add(name, ready_ns, self.first_key_ns, self.first_key_cost)
         for stop in self.stops:
             add("suspend", stop.asked_ns, self.stop_told_ns(stop), stop.cost)
-            add("resume", stop.resume_ready_ns, stop.resumed_ns, stop.resume_cost)
+            add("resume", stop.resume_ready_ns, stop.resumed_ns, stop.resume_cost, stop.swapped_bytes)
         if self.outcome is Outcome.CHECKPOINTED:
             add("suspend", self.suspend_asked_ns, self.slot_freed_ns, self.suspend_cost)
         if self.was_preempted_by_kill(job_finish_ns) and self.open_stop is None and self.launched_ns is not None:

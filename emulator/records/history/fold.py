@@ -92,7 +92,7 @@ class HistoryBuilder:
                 story.lose(*self._lost_nodes[story.node])
         yield from tables_by_job(list(self._jobs.values()), stories, self._submitted, self._finished)
         decisions = sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor))
-        yield History([], [], [], [], 0, decisions)
+        yield History([], [], [], [], decisions=decisions)
 
     def _story(self, container: str) -> ContainerStory:
         story = self._stories.get(container)
@@ -155,7 +155,9 @@ class HistoryBuilder:
         self._story(message.container).suspend_cost = message.cost
 
     def _resumed(self, message: Resumed, record: Record) -> None:
-        self._story(message.container).resume_cost = message.cost
+        story = self._story(message.container)
+        story.resume_cost, story.resume_swapped_bytes = message.cost, message.swapped_bytes
+        story.swapped_bytes += message.swapped_bytes
 
     def _checkpointed(self, message: Checkpointed, record: Record) -> None:
         story = self._story(message.container)
@@ -163,7 +165,9 @@ class HistoryBuilder:
         story.checkpoint_bytes += message.saved.size_bytes
 
     def _killed(self, message: Killed, record: Record) -> None:
-        self._story(message.container).kill_cost = message.cost
+        story = self._story(message.container)
+        story.kill_cost = message.cost
+        story.swapped_bytes += message.swapped_bytes
 
     def _launch_failed(self, message: LaunchFailed, record: Record) -> None:
         self._story(message.container).ended_ns = record.t_ns
@@ -185,6 +189,7 @@ class HistoryBuilder:
         elif report.state in (ContainerState.RUNNING, ContainerState.COMMITTING) and stop is not None:
             stop.resumed_ns, stop.resumed_revision = record.t_ns, report.revision
             stop.resume_ready_ns, stop.resume_cost = story.resume_ready_ns, story.resume_cost
+            stop.swapped_bytes = story.resume_swapped_bytes
         elif report.state is ContainerState.DONE:
             self._done(story, report)
             if story.ended_ns is None:

@@ -67,6 +67,8 @@ class AttemptRow(Frozen):
     lost_ns: int
     """Active time that was for nothing: it was killed, crashed or lost with its node, back to the checkpoint it
     started from; or it was a map whose output was lost and made again."""
+    swapped_bytes: int = 0
+    """Emulated bytes of its memory that its stops sent to swap: what was there when it went on, or was given up."""
 
 
 class TaskRow(Frozen):
@@ -138,6 +140,8 @@ class Operation(Frozen):
     end_ns: int
     cost: RealCost | None
     """What the machine itself took for it, None where the driver did not say."""
+    swapped_bytes: int = 0
+    """Of a resume: emulated bytes of the process's memory that were in swap when it began."""
 
 
 class History(Frozen):
@@ -150,7 +154,9 @@ class History(Frozen):
     attempts: list[AttemptRow]
     """By job, ApplicationMaster, maps, reduces, by task and then time."""
     operations: list[Operation]
-    checkpoint_bytes: int
+    checkpoint_bytes: int = 0
     """Written by all checkpoints together."""
+    swapped_bytes: int = 0
+    """Of all attempts."""
     decisions: list[Decision] = msgspec.field(default_factory=list)
     """Choices of victims, by time."""

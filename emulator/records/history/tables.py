@@ -65,7 +65,8 @@ def tables_by_job(
         attempt_of[story.container] = story.start.attempt
     for spec in jobs:
         mine = sorted(by_job.pop(spec.name), key=_order)
-        history = History([], [], [], [], sum(story.checkpoint_bytes for story in mine))
+        checkpoint_bytes = sum(story.checkpoint_bytes for story in mine)
+        history = History([], [], [], [], checkpoint_bytes, sum(story.swapped_bytes for story in mine))
         _add_job(history, spec, mine, attempt_of, finished.get(spec.name), spec.name in submitted)
         del mine
         yield history
@@ -73,12 +74,13 @@ def tables_by_job(
 
 def joined(parts: Iterable[History]) -> History:
     """Parts of the tables of one run as a whole."""
-    whole, checkpoint_bytes = History([], [], [], [], 0), 0
+    whole, checkpoint_bytes, swapped_bytes = History([], [], [], []), 0, 0
     for part in parts:
         for rows, more in zip(_lists(whole), _lists(part), strict=True):
             rows.extend(more)
         checkpoint_bytes += part.checkpoint_bytes
-    return msgspec.structs.replace(whole, checkpoint_bytes=checkpoint_bytes)
+        swapped_bytes += part.swapped_bytes
+    return msgspec.structs.replace(whole, checkpoint_bytes=checkpoint_bytes, swapped_bytes=swapped_bytes)
 
 
 def _lists(history: History) -> tuple[list[Any], ...]:
@@ -184,6 +186,7 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
         active_ns=active_ns,
         useful_ns=active_ns if useful else 0,
         lost_ns=active_ns if lost else 0,
+        swapped_bytes=story.swapped_bytes,
     )
 
 
