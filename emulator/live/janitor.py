@@ -35,6 +35,8 @@ _GOODBYE = b"goodbye\n"
 _DIRECTORY_PREFIX = "natjam-"
 _RUN_ID = re.compile("(ray-)?[0-9a-f]{8}")
 _PATIENCE_REAL_S = 10.0
+_OWN_END_PATIENCE_REAL_S = 2.0
+"""For processes whose driver has told them to end: Ray tells the user of each that is killed meanwhile."""
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
 
@@ -84,6 +86,14 @@ def find_run_processes(run_id: str, host: str | None = None, directories: Sequen
     Processes of other users, which cannot be read, and zombies, which have no environment, are not found.
     """
     return _found(_belongings(run_id, host, directories))
+
+
+def _let_end(run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None) -> None:
+    """Wait, but not long, for the processes of a run to end by themselves."""
+    belongings = _belongings(run_id, host, directories, spared)
+    deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
+    while time.monotonic() < deadline and _found(belongings):
+        time.sleep(_BETWEEN_ROUNDS_REAL_S)
 
 
 def _found(belongings: _Belongings) -> list[int]:
@@ -237,6 +247,8 @@ def main() -> int:
         return 0  # go on as an orphan: Ray kills the children of an actor that it ends
     clean = _wait_for_driver()
     driver = os.getppid() if clean else None  # it may still have a log of Ray's open
+    if clean:
+        _let_end(arguments.run_id, arguments.host, arguments.dir, driver)
     killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)

@@ -65,6 +65,8 @@ def test_runs_of_a_campaign_share_one_ray_and_no_process_of_theirs(tmp_path: Pat
         assert not hosts(temporary) & first
         natjam.process.wait()
         assert natjam.process.returncode == 0
+        assert natjam.process.stdout is not None
+        assert "raylet" not in natjam.process.stdout.read(), "Ray complains of processes that were killed"
         leaves_nothing(natjam, temporary)
     assert table(tmp_path / "out").num_rows == 4
 
