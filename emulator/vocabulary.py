@@ -61,7 +61,9 @@ class JobFacts(Frozen):
     priority: int = 0
     """Larger is more urgent."""
     memory_bytes: int = 0
-    """Of one of its containers."""
+    """Of one of its containers: the most that a task of it may use."""
+    task_memory_bytes: tuple[int, ...] = ()
+    """What its tasks really hold of that, cycled over its maps and over its reduces; empty: nothing is known of it."""
     weight_ppm: int = 1_000_000
     """How much it counts in weighted metrics, in millionths."""
     sla: tuple[tuple[int, int], ...] = ()
@@ -74,6 +76,17 @@ class JobFacts(Frozen):
     """Mean length of its maps, where that is known beforehand."""
     reduce_ns: int | None = None
     """Mean length of its reduces, likewise."""
+
+    def held_by(self, task: int) -> int | None:
+        """Memory that the map or reduce of that number holds, bytes; None: nothing is known of it."""
+        held = self.task_memory_bytes
+        return held[task % len(held)] if held else None
+
+    def footprint_bytes(self, task: int) -> int:
+        """What the process of a task counts for where it is saved whole: what it holds, or all of its container where
+        nothing is known of that."""
+        held_bytes = self.held_by(task)
+        return self.memory_bytes if held_bytes is None else held_bytes
 
     @property
     def most_containers(self) -> int:

@@ -300,6 +300,7 @@ class CheckedCluster(SimulatedCluster):
     def _check_nodes(self) -> None:
         running: Counter[str] = Counter()
         stopped: Counter[str] = Counter()
+        stopped_bytes: Counter[str] = Counter()
         for container, task in self.processes.tasks.items():
             machine = self.machines[node_address(task.node)]
             assert isinstance(machine, NodeManager)
@@ -307,10 +308,12 @@ class CheckedCluster(SimulatedCluster):
                 continue
             resuming = machine.containers[container].state is ContainerState.RESUMING
             (stopped if task.stopped and not resuming else running)[task.node] += 1
+            if task.stopped and not resuming:
+                stopped_bytes[task.node] += machine.node.charged_bytes(task.launch.memory_bytes)
         for node in self.settings.nodes:
             assert running[node.name] <= node.containers, f"{node.name} runs {running[node.name]} processes"
-            limit = node.suspended_limit
-            assert stopped[node.name] <= limit, f"{node.name} holds {stopped[node.name]} stopped processes"
+            assert stopped[node.name] <= node.max_suspended, f"{node.name} holds {stopped[node.name]} stopped processes"
+            assert stopped_bytes[node.name] <= node.room_bytes, f"{node.name} has promised RAM or swap twice"
 
     def lose_node(self, node: str, reason: str = "test") -> None:
         super().lose_node(node, reason)

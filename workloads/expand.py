@@ -125,6 +125,14 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, star
     )
 
 
+def _task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int, ...]:
+    if memory_gb is None:
+        return ()
+    return tuple(
+        int(size_gb * BYTES_PER_GB) for size_gb in (memory_gb if isinstance(memory_gb, tuple) else (memory_gb,))
+    )
+
+
 def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
     own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
     reduce_ns = lengths_ns(entry.reduce_s, entry.reduces, f"{seed}:{entry.name}:reduce-lengths")
@@ -136,6 +144,7 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         deadline_ns=None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s),
         priority=entry.priority,
         memory_bytes=own_memory_bytes or container_memory_bytes,
+        task_memory_bytes=_task_memory_bytes(entry.memory_gb),
         weight_ppm=round(entry.weight * 1_000_000),
         sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
         min_containers=entry.min_containers,

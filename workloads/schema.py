@@ -1,7 +1,7 @@
 """The ``workload`` part of an experiment file: its jobs written out, or a trace to import them from.
 
 Every quantity carries its unit last in its name: ``_s`` emulated seconds, ``_mb`` 10^6 bytes (``memory_mb``:
-MiB), ``_bytes`` bytes.
+MiB), ``_gb`` GiB, ``_bytes`` bytes.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ Lengths = Length | Annotated[tuple[Length, ...], Field(min_length=1)] | UniformL
 """One length for all tasks, a list that is cycled, or drawn lengths; seconds."""
 
 
+_Memory = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+TaskMemory = _Memory | Annotated[tuple[_Memory, ...], Field(min_length=1)]
+"""One memory for all tasks, or a list that is cycled over the maps and over the reduces; GiB."""
+
+
 def _longest(lengths: Lengths) -> float:
     if isinstance(lengths, UniformLengths):
         return lengths.longest
@@ -86,7 +91,10 @@ class JobEntry(Strict):
     max_containers: Annotated[int, Field(ge=1, le=10**9)] | None = None
     """Most it may hold at a time under them; null: as many as it has maps, or reduces."""
     memory_mb: Annotated[int, Field(gt=0)] | None = None
-    """Memory of one container; None: the cluster's ``container_memory_gb``."""
+    """Memory of one container, the most that a task may use; None: the cluster's ``container_memory_gb``."""
+    memory_gb: TaskMemory | None = None
+    """Memory that each task holds from its start to its end; None: none to speak of, and a stopped task is charged
+    with all of its container."""
     shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     """What all maps together write for the reduces, in 10^6 bytes; None: a small default per key."""
 

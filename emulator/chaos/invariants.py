@@ -134,16 +134,18 @@ class Invariants:
             )
 
     def _look_at_node(self, cluster: SimulatedCluster, machine: NodeManager) -> None:
-        node, running, stopped = machine.node, 0, 0
+        node, running, stopped, stopped_bytes = machine.node, 0, 0, 0
         for container, task in cluster.processes.tasks.items():
             if task.node == node.name:
                 # One that is about to go on, or is killed before its stop was known, has a container all the same.
                 in_container = machine.ledger.on_slot(container) or not task.stopped
                 running += in_container
                 stopped += not in_container
+                stopped_bytes += 0 if in_container else node.charged_bytes(task.launch.memory_bytes)
         require(running <= node.containers, f"{node.name} runs {running} processes in {node.containers} containers")
-        limit = node.suspended_limit
-        require(stopped <= limit, f"{node.name} holds {stopped} stopped processes, and has room for {limit}")
+        most, room_bytes = node.max_suspended, node.room_bytes
+        require(stopped <= most, f"{node.name} holds {stopped} stopped processes, and may hold {most}")
+        require(stopped_bytes <= room_bytes, f"{node.name} has {room_bytes} bytes for stopped ones: {stopped_bytes}")
 
     # ---- the end ----
 

@@ -235,7 +235,9 @@ class Allocator:
         held = HeldContainer(name, application.name, wish.kind, node.name, wish.task, now_ns)
         self._state.containers[held.id] = application.containers[held.id] = held
         application.nodes[node.name] = None
-        node.ledger.take(held.id, held.kind)
+        # Which task it is for its job alone knows: until it is stopped it counts as the largest of them.
+        largest_bytes = max(application.facts.task_memory_bytes, default=None)
+        node.ledger.take(held.id, held.kind, None if held.kind is Kind.APPLICATION_MASTER else largest_bytes)
         return held
 
     def start_outside(self, application: Application, now_ns: int) -> list[Effect]:

@@ -213,6 +213,7 @@ class ApplicationMaster(StateMachine):
             ready_ns=allocation.ready_ns,
             saved=attempt.saved,
             start_measured=self._starts_measured,
+            memory_bytes=attempt.memory_bytes,
         )
         outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]

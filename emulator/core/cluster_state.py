@@ -71,9 +71,12 @@ class ClusterState:
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
         """See ``ClusterSource``: containers of maps and reduces, but for those taken back by name; which task is in
         one, its job alone knows."""
+        application = self.applications[job]
+        held_bytes = application.facts.task_memory_bytes
+        memory_bytes = held_bytes[0] if len(held_bytes) == 1 else None
         return tuple(
-            TaskView(held.id, held.job, held.kind, held.node, held.since_ns)
-            for held in self.applications[job].containers.values()
+            TaskView(held.id, held.job, held.kind, held.node, held.since_ns, memory_bytes=memory_bytes)
+            for held in application.containers.values()
             if self.on_slot(held) and not held.taken and held.kind is not Kind.APPLICATION_MASTER
         )
 
@@ -98,6 +101,8 @@ class ClusterState:
             swap_bytes=settings.swap_bytes,
             stopped=node.ledger.stopped,
             stopped_bytes=node.ledger.stopped_bytes,
+            resident_bytes=node.ledger.resident_bytes,
+            swapped_bytes=node.ledger.swapped_bytes,
             costs=self.costs.measured(node.name),
         )
 

@@ -99,6 +99,8 @@ class Container:
     job: str
     kind: Kind
     ready_ns: int
+    memory_bytes: int | None = None
+    """What its task holds, where that is known."""
     state: ContainerState = ContainerState.LAUNCHING
     revision: int = 1
     refusals: int = 0
@@ -138,6 +140,7 @@ class Container:
             input_ready_ns=self.input_ready_ns,
             suspend_asked_ns=self.suspend_asked_ns,
             keys_done=self.keys_done,
+            memory_bytes=self.memory_bytes,
         )
 
 

@@ -64,6 +64,8 @@ class Launch(_Effect):
     """Do not start the first key (an ApplicationMaster: its work) before this instant; 0: at once."""
     saved: Saved | None = None
     """What it goes on from."""
+    memory_bytes: int | None = None
+    """Emulated bytes that the task holds from its start to its end; None: none to speak of (an ApplicationMaster's)."""
 
 
 class ProvideInput(_Effect):

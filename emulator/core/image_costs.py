@@ -11,15 +11,15 @@ from msgspec import structs
 from emulator.core.devices import DeviceQueue
 from emulator.policies.adaptive_checkpointing import image_overhead_ns
 from emulator.policies.views import TaskView
-from emulator.vocabulary import Tier
+from emulator.vocabulary import JobFacts, Tier
 
 
 class ImageCosts:
-    """Of the tasks of one job, which are all of one size."""
+    """Of the tasks of one job."""
 
-    def __init__(self, tier: Tier | None, memory_bytes: int) -> None:
+    def __init__(self, tier: Tier | None, facts: JobFacts) -> None:
         self._tier = tier
-        self._memory_bytes = memory_bytes
+        self._facts = facts
         self._queues: dict[str, DeviceQueue] = {}
 
     def weighed(self, task: TaskView, now_ns: int) -> TaskView:
@@ -27,15 +27,18 @@ class ImageCosts:
         tier = self._tier
         if tier is None:
             return task
-        size_bytes, queue_ns = self._memory_bytes, self._queue(task.node, now_ns).wait_ns(now_ns)
+        size_bytes, queue_ns = (
+            self._facts.footprint_bytes(task.task or 0),
+            self._queue(task.node, now_ns).wait_ns(now_ns),
+        )
         overhead_ns = image_overhead_ns(size_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
         return structs.replace(task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns)
 
     def begin(self, task: TaskView, now_ns: int) -> None:
         """An image of the task has been ordered."""
         if self._tier is not None:
-            queue = self._queue(task.node, now_ns)
-            queue.submit(f"{task.container} {now_ns}", self._tier.write_ns(self._memory_bytes), now_ns)
+            queue, size_bytes = self._queue(task.node, now_ns), self._facts.footprint_bytes(task.task or 0)
+            queue.submit(f"{task.container} {now_ns}", self._tier.write_ns(size_bytes), now_ns)
 
     def _queue(self, node: str, now_ns: int) -> DeviceQueue:
         """What has been written by now, going by the device's speed, is left out."""

@@ -25,8 +25,9 @@ class JobTasks:
 
     def __init__(self, spec: JobSpec, settings: Settings) -> None:
         self.job = spec.name
-        self.maps = [Task(spec.name, Kind.MAP, i) for i in range(len(spec.map_ns))]
-        self.reduces = [Task(spec.name, Kind.REDUCE, i, keys) for i, keys in enumerate(spec.reduce_keys)]
+        held_by = spec.facts.held_by
+        self.maps = [Task(spec.name, Kind.MAP, i, 0, held_by(i)) for i in range(len(spec.map_ns))]
+        self.reduces = [Task(spec.name, Kind.REDUCE, i, keys, held_by(i)) for i, keys in enumerate(spec.reduce_keys)]
         self.maps_done = 0
         self.reduces_done = 0
         self.failure = ""
@@ -35,7 +36,7 @@ class JobTasks:
         """Attempts that have a container, by container."""
         self.map_news_ns = 0
         """When a map was last given a container, or was last in need of another, or room was last made for one."""
-        self.releaser = Releaser(spec.name, spec.facts.memory_bytes, settings)
+        self.releaser = Releaser(spec.facts, settings)
         self.asks = Asks(spec.name, Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys))
         self.commands = CommandLedger(settings.protocol.retry_ns)
         self.outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)

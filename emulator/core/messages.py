@@ -121,6 +121,8 @@ class ContainerReport(Frozen):
     """When the ApplicationMaster asked the task to suspend (start of the suspend overhead)."""
     keys_done: int = 0
     """Key counter at the end, or at the stop."""
+    memory_bytes: int | None = None
+    """That its task holds; None: nothing is known of it."""
 
 
 class ResumeAsk(Frozen):
@@ -277,6 +279,8 @@ class StartContainer(_Message):
     saved: Saved | None = None
     start_measured: bool = False
     """The task's length has the start of its process in it."""
+    memory_bytes: int | None = None
+    """That the task holds; None: nothing is known of it, and it is charged with all of its container."""
 
 
 class SuspendContainer(_Message):

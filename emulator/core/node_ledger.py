@@ -2,10 +2,12 @@
 
 Theory of operation
 -------------------
-A container is charged for a slot and for memory.  While its process is stopped it holds no slot, but its memory is
-still charged: stopped processes have what RAM and swap leave beside a full set of containers, and there may be at most
-``max_stopped`` of them (os-assisted-preemption, section III).  Room for a process that is to be stopped is set aside
-first (``set_aside``), so that two that stop at the same time do not both take the last.
+A container is charged for a slot and for memory: what its task holds or, where nothing is known of that, all that a
+container may hold.  While its process is stopped it holds no slot, but its memory is still charged.  RAM and swap are
+promised to a full set of containers, each as large as it may become, and what that leaves to stopped processes; of
+those there may be at most ``max_suspended`` (os-assisted-preemption, section III).  So a stopped process can always
+go on, and nothing is promised twice.  Room for a process that is to be stopped is set aside first (``set_aside``), so
+that two that stop at the same time do not both take the last.
 
 A node may have slots for maps only, for reduces only and for anything (Hadoop 1 and FLEX keep the first two apart); a
 container takes one of its own kind before one for anything, an ApplicationMaster none where masters are outside.  What
@@ -105,10 +107,19 @@ class NodeLedger:
         return sum(max(0, used - self.slots.get(slot, 0)) for slot, used in self._used.items())
 
     @property
+    def resident_bytes(self) -> int:
+        """Of all processes, what RAM holds."""
+        return min(self._held_bytes, self.node.memory_bytes)
+
+    @property
     def swapped_bytes(self) -> int:
-        """What of all that RAM does not hold."""
+        """Of all processes, what RAM does not hold."""
+        return self._held_bytes - self.resident_bytes
+
+    @property
+    def _held_bytes(self) -> int:
         stopped = (e.memory_bytes for e in self._entries.values() if e.charge is Charge.STOPPED)
-        return max(0, self.running_bytes + sum(stopped) - self.node.memory_bytes)
+        return self.running_bytes + sum(stopped)
 
     def free(self, kind: Kind) -> int:
         """Slots that a container of that kind could have."""
@@ -133,17 +144,20 @@ class NodeLedger:
         if kind is Kind.APPLICATION_MASTER and self.node.masters_outside:
             self._entries[container] = _Entry(None, 0)
             return
-        size_bytes = self.node.container_memory_bytes if memory_bytes is None else memory_bytes
+        size_bytes = self.node.charged_bytes(memory_bytes)
         self._entries[container] = _Entry(self._take_slot(kind), size_bytes)
         self.running_bytes += size_bytes
 
     def set_aside(self, container: str) -> None:
         """It is to be stopped.  Raises NoRoom."""
         entry, node = self._entries[container], self.node
-        beside_bytes = self.total * node.container_memory_bytes
-        room_bytes = max(0, node.memory_bytes + node.swap_bytes - beside_bytes)
-        if self.stopped >= node.max_suspended or self.stopped_bytes + entry.memory_bytes > room_bytes:
-            raise NoRoom(f"{node.name} holds {self.stopped} stopped processes and has room for no more")
+        if self.stopped >= node.max_suspended:
+            raise NoRoom(f"{node.name} holds {self.stopped} stopped processes, the most it may")
+        if self.stopped_bytes + entry.memory_bytes > node.room_bytes:
+            raise NoRoom(
+                f"{node.name} has {_gb(node.room_bytes)} GB of RAM and swap beside its containers, stopped processes"
+                f" hold {_gb(self.stopped_bytes)} of it, and this one has {_gb(entry.memory_bytes)}"
+            )
         self._count_stopped(entry, 1)
         entry.charge = Charge.SET_ASIDE
 
@@ -154,9 +168,11 @@ class NodeLedger:
             self._count_stopped(entry, -1)
             entry.charge = Charge.RUNNING
 
-    def stop(self, container: str) -> None:
-        """Its process is stopped: its slot is free."""
+    def stop(self, container: str, memory_bytes: int | None = None) -> None:
+        """Its process is stopped: its slot is free.  ``memory_bytes``: what it holds, now that this is known."""
         entry = self._entries[container]
+        if memory_bytes is not None:
+            self._weigh(entry, memory_bytes)
         if entry.charge is Charge.RUNNING:
             self._count_stopped(entry, 1)
         self._leave_slot(entry)
@@ -196,6 +212,13 @@ class NodeLedger:
             self._used[entry.slot] -= 1
         self.running_bytes -= entry.memory_bytes
 
+    def _weigh(self, entry: _Entry, memory_bytes: int) -> None:
+        if entry.charge is not Charge.STOPPED:
+            self.running_bytes += memory_bytes - entry.memory_bytes
+        if entry.charge is not Charge.RUNNING:
+            self.stopped_bytes += memory_bytes - entry.memory_bytes
+        entry.memory_bytes = memory_bytes
+
     def _count_stopped(self, entry: _Entry, change: int) -> None:
         self.stopped += change
         self.stopped_bytes += change * entry.memory_bytes
@@ -208,3 +231,7 @@ class NodeLedger:
         assert self._used == {slot: sum(entry.slot is slot for entry in on_slot) for slot in Slot}
         assert self.running_bytes == sum(entry.memory_bytes for entry in on_slot)
         assert (self.stopped, self.stopped_bytes) == (len(held), sum(entry.memory_bytes for entry in held))
+
+
+def _gb(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.3g}"

@@ -130,10 +130,10 @@ class NodeManager(StateMachine):
             return self._report(known)
         if message.job in self._finished_jobs:
             return []  # late or repeated: its container may have ended and been forgotten
-        container = Container(message.container, message.job, message.kind, message.ready_ns)
+        container = Container(message.container, message.job, message.kind, message.ready_ns, message.memory_bytes)
         self.containers[container.id] = container
         try:
-            self.ledger.take(container.id, container.kind)
+            self.ledger.take(container.id, container.kind, message.memory_bytes)
         except NoRoom as refusal:
             return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
         return [
@@ -145,6 +145,7 @@ class NodeManager(StateMachine):
                 attempt=message.attempt,
                 first_key_at_ns=first_key_at_ns(message, self._overheads, now_ns),
                 saved=message.saved,
+                memory_bytes=message.memory_bytes,
             )
         ]
 
@@ -393,7 +394,8 @@ class NodeManager(StateMachine):
         """Never over-committed, neither in slots nor in memory; what is free is told until it is acknowledged."""
         self.ledger.validate()
         assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
-        assert self.ledger.stopped <= self.node.suspended_limit, f"{self.address}: {self.ledger.stopped} stopped"
+        assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"
+        assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
         for container in self.containers.values():
             assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
         for container_id in self.unacknowledged:

@@ -24,7 +24,7 @@ from emulator.core.messages import ProgressSamples
 from emulator.core.settings import Settings
 from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import MeasuredCosts, Mechanism
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism
 
 
 class Choice(NamedTuple):
@@ -37,8 +37,8 @@ class Choice(NamedTuple):
 class Releaser:
     """Part of one ApplicationMaster; see the module's theory of operation."""
 
-    def __init__(self, job: str, memory_bytes: int, settings: Settings) -> None:
-        self.job = job
+    def __init__(self, facts: JobFacts, settings: Settings) -> None:
+        self.job = facts.name
         self.debt = 0
         """Containers asked back for which no victim has been chosen yet."""
         self.named: dict[str, None] = {}
@@ -47,9 +47,9 @@ class Releaser:
         self._seed = settings.seed
         self._eviction = settings.scheduler.task_eviction
         self._mechanism = settings.scheduler.mechanism
-        self._refresh = Phase(settings.seed, f"am:{job}", "estimates", settings.protocol.estimate_period_ns)
+        self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
-        self._images = ImageCosts(settings.tier, memory_bytes)
+        self._images = ImageCosts(settings.tier, facts)
 
     @property
     def owes(self) -> bool:
@@ -140,4 +140,5 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         keys_done=attempt.estimate.keys_done,
         keys_total=attempt.keys_total,
         remaining_ns=attempt.estimate.remaining_ns(attempt.keys_total, now_ns),
+        memory_bytes=attempt.memory_bytes,
     )

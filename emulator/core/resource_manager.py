@@ -216,7 +216,7 @@ class ResourceManager(StateMachine):
         slot = node.ledger.slot_of(held.id)
         if slot is not None:
             if not is_over:
-                node.ledger.stop(held.id)
+                node.ledger.stop(held.id, report.memory_bytes)
             self._slot_freed(held, slot, application, report, now_ns)
         if not is_over:
             return []  # stopped, or being killed as it was

@@ -41,10 +41,13 @@ class NodeSettings:
         return length_ns * self.slowness_ppm // 1_000_000
 
     @property
-    def suspended_limit(self) -> int:
-        """Stopped processes it can hold: their memory is charged to RAM and swap beyond the running containers'."""
-        room_bytes = self.memory_bytes + self.swap_bytes - self.containers * self.container_memory_bytes
-        return max(0, min(self.max_suspended, room_bytes // self.container_memory_bytes))
+    def room_bytes(self) -> int:
+        """RAM and swap beside a full set of containers: what stopped processes may hold together."""
+        return max(0, self.memory_bytes + self.swap_bytes - self.containers * self.container_memory_bytes)
+
+    def charged_bytes(self, memory_bytes: int | None) -> int:
+        """What a task that holds ``memory_bytes`` is charged with: all of its container where that is not known."""
+        return self.container_memory_bytes if memory_bytes is None else memory_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,9 @@ class Task:
     kind: Kind
     index: int
     keys_total: int = 0
+    memory_bytes: int | None = None
+    """What each attempt at it holds from its start to its end, emulated; None: nothing is known of that.  It is part of
+    its container's memory (``JobFacts.memory_bytes``), which bounds it."""
     state: TaskState = TaskState.NEW
     attempts: list[TaskAttempt] = field(default_factory=list)
     failures: int = 0
@@ -120,7 +123,9 @@ class Task:
 
     def _another(self, saved: Saved | None, suspended_ns: int | None) -> TaskAttempt:
         name = attempt_name(self.job, self.kind, self.index, len(self.attempts))
-        attempt = TaskAttempt(name, TaskId(self.kind, self.index), self.keys_total, saved, suspended_ns)
+        attempt = TaskAttempt(
+            name, TaskId(self.kind, self.index), self.keys_total, self.memory_bytes, saved, suspended_ns
+        )
         self.attempts.append(attempt)
         return attempt
 

@@ -117,6 +117,8 @@ class TaskAttempt:
     task: TaskId
     keys_total: int = 0
     """0: it counts no keys (a map)."""
+    memory_bytes: int | None = None
+    """That it holds; None: nothing is known of it."""
     saved: Saved | None = None
     """What it resumes from; None for a fresh start."""
     suspended_ns: int | None = None

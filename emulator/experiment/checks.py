@@ -303,6 +303,13 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
                 f"{job.memory_mb} MB do not fit a container of {cluster.container_memory_gb:g} GB;"
                 " raise container_memory_gb",
             )
+        held_gb = max(job.memory_gb) if isinstance(job.memory_gb, tuple) else job.memory_gb or 0
+        if cluster is not None and held_gb > cluster.container_memory_gb:
+            yield (
+                (*where, "memory_gb"),
+                f"a task that holds {held_gb:g} GB does not fit a container of {cluster.container_memory_gb:g} GB;"
+                " raise container_memory_gb",
+            )
 
 
 def _trace(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]:

@@ -140,6 +140,13 @@ class Cluster(Strict):
         return count if part is None else int(Decimal(str(part)) * count)
 
 
+class Live(Strict):
+    """What only the live engine looks at."""
+
+    memory_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    """Real bytes of memory and swap for each emulated one: of what tasks hold, and of what nodes have."""
+
+
 class Storage(Strict):
     """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
 
@@ -308,6 +315,7 @@ class Experiment(Strict):
     protocol: Protocol = Protocol()
     cluster: Cluster
     storage: Storage = Storage()
+    live: Live = Live()
     sim: Simulation = Simulation()
     scheduler: Scheduler
     workload: Workload

@@ -101,7 +101,7 @@ class NodeHost(MachineHost):
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """(node, job): where the outputs of its maps lie, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
-        held = sum(self._settings_of[n].containers + self._settings_of[n].suspended_limit for n in self.nodes)
+        held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
         self.moves = 0
         """Grows whenever a process starts, ends, goes on or is seen at work."""

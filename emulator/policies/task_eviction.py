@@ -35,6 +35,13 @@ def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tu
     return tuple(task.container for task in sorted(tasks, key=_age, reverse=True))
 
 
+def smallest_memory(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """The task that holds the least memory goes first: there is the least to page out; unknown ones come last."""
+    shuffled = _shuffled(tasks, random)
+    shuffled.sort(key=lambda task: (task.memory_bytes is None, task.memory_bytes))
+    return tuple(task.container for task in shuffled)
+
+
 def _age(task: TaskView) -> tuple[int, int, str]:
     # Of containers given out at one instant, the one made last: their names are numbered.
     return task.started_ns, len(task.container), task.container
@@ -70,6 +77,7 @@ def _remaining_ns(task: TaskView, now_ns: int) -> int | None:
 
 _LEAST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=False)
 _NEWEST_FIRST = Score("started_ns", lambda task, now_ns: task.started_ns, largest_first=True)
+_SMALLEST_FIRST = Score("memory_bytes", lambda task, now_ns: task.memory_bytes, largest_first=False)
 _MOST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=True)
 
 TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
@@ -78,6 +86,7 @@ TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
         Policy("srt", shortest_remaining_time, "natjam, section 2.2", score=_LEAST_FIRST),
         Policy("lrt", longest_remaining_time, "natjam, section 2.2", score=_MOST_FIRST),
         Policy("random", random_order, "natjam, section 5", draws=True),
+        Policy("smallest-memory", smallest_memory, "os-assisted-preemption, section V-A", score=_SMALLEST_FIRST),
         Policy("newest", newest, "Hadoop 3.4, CapacityScheduler", score=_NEWEST_FIRST),
     ),
     Policy,

@@ -77,6 +77,8 @@ class TaskView(Frozen):
     image_overhead_ns: int | None = None
     """What an image of it now and the restore from it would take, the wait for the device included
     (adaptive-checkpointing, Algorithm 1); None where no images are made."""
+    memory_bytes: int | None = None
+    """That it holds, stopped or not; the ResourceManager knows it of jobs whose tasks all hold as much."""
 
 
 class SuspendedView(Frozen):
@@ -109,8 +111,18 @@ class NodeView(Frozen):
     stopped: int = 0
     """Processes that are stopped there: they hold memory and no container."""
     stopped_bytes: int = 0
+    """Their memory."""
+    resident_bytes: int = 0
+    """What RAM holds of the memory of all tasks, stopped ones included."""
+    swapped_bytes: int = 0
+    """What RAM does not hold of it."""
     costs: MeasuredCosts = NO_COSTS
     """Measured there."""
+
+    @property
+    def free_bytes(self) -> int:
+        """RAM that no task holds."""
+        return self.memory_bytes - self.resident_bytes
 
 
 class AllocationDecision(Frozen):

@@ -396,7 +396,7 @@ class VirtualProcesses:
             return
         now_ns = self._kernel.now_ns
         task.stop(now_ns)
-        work_ns = self._image_tier().write_ns(self._jobs[task.launch.job].facts.memory_bytes)
+        work_ns = self._image_tier().write_ns(self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task))
         self._devices.use(task.node, container, work_ns, partial(self._dumped, address, container, now_ns - delay_ns))
 
     def _dumped(self, address: str, container: str, began_ns: int) -> None:
@@ -410,7 +410,7 @@ class VirtualProcesses:
             keys_done,
             f"{task.launch.job}/{task.launch.task}",
             task.node,
-            self._jobs[task.launch.job].facts.memory_bytes,
+            self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task),
             checksum="",
             in_key_ns=max(0, task.active_ns(now_ns) - task.instant_of(keys_done)),
         )

@@ -7,7 +7,7 @@ from functools import partial
 
 from hypothesis import strategies as st
 from msgspec import structs
-from simulated import SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
+from simulated import GIB_BYTES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator import policies
 from emulator.core.application_master import ApplicationMaster
@@ -33,6 +33,7 @@ CALM, BAD_NETWORK = (
     ),
 )
 _VICTIMS = st.sampled_from(("reduces", "all"))
+_MEMORIES = st.sampled_from(((), (), (0,), (GIB_BYTES // 2, GIB_BYTES), (GIB_BYTES // 3,)))
 _COST_NS = st.sampled_from((0, 0, 30_000_000, 400_000_000))
 PROFILE = OverheadSettings(schedule_ns=1_500_000_000, suspend_ns=2_000_000_000, resume_ns=1_300_000_000)
 
@@ -150,7 +151,9 @@ def _with_order(draw: st.DrawFn, job: JobSpec, queue: str) -> JobSpec:
     priority = draw(st.integers(0, 2)) + (job.queue == "production")
     slack_s = draw(st.none() | st.integers(1, 20 if job.queue == "production" else 90))
     deadline_ns = None if slack_s is None else job.submit_ns + slack_s * SECOND_NS
-    facts = structs.replace(job.facts, queue=queue, priority=priority, deadline_ns=deadline_ns)
+    facts = structs.replace(
+        job.facts, queue=queue, priority=priority, deadline_ns=deadline_ns, task_memory_bytes=draw(_MEMORIES)
+    )
     return structs.replace(job, facts=facts)
 
 

@@ -1,0 +1,64 @@
+"""What tasks hold: from the experiment file to the order that launches them, and to what policies see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from experiment_files import VALID, refusal, write
+from msgspec import structs
+from simulated import GIB_BYTES, make_job, make_settings, run_checked
+
+from emulator.core.effects import Launch
+from emulator.experiment.load import load_experiment
+from emulator.policies import TASK_EVICTION
+from emulator.policies.views import ClusterView, Known, TaskView
+from emulator.vocabulary import Kind
+from workloads.expand import expand
+
+MEMORY = VALID.replace("container_memory_gb: 1", "container_memory_gb: 2")
+
+
+def test_a_list_is_cycled_over_the_maps_and_over_the_reduces(tmp_path: Path) -> None:
+    path = write(tmp_path, MEMORY.replace("submit_s: 50,", "submit_s: 50, memory_gb: [0.5, 2],"))
+    alone, first = expand(load_experiment(path), 1)
+    assert alone.facts.held_by(3) is None
+    assert alone.facts.footprint_bytes(3) == 2 * GIB_BYTES
+    assert [first.facts.held_by(task) for task in range(3)] == [GIB_BYTES // 2, 2 * GIB_BYTES, GIB_BYTES // 2]
+    assert first.facts.footprint_bytes(2) == GIB_BYTES // 2
+    path = write(tmp_path, MEMORY.replace("submit_s: 50,", "submit_s: 50, memory_gb: 0,"))
+    assert expand(load_experiment(path), 1)[1].facts.held_by(7) == 0
+
+
+def test_a_task_that_does_not_fit_its_container_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, MEMORY.replace("submit_s: 50,", "submit_s: 50, memory_gb: [1, 2.5],"))
+    line = "jobs.1.memory_gb: a task that holds 2.5 GB does not fit a container of 2 GB; raise container_memory_gb"
+    assert line in refusal(path)
+
+
+@pytest.mark.parametrize("scale", [0, -1, 1.5, ".nan"])
+def test_the_scale_of_real_memory_is_a_share(tmp_path: Path, scale: float) -> None:
+    assert "live.memory_scale" in refusal(write(tmp_path, VALID), f"live.memory_scale={scale}")
+    assert load_experiment(write(tmp_path, VALID), ["live.memory_scale=0.25"]).live.memory_scale == 0.25
+
+
+def test_a_launch_says_what_the_task_holds() -> None:
+    job = make_job("research", maps_s=(1.0,), reduces_s=(2.0, 3.0))
+    job = structs.replace(job, facts=structs.replace(job.facts, task_memory_bytes=(1 << 20, 1 << 21)))
+    cluster = run_checked(make_settings(containers=4), (job,))
+    launches = [effect for record in cluster.records for effect in record.effects if isinstance(effect, Launch)]
+    told = {(launch.kind, launch.task): launch.memory_bytes for launch in launches}
+    assert told == {
+        (Kind.APPLICATION_MASTER, 0): None,
+        (Kind.MAP, 0): 1 << 20,
+        (Kind.REDUCE, 0): 1 << 20,
+        (Kind.REDUCE, 1): 1 << 21,
+    }
+
+
+def test_the_smallest_goes_first_and_what_is_not_known_last() -> None:
+    held = {"a": 30, "b": None, "c": 10, "d": 20}
+    tasks = tuple(TaskView(name, "j", Kind.MAP, "n", 0, memory_bytes=size) for name, size in held.items())
+    order = TASK_EVICTION.by_name["smallest-memory"].function(ClusterView(0, Known()), tasks, Random(1))
+    assert order == ("c", "d", "a", "b")
