@@ -79,7 +79,7 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
         TraceError: the trace cannot be used.
         ConfigError: nothing is left in the window, a queue or the load cannot be had, a task would be too long.
     """
-    header, jobs = _window(open_trace, entry)
+    header, jobs = window_of(open_trace, entry)
     if not jobs:
         raise ConfigError(f"{entry.path}: no job is left of the trace; see window_s")
     drafts = [_draft(_queued(job, entry, target, seed), entry, target) for job in jobs]
@@ -101,8 +101,13 @@ def _all(drafts: Sequence[_Draft]) -> list[Demand]:
 # ---- window ----
 
 
-def _window(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Header, list[WorkloadJob]]:
-    """The jobs of the window, times counted from its beginning, sorted by submission."""
+def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Header, list[WorkloadJob]]:
+    """The jobs of the window, times counted from its beginning, sorted by submission; ``adapt``'s first step.
+
+    Raises:
+        TraceError: the trace cannot be used.
+        ConfigError: a job is submitted too late.
+    """
     trace = open_trace()
     origin_ns = 0
     from_s, to_s = _bounds_s(entry)

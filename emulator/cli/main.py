@@ -16,7 +16,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from emulator import __version__
-from emulator.cli import campaign, chaos, engines, fidelity, imports, machine, results, start, workload
+from emulator.cli import advise, campaign, chaos, engines, fidelity, imports, machine, results, start, workload
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.interruption import EXIT_CODE
@@ -252,7 +252,7 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (start, engines, fidelity, results, campaign, chaos, workload, imports, machine):
+for commands in (start, advise, engines, fidelity, results, campaign, chaos, workload, imports, machine):
     commands.add_commands(app)
 
 

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from workloads.record import Trace
 
 _FORMATS = "swim, rumen, sls, synth, swf, google, yarn or natjam"
-_FORMAT_OF_SUFFIX = {".jsonl": "natjam", ".parquet": "natjam", ".tsv": "swim", ".swf": "swf"}
 
 File = Annotated[Path, typer.Argument(help="The trace; of Google's the directory of its tables.", show_default=False)]
 Out = Annotated[
     Path, typer.Argument(help="File to write: .parquet, .jsonl, .jsonl.gz, or .json for SLS.", show_default=False)
 ]
-Format = Annotated[str | None, typer.Option("--format", help=f"{_FORMATS} [default: by the file's suffix]")]
+Format = Annotated[str | None, typer.Option("--format", help=f"{_FORMATS} [default: by its name and content]")]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Skip broken rows and count them.")]
 Unfinished = Annotated[
     str | None, typer.Option(help="Length of tasks that did not finish in the trace: median, observed or drop.")
@@ -192,7 +191,7 @@ def scale(
         "deadline_factor": deadline_factor,
         "lenient": str(lenient).lower(),
     }
-    entry = _validated({"format": _format(file, format), "path": str(file)}, given, set_, TraceEntry)
+    entry = _validated({"format": format_of(file, format), "path": str(file)}, given, set_, TraceEntry)
     target = Target(nodes, nodes * containers_per_node, schedule_ns=load_overheads(overheads, Path.cwd()).schedule_ns)
     problems: list[Problems] = []
 
@@ -284,7 +283,7 @@ def _opened(file: Path, format: str | None, problems: Problems, unfinished: str 
 
     named = _validated({}, {"unfinished": unfinished}, None, Rates).unfinished
     with reading(file) as on_bytes:
-        yield open_trace(file, _format(file, format), problems, unfinished=named, on_bytes=on_bytes)
+        yield open_trace(file, format_of(file, format), problems, unfinished=named, on_bytes=on_bytes)
 
 
 @contextlib.contextmanager
@@ -296,16 +295,20 @@ def reading(file: Path) -> Iterator[OnBytes]:
         yield display.add
 
 
-def _format(file: Path, given: str | None) -> Any:
+def format_of(file: Path, given: str | None) -> Any:
+    """The format of a trace, as given or guessed.  Raises ConfigError."""
     from typing import get_args
 
     from emulator.files.problems import suggestion
+    from workloads.importers.guess import guess_format
     from workloads.schema import Format as Known
 
     known = get_args(Known)
-    name = given or _FORMAT_OF_SUFFIX.get(file.with_suffix("").suffix if file.suffix == ".gz" else file.suffix)
+    name = given or guess_format(file)
     if name is None:
-        raise ConfigError(f"{file}: its suffix does not tell its format; name it with --format: {_FORMATS}")
+        if not file.exists():
+            raise ConfigError(f"{file}: there is no such file")
+        raise ConfigError(f"{file}: neither name nor content tells its format; name it with --format: {_FORMATS}")
     if name not in known:
         raise ConfigError(f"--format {name}: must be {_FORMATS}{suggestion(name, known)}")
     return name

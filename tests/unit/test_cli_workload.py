@@ -172,7 +172,7 @@ class TestScale:
     ("arguments", "message"),
     [
         (("inspect", "none.tsv"), "natjam: none.tsv: cannot be read: No such file"),
-        (("inspect", "a.trace"), "its suffix does not tell its format; name it with --format"),
+        (("inspect", "a.trace"), "there is no such file"),
         (("inspect", FIRST_50, "--format", "swm"), "did you mean 'swim'?"),
         (("inspect", FIVE_JOBS, "--format", "rumen", "--unfinished", "never"), "unfinished: must be"),
         (("inspect", FIRST_50, "--png", "a.exe"), "natjam: a.exe: the suffix tells the format"),

@@ -1,0 +1,151 @@
+"""What became of the workload under each candidate, over all seeds, and how candidates differ seed by seed.
+
+A candidate is judged by two numbers: how long its production jobs take, and how long all others do.  Each is a
+geometric mean over jobs: a short job counts as much as a long one, and two candidates can be compared job by job, their
+ratio being the mean ratio of the same job under both.  Seeds draw the workload anew (lengths, queues of a trace's jobs)
+and everything random in a run; each gives one ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import pyarrow.parquet
+
+from analysis.advise.candidates import Candidate, Question
+from analysis.frames import DataFrame, Series, pandas
+from analysis.load import read_table
+from analysis.metrics import job_metrics
+from emulator.campaign.directory import TABLE_NAME
+from emulator.campaign.runner import CampaignResult
+
+_BYTES_A_GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One candidate, all seeds together; emulated seconds, None where there is no figure."""
+
+    candidate: Candidate
+    runs: int
+    failed: int
+    """Runs that could not be carried through, or in which a job failed."""
+    production_p50_s: float | None
+    production_p95_s: float | None
+    other_slowdown: float | None
+    """Geometric mean, over the jobs of the other queues, of completion / least possible time."""
+    deadlines: int
+    """Of all jobs of all seeds."""
+    missed: int
+    lost_s: float
+    """Work done that had to be done again, container seconds; the mean of a run."""
+    lost_share: float
+    """Of all work done."""
+    amounts: Mapping[str, float]
+    """Means of a run of what its summary counts besides: swap_gb, checkpoint_gb, storage_gb, energy_mj."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """All candidates."""
+
+    rows: tuple[Outcome, ...]
+    jobs: DataFrame
+    """One row a job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed."""
+
+    def of(self, name: str) -> Outcome:
+        """Of one candidate."""
+        return next(row for row in self.rows if row.candidate.name == name)
+
+    def log_ratios(self, a: str, b: str, production: bool) -> Series:
+        """For each seed the mean logarithm of completion under ``a`` over that under ``b``, of the same jobs."""
+        chosen = self.jobs[self.jobs["is_production"] == production]
+        sides = [chosen[chosen["candidate"] == name].set_index(["seed", "name"])["completion_s"] for name in (a, b)]
+        ratios = numpy.log(sides[0] / sides[1]).dropna()
+        return ratios.groupby(level="seed").mean()
+
+
+def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:
+    """What a campaign of the candidates came to.  Raises ConfigError where a run's tables cannot be read."""
+    table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
+    ideal_s = _ideal_s(question, result)
+    jobs = table[table["job"].notna()].rename(columns={"variant": "candidate", "job": "name"})
+    jobs = jobs.join(ideal_s, on=["seed", "name"])
+    jobs = jobs.assign(
+        is_production=(jobs["queue"] == question.production) | (len(question.queues) == 1),
+        slowdown=jobs["completion_s"] / jobs["ideal_s"],
+        missed=(jobs["deadline_s"].notna() & ~(jobs["margin_s"] >= 0)),
+    )
+    summaries: dict[str, list[Mapping[str, Any]]] = {}
+    for run in result.runs:
+        summaries.setdefault(run.variant, []).append(result.summary(run) or {})
+    failed = {run.variant: 0 for run in result.runs}
+    for run in result.runs:
+        failed[run.variant] += run.name in result.failures
+    rows = tuple(
+        _outcome(one, jobs[jobs["candidate"] == one.name], summaries[one.name], failed[one.name])
+        for one in question.candidates
+        if one.name in summaries
+    )
+    return Outcomes(rows, jobs)
+
+
+def _ideal_s(question: Question, result: CampaignResult) -> Any:
+    """The least time each job could take (``analysis.metrics.job_metrics``), by seed and name.
+
+    All candidates run the same jobs: any run of a seed that has its tables tells.
+    """
+    by_seed = {
+        run.experiment.seed: run for run in result.runs if result.summary(run) and run.name not in result.failures
+    }
+    frames = []
+    for seed, run in by_seed.items():
+        path = result.directory.run_path(run)
+        keys = {"run": run.variant, "repeat": seed}
+        jobs, tasks = (read_table(path, name).to_pandas().assign(**keys) for name in ("jobs", "tasks"))
+        frames.append(job_metrics(jobs, tasks, question.experiment.cluster.containers))
+    if not frames:
+        return pandas.Series(dtype=float, name="ideal_s", index=pandas.MultiIndex.from_arrays([[], []]))
+    found = pandas.concat(frames).rename(columns={"repeat": "seed"})
+    return found.set_index(["seed", "name"])["ideal_s"]
+
+
+def _outcome(candidate: Candidate, jobs: DataFrame, summaries: Sequence[Mapping[str, Any]], failed: int) -> Outcome:
+    production = jobs[jobs["is_production"]]["completion_s"].dropna()
+    others = jobs[~jobs["is_production"]]["slowdown"].dropna()
+    works = [summary["work"] for summary in summaries if summary]
+    lost_s, useful_s = (sum(work[name] for work in works) for name in ("lost_s", "useful_s"))
+    return Outcome(
+        candidate=candidate,
+        runs=len(summaries),
+        failed=failed,
+        production_p50_s=float(production.quantile(0.5)) if len(production) else None,
+        production_p95_s=float(production.quantile(0.95)) if len(production) else None,
+        other_slowdown=float(numpy.exp(numpy.log(others).mean())) if len(others) else None,
+        deadlines=int(jobs["deadline_s"].notna().sum()),
+        missed=int(jobs["missed"].sum()),
+        lost_s=lost_s / max(1, len(works)),
+        lost_share=lost_s / (lost_s + useful_s) if lost_s + useful_s else 0.0,
+        amounts=_amounts(summaries),
+    )
+
+
+def _amounts(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What summaries count besides times, as far as these have it."""
+    found: dict[str, list[float]] = {}
+    for summary in filter(None, summaries):
+        storage = summary.get("storage") or {}
+        energy_j = summary.get("energy_j")
+        values = {
+            "swap_gb": (summary.get("swap_bytes"), _BYTES_A_GB),
+            "checkpoint_gb": (summary.get("checkpoint_bytes"), _BYTES_A_GB),
+            "storage_gb": (storage.get("peak_bytes"), _BYTES_A_GB),
+            "energy_mj": (energy_j, 1e6),
+        }
+        for name, (value, unit) in values.items():
+            if isinstance(value, int | float):
+                found.setdefault(name, []).append(value / unit)
+    return {name: sum(values) / len(values) for name, values in found.items()}

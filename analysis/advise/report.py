@@ -1,0 +1,137 @@
+"""How advice is shown: a table, a picture of the trade-off, and ``advise.json``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.table import Table
+from rich.text import Text
+
+from analysis.advise.candidates import NO_POLICIES, WAIT, Question
+from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of, sentences
+from analysis.figures import style
+
+_AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
+_MARKERS = "os^Dvp"
+
+
+def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -> Table:
+    """A row a candidate, the chosen one marked."""
+    has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
+    shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
+    runs = max((row.runs for row in found.rows), default=0)
+    title = f"{question.experiment.name}: production jobs are those of '{question.production}'; {runs} seeds each"
+    table = Table(title=Text(title), title_justify="left")
+    for name in ("", "mechanism", "policies"):
+        table.add_column(name, no_wrap=True)
+    names = ["production\np50 s", "production\np95 s"]
+    names += ["others'\nslowdown"] if has_others else []
+    names += ["deadlines\nmissed"] if has_deadlines else []
+    for name in (*names, "work\nlost s", "work\nlost %", *(_AMOUNTS[name].replace(" ", "\n") for name in shown)):
+        table.add_column(name, justify="right")
+    last = ""
+    for row in found.rows:
+        one = row.candidate
+        if last and one.mechanism != last:
+            table.add_section()
+        last = one.mechanism
+        is_chosen = verdict is not None and row is verdict.chosen
+        cells = [_number(row.production_p50_s), _number(row.production_p95_s)]
+        cells += [_number(row.other_slowdown)] if has_others else []
+        cells += [f"{row.missed} of {row.deadlines}"] if has_deadlines else []
+        cells += [_number(row.lost_s), f"{row.lost_share:.1%}", *(_number(row.amounts.get(name)) for name in shown)]
+        if row.failed:
+            cells = [f"{row.failed} of {row.runs} runs failed", *[""] * (len(cells) - 1)]
+        style_ = "bold green" if is_chosen else "red" if row.failed else ""
+        table.add_row(">" if is_chosen else "", one.mechanism, Text(one.policies), *cells, style=style_)
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def advice_json(question: Question, found: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
+    """What ``advise.json`` holds; ratios are of a candidate to the chosen one."""
+    return {
+        "name": question.experiment.name,
+        "production": question.production,
+        "queues": list(question.queues),
+        "assumed": list(question.assumed),
+        "candidates": [_row_json(row) for row in found.rows],
+        "chosen": None if verdict is None else verdict.chosen.candidate.name,
+        "rivals": [] if verdict is None else [_rival_json(rival) for rival in verdict.rivals],
+        "policies": [] if verdict is None else [_rival_json(rival) for rival in verdict.policies],
+        "text": [] if verdict is None else [line.strip() for line in sentences(verdict)],
+    }
+
+
+def _row_json(row: Outcome) -> dict[str, Any]:
+    found = asdict(row)
+    one = found.pop("candidate")
+    amounts = found.pop("amounts")
+    return {"name": one["name"], "mechanism": one["mechanism"], "policies": one["policies"], **found, **amounts}
+
+
+def _rival_json(rival: Rival) -> dict[str, Any]:
+    return {
+        "name": rival.outcome.candidate.name,
+        "production": _ratio_json(rival.production),
+        "others": _ratio_json(rival.others),
+        "reason": rival.reason,
+        "sure": rival.is_sure,
+    }
+
+
+def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
+    return None if ratio is None else asdict(ratio)
+
+
+def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
+    """The trade-off: how much longer other jobs take against how much shorter production jobs do, both under *wait*.
+
+    A colour a mechanism, a mark a policy; bars are the 95% interval over the seeds.  The chosen one has a ring.
+    """
+    figure, (panel,) = style.new_figure(width=7, height=4.4)
+    sound = [row for row in found.rows if not row.failed]
+    base = WAIT if any(row.candidate.mechanism == WAIT for row in sound) else sound[0].candidate.name
+    mechanisms = list(dict.fromkeys(row.candidate.mechanism for row in sound))
+    policies = list(dict.fromkeys(row.candidate.policies for row in sound if row.candidate.policies != NO_POLICIES))
+    labelled: set[str] = set()
+    for row in sound:
+        one = row.candidate
+        sides = [ratio_of(found.log_ratios(one.name, base, which)) for which in (True, False)]
+        (x, x_bars), (y, y_bars) = map(_point, sides)
+        colour = style.LINES[mechanisms.index(one.mechanism) % len(style.LINES)]["color"]
+        marker = "*" if one.policies == NO_POLICIES else _MARKERS[policies.index(one.policies) % len(_MARKERS)]
+        label = None if one.mechanism in labelled else one.mechanism
+        labelled.add(one.mechanism)
+        panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.4)
+        panel.plot([x], [y], marker, color=colour, markersize=7, label=label)
+        if row is verdict.chosen:
+            panel.plot([x], [y], "o", markersize=17, fillstyle="none", color=style.BLACK, label="chosen")
+    for index, name in enumerate(policies):
+        panel.plot([], [], _MARKERS[index % len(_MARKERS)], color=style.GREY, label=name)
+    panel.axhline(0, color=style.GREY, linewidth=0.8)
+    panel.axvline(0, color=style.GREY, linewidth=0.8)
+    x_label, y_label = (f"completion of {which} jobs against {base}, %" for which in ("production", "other"))
+    style.finish(panel, x_label, y_label)
+    panel.legend(fontsize=style.FONT_POINTS - 1, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return figure
+
+
+def _point(ratio: Ratio | None) -> tuple[float, list[list[float]] | None]:
+    """In percent, with the lengths of its error bars."""
+    if ratio is None:
+        return 0.0, None
+    at = 100 * (ratio.mean - 1)
+    if ratio.low is None or ratio.high is None:
+        return at, None
+    return at, [[100 * (ratio.mean - ratio.low)], [100 * (ratio.high - ratio.mean)]]

@@ -1,0 +1,128 @@
+"""A trace as an experiment: what ``natjam advise TRACE`` asks of a trace that comes without a cluster.
+
+The first hour of the trace (all of a shorter one), its jobs split into production and research by draw, the number of
+tasks scaled so that the work offered is 1.3 times what the cluster can do (``workloads.load``; natjam, section 6).  The
+cluster has 6 nodes of 12 containers, doubled until production's peak fits.  A trace too small to offer that much keeps
+the tasks it has.  Every key can be set otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.files.whole_files import written_whole
+from emulator.files.yaml_values import dump_yaml
+from workloads.adapt import window_of
+from workloads.errors import Problems
+from workloads.expand import expand
+from workloads.importers import open_trace
+from workloads.importers.source import OnBytes
+from workloads.record import Trace
+from workloads.schema import Format, TraceEntry
+from workloads.store import write_workload
+
+EXPERIMENT_NAME, TRACE_NAME = "experiment.yaml", "trace.parquet"
+_WINDOW_S, _LOAD = 3600, 1.3
+_NODES = [6 * 2**doubled for doubled in range(9)]
+_HEAD = """\
+# Made by natjam advise of {path}: the cluster and all below 'trace' were chosen, not recorded.
+# Change them here, or with --set, and ask again.
+"""
+
+
+def experiment_of_trace(
+    path: Path, format: Format, overrides: Sequence[str], seeds: Sequence[int], out: Path, on_bytes: OnBytes
+) -> tuple[Path, Problems]:
+    """Write ``experiment.yaml`` and the part of the trace that it uses into ``out``; its path, and what was skipped.
+
+    Raises:
+        ConfigError: an override is wrong, or the trace cannot be fitted to any cluster.
+        TraceError: the trace cannot be read.
+    """
+    file = out / EXPERIMENT_NAME
+    given = {text.partition("=")[0].strip() for text in overrides}
+    data = _experiment(path, format, "workload.trace.production_priority" in given)
+    _write(file, path, data)
+    wanted = load_experiment(file, overrides).workload.trace
+    if wanted is None:
+        raise ConfigError("--set workload.trace: a trace was named; it cannot be removed")
+    problems, last_s = _write_window(path, wanted, out, on_bytes)
+    data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
+    if last_s < _WINDOW_S:  # the load is that of the time in which jobs come
+        del data["workload"]["trace"]["window_s"]
+    is_own_cluster = any(name.startswith("cluster") for name in given)
+    nodes = _NODES[:1] if is_own_cluster else _NODES
+    for count, load in [*((count, _LOAD) for count in nodes), (_NODES[0], None)]:
+        data["cluster"]["nodes"], data["workload"]["trace"]["load"] = count, load
+        _write(file, path, data)
+        try:
+            for seed in seeds:
+                expand(load_experiment(file, overrides), seed)
+            break
+        except ConfigError:
+            if load is None:
+                raise
+    return file, problems
+
+
+def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> list[str]:
+    """Overrides that let the runs of an experiment read only the part of its trace that it uses; none where it has no
+    trace of another format.  Raises TraceError, ConfigError."""
+    entry = experiment.workload.trace
+    if entry is None or entry.format == "natjam":
+        return []
+    _write_window(Path(entry.path), entry, out, on_bytes)
+    from_s, to_s = entry.window_s if isinstance(entry.window_s, tuple) else (0.0, entry.window_s)
+    window = [] if to_s is None else [f"workload.trace.window_s={to_s - from_s}"]
+    path = (out / TRACE_NAME).absolute()
+    return [*window, "workload.trace.format=natjam", f"workload.trace.path={path}"]
+
+
+def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -> tuple[Problems, float]:
+    """The jobs of the window as they are in the trace, on a clock that starts with it; what was skipped, and when the
+    last one was submitted."""
+    problems: list[Problems] = []
+
+    def opened() -> Trace:
+        problems.append(Problems(entry.lenient))
+        return open_trace(path, entry.format, problems[-1], unfinished=entry.rates.unfinished, on_bytes=on_bytes)
+
+    header, jobs = window_of(opened, entry)
+    if not jobs:
+        raise ConfigError(f"{path}: no job is left of the trace; set workload.trace.window_s")
+    write_workload(out / TRACE_NAME, Trace(header, iter(jobs)))
+    return problems[-1], jobs[-1].submit_ns / 1e9
+
+
+def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any]:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.partition(".")[0]).strip("-._")[:90] or "trace"
+    split = {} if has_priority else {"production_fraction": 0.3}
+    return {
+        "name": name,
+        "engine": "sim",
+        "time_scale": 20,
+        "overheads": "hadoop-0.23",
+        "sim": {"journal": "off"},
+        "cluster": {"nodes": _NODES[0], "containers_per_node": 12, "memory_gb": 24, "max_suspended_per_node": 12},
+        "scheduler": {
+            "allocation": {
+                "name": "two-queue",
+                "queues": {"production": {"capacity": 0.25}, "research": {"capacity": 0.75}},
+            },
+            "mechanism": "checkpoint",
+        },
+        "workload": {
+            "trace": {"format": format, "path": str(path.absolute()), "window_s": _WINDOW_S, "load": 1.3, **split}
+        },
+    }
+
+
+def _write(file: Path, path: Path, data: dict[str, Any]) -> None:
+    with written_whole(file) as unfinished:
+        unfinished.write_text(_HEAD.format(path=path.name) + dump_yaml(data))

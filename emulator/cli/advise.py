@@ -1,0 +1,240 @@
+"""The command ``natjam advise``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from emulator.display.console import results_console
+from emulator.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from analysis.advise.candidates import Candidate, Question
+    from analysis.advise.outcomes import Outcomes
+    from analysis.advise.verdict import Verdict
+
+_SIMULATED, _LIVE = "simulated", "live"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the command of this module."""
+    app.command(short_help="Say which way to preempt suits a workload.")(advise)
+
+
+def advise(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE_OR_TRACE", help="Experiment (YAML), catalog:NAME, or a trace.", show_default=False
+        ),
+    ],
+    production: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUEUE", help="The queue whose jobs are urgent [default: production, else the first of the file]"
+        ),
+    ] = None,
+    overheads: Annotated[
+        str | None,
+        typer.Option(help="What operations cost: a profile, native (this machine), or a file [default: the file's]"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Simulations of each choice.")] = 10,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="Of a trace [default: by its name and content]")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Run the two best on real processes too.")] = False,
+    time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/advise-NAME]")] = None,
+) -> None:
+    """Say which way to preempt suits a workload.
+
+    The same jobs are simulated under every mechanism (wait, kill, suspend, checkpoint, image, adaptive) and the main
+    policies, several times. One table shows what each does to production jobs and to all others; the last lines say
+    which to choose, why, and how sure that is. A percent of production's time counts as three percent of the others'.
+
+    A trace is taken for its first hour, on a small cluster that its work overloads; the experiment made of it is kept,
+    to be changed. Stopped, the same command goes on where it was. It leaves advise.json, advise.png and all runs.
+
+    \b
+    Examples:
+      natjam advise catalog:facebook-50
+      natjam advise mine.yaml --overheads native --seeds 20          # this machine's costs: natjam measure
+      natjam advise mine.yaml --overheads probe/probe.yaml --set storage.tier=probe/probe.yaml
+      natjam advise jobs.trace.json.gz --set cluster.nodes=40 --set workload.trace.deadline_factor=1
+      natjam advise google-2011 --set workload.trace.production_priority=2
+      natjam advise mine.yaml --live --time-scale 20
+    """
+    from analysis.advise.candidates import make_question
+    from analysis.advise.outcomes import outcomes_of
+    from analysis.advise.report import advice_json
+    from analysis.advise.verdict import judge
+    from emulator.files.whole_files import write_json
+
+    progress, overrides = results_console(stderr=as_json), list(set_ or ())
+    overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
+    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process
+    out, path, overrides = _prepared(file, format, overrides, seeds, out)
+    question = make_question(path, overrides, production)
+    first = question.experiment.seed
+    seeds_used = range(first, first + seeds)
+    found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))
+    verdict = judge(found, seeds)
+    facts = advice_json(question, found, verdict)
+    if verdict is not None:
+        _draw(found, verdict, out)
+        if live:
+            facts["live"] = _live_facts(question, found, verdict, overrides, out, progress)
+    write_json(out / "advise.json", facts)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+    else:
+        _show(question, found, verdict, facts.get("live", []), out)
+    if verdict is None:
+        raise RunError("a run of every choice failed; see the column 'failure' of campaign.parquet, below " + str(out))
+
+
+def _prepared(
+    file: Path, format: str | None, overrides: list[str], seeds: int, out: Path | None
+) -> tuple[Path, Path, list[str]]:
+    """The directory of the results, the experiment's file, and overrides with which its trace is read quickly."""
+    from analysis.advise.traces import experiment_of_trace, with_window_kept
+    from emulator.cli.workload import format_of, reading
+    from emulator.experiment.catalog import PREFIX, located
+    from emulator.experiment.load import load_experiment
+
+    if str(file).startswith(PREFIX) or file.suffix in (".yaml", ".yml"):
+        path = located(file)
+        experiment = load_experiment(path, [*overrides, "engine=sim"])
+        out, trace = _made(out, path), experiment.workload.trace
+        with contextlib.nullcontext(_nothing) if trace is None else reading(Path(trace.path)) as on_bytes:
+            return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes)]
+    known, out = format_of(file, format), _made(out, file)
+    with reading(file) as on_bytes:
+        path, problems = experiment_of_trace(file, known, overrides, range(1, seeds + 1), out, on_bytes)
+    if problems.count:
+        typer.echo(f"natjam: {file}: {problems.count:,} broken rows skipped", err=True)
+    return out, path, overrides
+
+
+def _made(out: Path | None, file: Path) -> Path:
+    """The directory of the results."""
+    out = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
+    return out
+
+
+def _nothing(count: int) -> None:
+    """Nothing is read."""
+
+
+def _simulated(question: Question, overrides: Sequence[str], seeds: Sequence[int], out: Path, console: Console) -> Any:
+    from emulator.sim.session import calibration_warning
+
+    if warning := calibration_warning(question.experiment):
+        typer.echo(f"natjam: warning: {warning}", err=True)
+    options = [*overrides, "engine=sim", "sim.journal=off"]
+    return _campaign(question, question.candidates, options, seeds, out / _SIMULATED, console)
+
+
+def _campaign(
+    question: Question,
+    candidates: Sequence[Candidate],
+    overrides: Sequence[str],
+    seeds: Sequence[int],
+    directory: Path,
+    console: Console,
+) -> Any:
+    from analysis.whole_run import run_experiment
+    from emulator.campaign.display import CampaignDisplay
+    from emulator.campaign.plan import planned_runs
+    from emulator.campaign.runner import run_campaign
+
+    runs = planned_runs(question.variants(candidates, overrides, seeds))
+    with CampaignDisplay(console) as display:
+        return run_campaign(f"advise-{question.experiment.name}", runs, directory, run_experiment, display.update)
+
+
+def _draw(found: Outcomes, verdict: Verdict, out: Path) -> None:
+    from analysis.advise.report import advice_figure
+    from analysis.figures import style
+
+    style.save(advice_figure(found, verdict), [out / "advise.png"])
+
+
+def _show(
+    question: Question, found: Outcomes, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
+) -> None:
+    from analysis.advise.report import advice_table
+    from analysis.advise.verdict import sentences
+
+    console = results_console()
+    console.print(advice_table(question, found, verdict))
+    for line in question.assumed:
+        console.print(Text(f"assumed: {line}"), soft_wrap=True)
+    if verdict is not None:
+        for line in sentences(verdict):
+            console.print(Text(line), soft_wrap=True)
+    if live:
+        console.print(_live_table(live))
+    console.print(Text(f"results in {out}; the picture: {out / 'advise.png'}"), soft_wrap=True)
+
+
+# ---- the two best on real processes ----
+
+
+def _live_facts(
+    question: Question, found: Outcomes, verdict: Verdict, overrides: Sequence[str], out: Path, console: Console
+) -> list[dict[str, Any]]:
+    """The chosen candidate and the best rival that can run live, one run each, beside the simulation of that seed."""
+    from analysis.advise.outcomes import outcomes_of
+
+    seed, options = question.experiment.seed, [*overrides, "engine=live"]
+    candidates: list[Candidate] = []
+    for row in (verdict.chosen, *(rival.outcome for rival in verdict.rivals)):
+        with contextlib.suppress(ConfigError):  # images may be for simulations only
+            question.variants([row.candidate], options, [seed])
+            candidates.append(row.candidate)
+        if len(candidates) == 2:
+            break
+    result = _campaign(question, candidates, options, [seed], out / _LIVE, console)
+    lived = outcomes_of(question, result)
+    facts = []
+    for row in lived.rows:
+        name = row.candidate.name
+        fact: dict[str, Any] = {"name": name, "failed": bool(row.failed)}
+        for label, jobs in (("live", lived.jobs), ("simulated", found.jobs)):
+            mine = jobs[(jobs["candidate"] == name) & (jobs["seed"] == seed)]
+            for kind, chosen in (("production", mine[mine["is_production"]]), ("others", mine[~mine["is_production"]])):
+                fact[f"{kind}_{label}_s"] = float(chosen["completion_s"].mean()) if len(chosen) else None
+        facts.append(fact)
+    return facts
+
+
+def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="on real processes, one run each: mean completion, emulated seconds", title_justify="left")
+    table.add_column("choice")
+    kinds = [kind for kind in ("production", "others") if any(fact[f"{kind}_live_s"] is not None for fact in facts)]
+    for kind in kinds:
+        table.add_column(f"{kind}, live", justify="right")
+        table.add_column("simulated", justify="right")
+    for fact in facts:
+        cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]
+        table.add_row(fact["name"], *("-" if value is None else f"{value:,.1f}" for value in cells))
+    return table

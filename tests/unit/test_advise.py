@@ -1,0 +1,199 @@
+"""``natjam advise``: what it compares, the rule by which it chooses, and traces without a cluster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from typer.testing import CliRunner, Result
+
+from analysis.advise.candidates import Candidate, make_question
+from analysis.advise.outcomes import Outcome, Outcomes
+from analysis.advise.verdict import judge, ratio_of, sentences
+from analysis.frames import pandas
+from emulator.cli.main import app
+from emulator.errors import ConfigError
+from tests.experiment_files import VALID, write
+from workloads.importers.guess import guess_format
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+
+
+@pytest.fixture(autouse=True)
+def _own_import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command adds the directory of the experiment to it."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+def advise(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["advise", *map(str, arguments)])
+
+
+def advice(directory: Path) -> dict:
+    return json.loads((directory / "advise.json").read_text())
+
+
+# ---- the rule ----
+
+
+def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
+    """Of (mechanism, policies, production s, others s, lost s, missed) each; two jobs of each kind, five seeds."""
+    rows, jobs = [], []
+    for mechanism, policies, production_s, others_s, lost_s, missed in described:
+        one = Candidate(f"{mechanism}-{policies}", mechanism, policies, {})
+        rows.append(Outcome(one, 5, 0, production_s, production_s, 1.0, 10, missed, lost_s, 0.0, {}))
+        for seed in range(5):
+            for name, is_production, mean_s in (("p", True, production_s), ("o", False, others_s)):
+                for number, factor in enumerate((1, 10)):
+                    noise = 1 + 0.001 * ((seed * 7 + number + len(rows)) % 5)
+                    completion_s = mean_s * factor * noise
+                    jobs.append((one.name, seed, f"{name}{number}", is_production, completion_s))
+    columns = ["candidate", "seed", "name", "is_production", "completion_s"]
+    return Outcomes(tuple(rows), pandas.DataFrame(jobs, columns=columns))
+
+
+@pytest.mark.parametrize(
+    ("described", "chosen", "reasons"),
+    [
+        pytest.param(
+            [("wait", "-", 200, 100, 0, 0), ("kill", "a", 100, 130, 50, 0), ("suspend", "a", 101, 110, 0, 0)],
+            "suspend-a",
+            {"wait": "times", "kill": "times"},
+            id="production counts three times, the others once",
+        ),
+        pytest.param(
+            [("kill", "a", 100, 100, 50, 0), ("checkpoint", "a", 100, 100.5, 10, 0)],
+            "checkpoint-a",
+            {"kill": "work lost"},
+            id="as good for all: the one that loses less",
+        ),
+        pytest.param(
+            [("kill", "a", 100, 90, 0, 3), ("checkpoint", "a", 100, 110, 0, 1)],
+            "checkpoint-a",
+            {"kill": "deadlines"},
+            id="deadlines before the other jobs",
+        ),
+        pytest.param(
+            [("wait", "-", 100, 100, 0, 0), ("kill", "a", 100, 100, 0, 0)],
+            "wait--",
+            {"kill": "nothing"},
+            id="nothing to choose: the first",
+        ),
+    ],
+)
+def test_the_rule(described: list[tuple[str, str, float, float, float, int]], chosen: str, reasons: dict) -> None:
+    verdict = judge(outcomes(*described), 5)
+    assert verdict is not None
+    assert verdict.chosen.candidate.name == chosen
+    assert {rival.outcome.candidate.mechanism: rival.reason for rival in verdict.rivals} == reasons
+    assert all(rival.is_sure for rival in verdict.rivals if rival.reason == "times")
+    assert next(sentences(verdict)).startswith(f"Choose {chosen.partition('-')[0]}")
+
+
+def test_seeds_that_differ_widely_make_nothing_sure() -> None:
+    few = ratio_of(numpy.log([0.8, 1.6, 0.9, 1.5, 1.2]), comparisons=5)
+    many = ratio_of(numpy.log([0.8, 1.6, 0.9, 1.5, 1.2] * 20), comparisons=5)
+    assert few is not None
+    assert many is not None
+    assert (few.is_apart, many.is_apart) == (False, True)
+    assert few.mean == pytest.approx(many.mean)
+    two = ratio_of(numpy.log([2.0, 2.0]))
+    assert two is not None
+    assert (two.mean, two.low) == (pytest.approx(2.0), None)
+
+
+# ---- what is compared ----
+
+
+def test_every_mechanism_under_every_policy_and_waiting_once(tmp_path: Path) -> None:
+    question = make_question(write(tmp_path, VALID.encode()), [], None)
+    names = [one.name for one in question.candidates]
+    assert len(set(names)) == len(names) == 1 + 5 * 3
+    assert names.count("wait") == 1
+    assert question.production == "production"
+    assert question.variants(question.candidates, ["engine=sim"], [1])
+
+
+def test_an_allocation_that_takes_nothing_is_replaced_and_that_is_said(tmp_path: Path) -> None:
+    text = VALID.replace("name: two-queue", "name: soft-cap").replace("mechanism: checkpoint", "mechanism: wait")
+    question = make_question(write(tmp_path, text), [], "research")
+    kill = next(one for one in question.candidates if one.mechanism == "kill")
+    assert kill.settings["scheduler.allocation"]["name"] == "two-queue"
+    assert list(kill.settings["scheduler.allocation"]["queues"]) == ["research", "production"]
+    assert any("soft-cap takes nothing back" in line for line in question.assumed)
+
+
+def test_one_queue_without_preemption_is_refused(tmp_path: Path) -> None:
+    text = VALID.replace("name: two-queue", "name: soft-cap").replace("mechanism: checkpoint", "mechanism: wait")
+    text = text.replace("      research: {capacity: 0.75, maximum: 1.0}\n", "").replace(
+        "queue: research", "queue: production"
+    )
+    with pytest.raises(ConfigError, match="one queue under soft-cap"):
+        make_question(write(tmp_path, text), [], None)
+    with pytest.raises(ConfigError, match="no such queue"):
+        make_question(write(tmp_path, VALID), [], "elsewhere")
+
+
+# ---- the command ----
+
+
+def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out)
+    assert result.exit_code == 0, result.output
+    found = advice(out)
+    rows = {row["name"]: row for row in found["candidates"]}
+    assert rows["wait"]["production_p50_s"] > rows["checkpoint-mr-srt"]["production_p50_s"]
+    assert rows["kill-mr-srt"]["lost_s"] > 0 == rows["suspend-mr-srt"]["lost_s"]
+    assert next(rival for rival in found["rivals"] if rival["name"] == "wait")["reason"] == "times"
+    assert found["chosen"].partition("-")[0] in ("suspend", "checkpoint")
+    assert f"Choose {found['chosen'].partition('-')[0]}" in result.output
+    assert (out / "advise.png").stat().st_size > 10_000
+    again = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out, "--json")
+    assert json.loads(again.stdout) == found
+    assert "0 of 48" not in again.stderr
+
+
+def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:
+    result = advise(DATA / "hadoop" / "2jobs2min-rumen-jh.json.gz", "--seeds", "1", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert len(advice(tmp_path / "out")["candidates"]) == 16
+    text = (tmp_path / "out" / "experiment.yaml").read_text()
+    assert "load: null" in text  # it is too small to offer more
+    assert "window_s" not in text  # all of it: it is shorter than an hour
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("hadoop/5-of-19-jobs.trace.json.gz", "rumen"),
+        ("hadoop/2jobs2min-rumen-jh.json.gz", "rumen"),
+        ("hadoop/inputsls.json", "sls"),
+        ("hadoop/syn.json", "synth"),
+        ("hadoop/yarn/apps.json", "yarn"),
+        ("google-2011", "google"),
+        ("made-up.swf", "swf"),
+        ("PROVENANCE.md", None),
+    ],
+)
+def test_the_format_of_a_trace_is_guessed(name: str, format: str | None, tmp_path: Path) -> None:
+    assert guess_format(DATA / name) == format
+    if name.endswith(".json.gz"):
+        shutil.copy(DATA / name, tmp_path / "renamed.json")  # packed all the same
+        assert guess_format(tmp_path / "renamed.json") == format
+
+
+def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    for arguments, said in (
+        ((tmp_path / "none.json",), "there is no such file"),
+        ((tmp_path / "a.json",), "neither name nor content tells its format"),
+        ((tmp_path / "a.json", "--format", "rumen"), "a.json"),
+    ):
+        result = advise(*arguments, "--out", tmp_path / "out")
+        assert result.exit_code == 2, result.output
+        assert said in result.stderr
