@@ -37,8 +37,9 @@ class Results:
 
     runs: DataFrame
     """One row a run: name, engine, seed, time_scale, what was configured (nodes, containers, allocation, job_eviction,
-    task_eviction, mechanism, overheads), makespan_s, real_s, useful_s, lost_s, wasted_fraction, utilization,
-    swap_bytes, checkpoint_bytes, lag_p99_real_ms, lag_p99_emulated_s, verified, path."""
+    task_eviction, mechanism, overheads), makespan_s, real_s, useful_s, lost_s, overhead_s, wasted_fraction,
+    utilization, peak_bytes, io_fraction, energy_j, swap_bytes, checkpoint_bytes, lag_p99_real_ms, lag_p99_emulated_s,
+    verified, path."""
     jobs: DataFrame
     """``jobs.parquet``: one row a job."""
     tasks: DataFrame
@@ -161,8 +162,9 @@ def _at(*keys: str) -> Callable[[Mapping[str, Any]], Any]:
 
 _FROM_SUMMARY = {
     **{name: _at(name) for name in ("name", "engine", "seed", "time_scale", "makespan_s", "real_s")},
-    **{name: _at("work", name) for name in ("useful_s", "lost_s", "wasted_fraction", "utilization")},
-    **{name: _at(name) for name in ("swap_bytes", "checkpoint_bytes")},
+    **{name: _at("work", name) for name in ("useful_s", "lost_s", "overhead_s", "wasted_fraction", "utilization")},
+    **{name: _at("storage", name) for name in ("peak_bytes", "io_fraction")},
+    **{name: _at(name) for name in ("energy_j", "swap_bytes", "checkpoint_bytes")},
     **{f"lag_{name}": _at("lag", name) for name in ("p99_real_ms", "p99_emulated_s")},
     "verified": _at("output", "verified"),
 }

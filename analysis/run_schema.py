@@ -159,8 +159,14 @@ class _Overhead(TypedDict):
 class _Work(TypedDict):
     useful_s: float
     lost_s: float
+    overhead_s: NotRequired[float]
     wasted_fraction: float
     utilization: float | None
+
+
+class _Storage(TypedDict):
+    peak_bytes: int
+    io_fraction: float | None
 
 
 class _Lag(TypedDict):
@@ -198,6 +204,8 @@ class _Summary(TypedDict):
     jobs: list[_Job]
     overheads: dict[str, _Overhead]
     work: _Work
+    storage: NotRequired[_Storage]
+    energy_j: NotRequired[float | None]
     swap_bytes: int
     checkpoint_bytes: int
     lag: _Lag | None

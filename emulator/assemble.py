@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from emulator import policies
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.client import Client
@@ -30,6 +32,7 @@ from emulator.experiment.model import Experiment, Speculation
 from emulator.experiment.policies import find_policy
 from emulator.experiment.times import seconds_to_ns
 from emulator.policies.policy import Axis, PolicyT
+from emulator.vocabulary import Tier
 
 GIB_BYTES = 1 << 30
 
@@ -54,8 +57,14 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         ),
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
-        tier=None if experiment.storage.tier is None else load_tier(experiment.storage.tier),
+        tier=storage_tier(experiment),
     )
+
+
+def storage_tier(experiment: Experiment) -> Tier | None:
+    """Of each node's storage device; None: no images are made.  Raises ConfigError."""
+    storage = experiment.storage
+    return None if storage.tier is None else replace(load_tier(storage.tier), incremental=storage.incremental)
 
 
 def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:

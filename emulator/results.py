@@ -77,7 +77,8 @@ def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]
     """Parts of a history as they pass; ``summed`` receives what its summary is made of."""
     for part in parts:
         yield part
-        summed.append(History(part.jobs, [], [], part.operations, part.checkpoint_bytes, part.swapped_bytes))
+        sums = (part.checkpoint_bytes, part.swapped_bytes)
+        summed.append(History(part.jobs, [], [], part.operations, *sums, images=part.images))
 
 
 def write_failed(

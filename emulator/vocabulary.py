@@ -64,6 +64,8 @@ class JobFacts(Frozen):
     """Of one of its containers: the most that a task of it may use."""
     task_memory_bytes: tuple[int, ...] = ()
     """What its tasks really hold of that, cycled over its maps and over its reduces; empty: nothing is known of it."""
+    dirty_ppm: int = 1_000_000
+    """Share of the memory of its tasks that changes from one image of them to the next, in millionths."""
     weight_ppm: int = 1_000_000
     """How much it counts in weighted metrics, in millionths."""
     sla: tuple[tuple[int, int], ...] = ()
@@ -115,8 +117,15 @@ class Tier(Frozen):
     """Of each dump and each restore, before its first byte."""
     at_once: int = 1
     """Dumps and restores that go on together; they share the device's speed."""
+    incremental: bool = True
+    """Whether an image rests on the one before, where there is one, and holds only what has changed since."""
     held: bool = True
     """Whether live runs are held to these speeds; the machine's own device is as fast as it is."""
+
+    def dump_bytes(self, facts: JobFacts, task: int, has_image: bool) -> int:
+        """What an image of a task of the job writes; ``has_image``: there is one that it can rest on."""
+        size_bytes = facts.footprint_bytes(task)
+        return size_bytes * facts.dirty_ppm // 1_000_000 if has_image and self.incremental else size_bytes
 
     def write_ns(self, size_bytes: int) -> int:
         """How long ``size_bytes`` take to be written, nothing else being done."""

@@ -95,6 +95,8 @@ class JobEntry(Strict):
     memory_gb: TaskMemory | None = None
     """Memory that each task holds from its start to its end; None: none to speak of, and a stopped task is charged
     with all of its container."""
+    dirty_fraction: Fraction = 1.0
+    """Share of the memory of a task that changes from one image of it to the next: what an incremental one writes."""
     shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     """What all maps together write for the reduces, in 10^6 bytes; None: a small default per key."""
 

@@ -191,6 +191,8 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
     rows = [
         ("useful work", figure(summary["work"]["useful_s"], " s")),
         ("lost work", figure(summary["work"]["lost_s"], " s")),
+        ("dumps and restores", figure(summary["work"].get("overhead_s"), " s")),
+        ("energy", figure(summary.get("energy_j"), " J")),
         ("checkpoints written", size(summary["checkpoint_bytes"])),
         ("swapped out", size(summary["swap_bytes"])),
     ]

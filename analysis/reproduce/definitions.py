@@ -129,6 +129,8 @@ class Ratio(Strict):
     number at the end of its name; ``gain``: what the mean lacks to 1."""
     against: tuple[str, ...] = ()
     """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
+    value: str | None = None
+    """A dotted path into ``summary.json``; null: the grid's."""
 
 
 class Level(Strict):
@@ -212,14 +214,15 @@ class Scaled(Strict):
 class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks"]
+    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks", "curves"]
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """Of a sweep: a dotted path for each line, by its label."""
+    """Of a sweep: a dotted path for each line, by its label; of ``curves``: a variant."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
-    groups of bars what comes after."""
+    groups of bars what comes after.  Of ``curves``: what each panel shows, over the numbers that the points' names end
+    with."""
     least: str | None = None
     """Of ``weeks``: the variant drawn as a line across the bars of the last scheduler, in the first row."""
     log: bool = False

@@ -72,10 +72,12 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
     return measured
 
 
-def ratios(figure: FigureDefinition, of: str, over: str, point: str, summaries: Summaries) -> dict[int, float]:
-    """By seed, at one point of the grid; without those that would be over 0 or less."""
+def ratios(
+    figure: FigureDefinition, of: str, over: str, point: str, summaries: Summaries, value: str | None = None
+) -> dict[int, float]:
+    """By seed, at one point of the grid; ``value``: a path, else the grid's.  Without those over 0 or less."""
     assert figure.grid is not None
-    read = _path(figure.grid.value(point))
+    read = _path(value or figure.grid.value(point))
     above, below = (_of_runs(summaries.get(figure.at(name, point), {}), read) for name in (of, over))
     return {seed: above[seed] / below[seed] for seed in above if below.get(seed, 0) > 0}
 
@@ -95,14 +97,15 @@ def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) 
 
 def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:
     """The worst by seed, and the figure."""
-    found = {point: ratios(figure, ratio.of, ratio.over, point, summaries) for point in ratio.at}
+    value = ratio.value
+    found = {point: ratios(figure, ratio.of, ratio.over, point, summaries, value) for point in ratio.at}
     seeds = {seed for by_seed in found.values() for seed in by_seed}
     worst = {seed: max(by_seed[seed] for by_seed in found.values() if seed in by_seed) for seed in sorted(seeds)}
     if ratio.take == "worst":
         return worst, max(worst.values(), default=None)
     means: dict[str, float | None] = {}
     for point, by_seed in found.items():
-        others = [_mean(ratios(figure, name, ratio.over, point, summaries)) for name in ratio.against]
+        others = [_mean(ratios(figure, name, ratio.over, point, summaries, value)) for name in ratio.against]
         least = min((other for other in others if other is not None), default=None) if ratio.against else 1.0
         means[point] = _ratio(_mean(by_seed), least)
     known = {point: mean for point, mean in means.items() if mean is not None}

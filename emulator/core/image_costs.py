@@ -27,18 +27,20 @@ class ImageCosts:
         tier = self._tier
         if tier is None:
             return task
-        size_bytes, queue_ns = (
-            self._facts.footprint_bytes(task.task or 0),
-            self._queue(task.node, now_ns).wait_ns(now_ns),
-        )
-        overhead_ns = image_overhead_ns(size_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
+        dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
+        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns)
+        overhead_ns = image_overhead_ns(dump_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
         return structs.replace(task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns)
 
     def begin(self, task: TaskView, now_ns: int) -> None:
         """An image of the task has been ordered."""
         if self._tier is not None:
-            queue, size_bytes = self._queue(task.node, now_ns), self._facts.footprint_bytes(task.task or 0)
-            queue.submit(f"{task.container} {now_ns}", self._tier.write_ns(size_bytes), now_ns)
+            queue = self._queue(task.node, now_ns)
+            dump_ns = self._tier.write_ns(self._dump_bytes(self._tier, task))
+            queue.submit(f"{task.container} {now_ns}", dump_ns, now_ns)
+
+    def _dump_bytes(self, tier: Tier, task: TaskView) -> int:
+        return tier.dump_bytes(self._facts, task.task or 0, task.has_image)
 
     def _queue(self, node: str, now_ns: int) -> DeviceQueue:
         """What has been written by now, going by the device's speed, is left out."""

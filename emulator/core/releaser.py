@@ -21,6 +21,7 @@ from emulator.core.image_costs import ImageCosts
 from emulator.core.machine import Phase, keyed_random
 from emulator.core.mechanisms import applied_to
 from emulator.core.messages import ProgressSamples
+from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
@@ -80,7 +81,7 @@ class Releaser:
         """
         if not self.owes or not candidates:
             return None
-        tasks = tuple(view_of(self.job, attempt, now_ns) for attempt in candidates)
+        tasks = tuple(self._images.weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
         view = self.view(now_ns, tasks)
         self._decisions += 1
         random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
@@ -111,7 +112,7 @@ class Releaser:
         for container in order:
             if len(chosen) == most:
                 break
-            task = self._images.weighed(by_container[container], view.now_ns)
+            task = self._images.weighed(by_container[container], view.now_ns)  # those before it may queue
             decision = choose_mechanism(self._mechanism, view, task)
             applied = applied_to(decision.mechanism, task.kind)
             if applied is not decision.mechanism:
@@ -141,4 +142,5 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         keys_total=attempt.keys_total,
         remaining_ns=attempt.estimate.remaining_ns(attempt.keys_total, now_ns),
         memory_bytes=attempt.memory_bytes,
+        has_image=isinstance(attempt.saved, ProcessImage),
     )

@@ -36,6 +36,18 @@ class ProcessImage(Frozen, tag="process-image"):
     checksum: str
     in_key_ns: int = 0
     """Active time that the key in progress (of a map: all its work) had had."""
+    written_bytes: int | None = None
+    """Of an incremental image: what had changed since the one before, which it rests on; None: it is whole."""
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether it rests on the image before."""
+        return self.written_bytes is not None
+
+    @property
+    def bytes_written(self) -> int:
+        """What making it has written."""
+        return self.size_bytes if self.written_bytes is None else self.written_bytes
 
 
 Saved: TypeAlias = KeyCheckpoint | ProcessImage

@@ -28,7 +28,7 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",
-        f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s"
+        f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s{_imaging_text(work)}"
         f" ({_percent(work['wasted_fraction'])} wasted), utilization {_percent(work['utilization'])}",
     )
     facts.add_row(
@@ -145,6 +145,12 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
         figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
         table.add_row(Text(name), str(metric["n"]), *figures)
     return table
+
+
+def _imaging_text(work: Mapping[str, Any]) -> str:
+    """What dumps and restores took, where there were any."""
+    overhead_s = work.get("overhead_s")
+    return f", dumps and restores {_number(overhead_s)} s" if overhead_s else ""
 
 
 def _output_text(output: Mapping[str, Any]) -> Text:

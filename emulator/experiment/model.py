@@ -75,6 +75,27 @@ class Slots(Strict):
         return self
 
 
+class Power(Strict):
+    """What a machine draws, watts; between the two it grows with the share of its containers that are at work.
+
+    The defaults are SPECpower_ssj2008's of an IBM System x3550 M3 with two Xeon X5670, active idle and full load
+    (result 20100315-00239): the generation of the machines of adaptive-checkpointing, section 3.3.1.
+    """
+
+    idle_w: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 66.0
+    busy_w: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 247.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Power:
+        if self.busy_w < self.idle_w:
+            raise ValueError(f"busy_w {self.busy_w:g} is below idle_w {self.idle_w:g}; raise it")
+        return self
+
+    def energy_j(self, machines: int, span_s: float, busy_machine_s: float) -> float:
+        """What they draw in ``span_s`` of which they are fully at work for ``busy_machine_s``, summed up."""
+        return machines * span_s * self.idle_w + busy_machine_s * (self.busy_w - self.idle_w)
+
+
 class Cluster(Strict):
     """The emulated cluster."""
 
@@ -99,6 +120,8 @@ class Cluster(Strict):
     """Whether an ApplicationMaster takes a container; ``outside``: none does, as in Hadoop 1."""
     availability: Availability | None = None
     """Containers there are, as a function of time; null: always all."""
+    power: Power = Power()
+    """Of each node."""
 
     @field_validator("racks")
     @classmethod
@@ -153,6 +176,8 @@ class Storage(Strict):
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
     """Of each node's storage device, which images of processes go to; see ``emulator.costs.tiers``."""
+    incremental: bool = True
+    """Whether an image of a task that has been saved before holds only what has changed since."""
 
     @field_validator("url")
     @classmethod

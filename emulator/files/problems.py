@@ -19,9 +19,6 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Problem = tuple[Location, str]
 """Where something is wrong, and what."""
 
-NOT_YET = ("dirty_fraction",)
-"""Keys that have a settled name but that this release cannot do."""
-
 MOST_PROBLEMS = 100
 """So many are told; more at once help nobody, and a long list of them takes its time."""
 _MOST_ERRORS = 10 * MOST_PROBLEMS
@@ -155,8 +152,6 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
 
 def unknown_key(key: str, known: list[str]) -> str:
     """What to say of a key that is none of those ``known``."""
-    if key in NOT_YET:
-        return "is not available yet in this release; remove it"
     return f"unknown key{suggestion(key, known) or '; the keys here are ' + ', '.join(known)}"
 
 

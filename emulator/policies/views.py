@@ -74,6 +74,8 @@ class TaskView(Frozen):
     keys_total: int | None = None
     remaining_ns: int | None = None
     """Estimated time to its end; None where nothing has been observed yet."""
+    has_image: bool = False
+    """Whether it goes on from a process image, on which the next one can rest."""
     image_overhead_ns: int | None = None
     """What an image of it now and the restore from it would take, the wait for the device included
     (adaptive-checkpointing, Algorithm 1); None where no images are made."""

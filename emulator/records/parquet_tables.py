@@ -94,6 +94,7 @@ _JOB_COLUMNS = [
     *map(_count, ("attempts", "suspensions", "kills")),
     _time("useful"),
     _seconds_of("lost_work_s", "lost_ns"),
+    _time("overhead"),
     _text("reason"),
 ]
 _TASK_COLUMNS = [
@@ -116,7 +117,7 @@ _ATTEMPT_COLUMNS = [
     *map(_count, ("keys_start", "keys_done", "keys_total")),
     _text("resumed_from"),
     _each("suspended_spans", _SPANS, _spans),
-    *map(_time, ("busy", "active", "useful", "lost")),
+    *map(_time, ("busy", "active", "useful", "lost", "overhead")),
     _count("swapped_bytes"),
 ]
 _OPERATION_COLUMNS = [

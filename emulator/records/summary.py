@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from emulator.assemble import storage_tier
 from emulator.core.messages import JobState
 from emulator.costs.overheads import OverheadProfile
-from emulator.experiment.model import Experiment
+from emulator.experiment.model import Cluster, Experiment
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
+from emulator.records.storage_use import device_ns, storage_facts
+from emulator.vocabulary import Tier
 
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
@@ -46,7 +49,7 @@ def build_summary(
         output: what verification found; None where the engine writes no output.
     """
     containers, poisson = experiment.cluster.containers, experiment.workload.poisson
-    makespan_ns = _makespan_ns(history.jobs)
+    makespan_ns, tier = _makespan_ns(history.jobs), storage_tier(experiment)
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {
         "name": experiment.name,
@@ -62,6 +65,8 @@ def build_summary(
         "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
         "work": _work(history.jobs, containers, makespan_ns),
+        "storage": storage_facts(history.images, tier, experiment.cluster.nodes, makespan_ns),
+        "energy_j": _energy_j(history, experiment.cluster, tier, makespan_ns),
         "swap_bytes": history.swapped_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
         "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
@@ -103,13 +108,24 @@ def _job(row: JobRow) -> dict[str, Any]:
 
 def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> dict[str, Any]:
     useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_ns for row in jobs)
-    busy_ns = sum(row.busy_ns for row in jobs)
+    busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
+    wasted_ns = lost_ns + overhead_ns
     return {
         "useful_s": _seconds(useful_ns),
         "lost_s": _seconds(lost_ns),
-        "wasted_fraction": lost_ns / (useful_ns + lost_ns) if useful_ns + lost_ns else 0.0,
+        "overhead_s": _seconds(overhead_ns),
+        "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "utilization": busy_ns / (containers * makespan_ns) if makespan_ns else None,
     }
+
+
+def _energy_j(history: History, cluster: Cluster, tier: Tier | None, makespan_ns: int | None) -> float | None:
+    """Of all nodes, until the last job has ended: tasks, dumps and restores are work, waits are none."""
+    if makespan_ns is None:
+        return None
+    busy_ns = sum(row.useful_ns + row.lost_ns for row in history.jobs) + device_ns(history.images, tier)
+    busy_machine_s = busy_ns / 1e9 * cluster.nodes / cluster.containers
+    return cluster.power.energy_j(cluster.nodes, makespan_ns / 1e9, busy_machine_s)
 
 
 # ---- repeats ----
@@ -147,6 +163,8 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     metrics["real_s"] = summary["real_s"]
     metrics |= {f"deadlines.{name}": value for name, value in summary["deadlines"].items() if name != "by_hour"}
     metrics |= {f"work.{name}": value for name, value in summary["work"].items()}
+    metrics |= {f"storage.{name}": value for name, value in summary["storage"].items()}
+    metrics["energy_j"] = summary["energy_j"]
     metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
     failed = sum(job["state"] != JobState.SUCCEEDED.value for job in summary["jobs"])
     return {**metrics, "jobs_failed": failed}

@@ -396,23 +396,29 @@ class VirtualProcesses:
             return
         now_ns = self._kernel.now_ns
         task.stop(now_ns)
-        work_ns = self._image_tier().write_ns(self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task))
+        work_ns = self._image_tier().write_ns(self._dump_bytes(task))
         self._devices.use(task.node, container, work_ns, partial(self._dumped, address, container, now_ns - delay_ns))
+
+    def _dump_bytes(self, task: VirtualTask) -> int:
+        facts, has_image = self._jobs[task.launch.job].facts, isinstance(task.launch.saved, ProcessImage)
+        return self._image_tier().dump_bytes(facts, task.launch.task, has_image)
 
     def _dumped(self, address: str, container: str, began_ns: int) -> None:
         task = self._settled(container, CheckpointFailed)
         assert task is not None, "one that has ended has left its device"
         now_ns = self._kernel.now_ns
         before = task.launch.saved.past_containers if task.launch.saved else ()
-        keys_done = task.keys_done(now_ns)
+        keys_done, written_bytes = task.keys_done(now_ns), self._dump_bytes(task)
+        size_bytes = self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task)
         image = ProcessImage(
             (*before, container),
             keys_done,
             f"{task.launch.job}/{task.launch.task}",
             task.node,
-            self._jobs[task.launch.job].facts.footprint_bytes(task.launch.task),
+            size_bytes,
             checksum="",
             in_key_ns=max(0, task.active_ns(now_ns) - task.instant_of(keys_done)),
+            written_bytes=written_bytes if written_bytes < size_bytes else None,
         )
         self._tell(address, Checkpointed(container, image, self._cost(now_ns - began_ns)))
         self._end(container, code=75, keys_done=keys_done)

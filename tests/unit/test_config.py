@@ -97,7 +97,6 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("memory_gb: 16", "memory_gb: 4", 5, ["8 containers of 1 GB need 8"], id="memory"),
         pytest.param("25, maximum: 1.0", "01, maximum: 0.02", 20, ["the master takes one"], id="one container"),
         pytest.param("submit_s: 50", "memory_mb: 2048", 20, ["do not fit a container of 1 GB"], id="task memory"),
-        pytest.param("submit_s: 50", "dirty_fraction: 1", 20, ["dirty_fraction", "not available yet"], id="later key"),
         pytest.param("seed: 1", "storage: {url: 's3://a'}", 3, ["storage.url", "local path"], id="later storage"),
         pytest.param("{nodes: 6,", "{nodes: 6, slots: {map: 1},", 5, ["slots.reduce", "is missing"], id="slots"),
         pytest.param("{nodes: 6,", "{nodes: 6, racks: 2,", 5, ["racks", "not available yet"], id="racks"),

@@ -12,9 +12,9 @@ from emulator.core import messages as ms
 from emulator.core.completions import RealCost
 from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
-from emulator.core.saved import KeyCheckpoint
+from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
-from emulator.records.history import History, Operation, SuspendedSpan, fold, overhead_statistics
+from emulator.records.history import History, ImageRow, Operation, SuspendedSpan, fold, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 
@@ -73,7 +73,7 @@ class Script:
         attempt: str,
         node: str = "n1",
         kind: Kind = Kind.REDUCE,
-        checkpoint: KeyCheckpoint | None = None,
+        checkpoint: KeyCheckpoint | ProcessImage | None = None,
         ready_s: float | None = None,
         launched: bool = True,
     ) -> None:
@@ -190,6 +190,59 @@ def test_checkpoint_and_resume() -> None:
     assert (row.start_ns, row.finish_ns, row.completion_ns) == (ns(11.5), ns(124.5), ns(119.5))
     assert (row.deadline_ns, row.margin_ns) == (ns(130), ns(5.5))
     assert (row.attempts, row.suspensions, row.kills, row.lost_ns) == (2, 1, 0, 0)
+
+
+def test_images_are_neither_work_nor_lost_work() -> None:
+    """Stopped for an image at 40, written at 50; restored from 60 to 64; killed in the middle of the next."""
+    script = Script()
+    script.submit()
+    script.start(10, "c1", "r000.0")
+    script.first_key(11, "c1")
+    suspend = ms.SuspendContainer("c1", Mechanism.IMAGE, ns(39))
+    script.at(40, "nm:n1", suspend, fx.Dump("c1"))
+    image = ProcessImage(("c1",), 29, "/image", "n1", 4000, "")
+    script.at(50, "nm:n1", cs.Checkpointed("c1", image, RealCost(MS)))
+    script.exit(50, "c1", Outcome.CHECKPOINTED, 29, code=75)
+    script.start(60, "c2", "r000.1", checkpoint=image, launched=False)
+    script.at(
+        60,
+        "nm:n1",
+        ms.StartContainer("c2", "j", Kind.REDUCE, 0, "r000.1", ns(60), image),
+        fx.Launch("c2", "j", Kind.REDUCE, 0, "r000.1", 0, image),
+    )
+    script.nm(64, "c2", cs.Launched("c2", RealCost(MS)), ContainerState.RUNNING)
+    script.first_key(65, "c2")
+    script.at(70, "nm:n1", ms.SuspendContainer("c2", Mechanism.IMAGE, ns(69)), fx.Dump("c2"))
+    script.kill(72, "c2")
+    script.exit(72, "c2", Outcome.KILLED, 34)
+    script.finish(100, 100)
+    history = script.history(job())
+
+    one, two = history.attempts
+    assert (one.useful_ns, one.busy_ns, one.overhead_ns, one.lost_ns) == (ns(29), ns(29.8), ns(10), 0)
+    assert (two.lost_ns, two.useful_ns, two.overhead_ns) == (ns(5), 0, ns(4 + 2))
+    assert history.jobs[0].overhead_ns == ns(16)
+    assert history.images == [ImageRow("c1", "n1", 4000, 4000, ns(50), ns(100))]
+
+
+def test_an_incremental_image_keeps_those_before_it() -> None:
+    script = Script()
+    script.submit()
+    images = [
+        ProcessImage(("c1",), 10, "/1", "n1", 4000, ""),
+        ProcessImage(("c1", "c2"), 20, "/2", "n1", 4000, "", written_bytes=400),
+        ProcessImage(("c1", "c2", "c3"), 30, "/3", "n1", 4000, ""),
+    ]
+    for number, image in enumerate(images):
+        container, begin_s = f"c{number + 1}", 10 + 20 * number
+        script.start(begin_s, container, f"r000.{number}", checkpoint=images[number - 1] if number else None)
+        script.first_key(begin_s + 1, container)
+        script.at(begin_s + 5, "nm:n1", ms.SuspendContainer(container, Mechanism.IMAGE, 0), fx.Dump(container))
+        script.at(begin_s + 9, "nm:n1", cs.Checkpointed(container, image, RealCost(MS)))
+        script.exit(begin_s + 9, container, Outcome.CHECKPOINTED, image.keys_done, code=75)
+    history = script.history(job())
+    assert [(row.written_bytes, row.gone_ns) for row in history.images] == [(4000, ns(59)), (400, ns(59)), (4000, None)]
+    assert history.checkpoint_bytes == 8400
 
 
 def test_a_crash_loses_the_work_since_the_checkpoint_it_started_from() -> None:

@@ -10,8 +10,9 @@ import pytest
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
+from emulator.records.history import HistoryBuilder
 from emulator.sim.session import simulate
-from emulator.vocabulary import MeasuredCosts, Mechanism
+from emulator.vocabulary import Kind, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
 from workloads.expand import expand
 
@@ -77,6 +78,37 @@ def test_images_of_real_processes_are_not_made_yet(tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(ConfigError, match="simulations only"):
         load_experiment(path)
+
+
+AGAIN = """\
+name: again
+engine: sim
+heartbeat_s: 0.1
+protocol: {kill_timeout_s: 600}
+cluster: {nodes: 1, containers_per_node: 1, container_memory_gb: 1, application_masters: outside}
+storage: {tier: {write_mb_s: 107.3741824, read_mb_s: 1073.741824}, incremental: INCREMENTAL}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}
+  mechanism: image
+workload:
+  jobs:
+    - {name: research, queue: research, reduces: 1, reduce_s: 60, dirty_fraction: 0.1}
+    - {name: first, queue: production, submit_s: 20, reduces: 1, reduce_s: 5}
+    - {name: second, queue: production, submit_s: 60, reduces: 1, reduce_s: 5}
+"""
+
+
+@pytest.mark.parametrize(("incremental", "second_s"), [("true", 1.0), ("false", 10.0)])
+def test_the_second_image_holds_what_has_changed(tmp_path: Path, incremental: str, second_s: float) -> None:
+    path = tmp_path / "again.yaml"
+    path.write_text(AGAIN.replace("INCREMENTAL", incremental))
+    experiment = load_experiment(path)
+    builder = HistoryBuilder(expand(experiment, 1))
+    simulate(experiment, expand(experiment, 1), builder.add)
+    history = builder.finish()
+    assert [image.written_bytes / 2**30 for image in history.images] == pytest.approx([1.0, second_s / 10])
+    dumps_s = [row.overhead_ns / 1e9 for row in history.attempts if row.kind is Kind.REDUCE and row.overhead_ns]
+    assert dumps_s == pytest.approx([10.0, 1.0 + second_s, 1.0], abs=0.01)  # the restores take a second each
 
 
 def test_adaptive_weighs_what_it_may_choose_from() -> None:

@@ -177,6 +177,7 @@ def test_rows_in_seconds(directory: RunDirectory) -> None:
             "kills": 0,
             "useful_s": 6.4,
             "lost_work_s": 0.125,
+            "overhead_s": 0.0,
             "reason": "",
         }
     ]

@@ -20,7 +20,7 @@ from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbed_text
-from emulator.records.history import History, JobRow, Operation
+from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
 from tests.calibrations import make_calibration
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
@@ -83,6 +83,8 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "real_s": 3.5,
         "swap_bytes": 7,
         "checkpoint_bytes": 321,
+        "storage": {"peak_bytes": 0, "io_fraction": None},
+        "energy_j": 2 * 100 * 66 + 181 * made["work"]["useful_s"] / 2 + 181 * made["work"]["lost_s"] / 2,
         "deadlines": {
             "jobs": 1,
             "missed": 1,
@@ -120,13 +122,43 @@ def test_work_and_utilization(experiment: Experiment) -> None:
     """Two nodes of two containers for 100 s: 400 container seconds, 6.5 of them busy, 6.4 useful, as much lost."""
     sums = {"useful_ns": 6_400_000_000, "lost_ns": 6_400_000_000, "busy_ns": 10_000_000_000}
     made = summary(experiment, History([replace(job("a", 0, 100), **sums)], [], [], [], 0))
-    assert made["work"] == {"useful_s": 6.4, "lost_s": 6.4, "wasted_fraction": 0.5, "utilization": 0.025}
+    assert made["work"] == {
+        "useful_s": 6.4,
+        "lost_s": 6.4,
+        "overhead_s": 0.0,
+        "wasted_fraction": 0.5,
+        "utilization": 0.025,
+    }
+
+
+def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
+    """Two images of 400 and 100 bytes, one after the other gone; the first read twice, at 100 bytes a second."""
+    (tmp_path / "tiny.yaml").write_text(EXPERIMENT_YAML)
+    tier = "storage.tier={write_mb_s: 0.0001, read_mb_s: 0.0001}"
+    experiment = load_experiment(tmp_path / "tiny.yaml", ["engine=sim", tier, "cluster.power={idle_w: 10, busy_w: 30}"])
+    images = [
+        ImageRow("c1", "node-1", 400, 800, written_ns=SECOND_NS, gone_ns=3 * SECOND_NS),
+        ImageRow("c2", "node-2", 100, 0, written_ns=2 * SECOND_NS, gone_ns=None),
+        ImageRow("c3", "node-2", 200, 0, written_ns=3 * SECOND_NS, gone_ns=4 * SECOND_NS),
+    ]
+    row = replace(job("a", 0, 100), useful_ns=6 * SECOND_NS, lost_ns=4 * SECOND_NS, overhead_ns=10 * SECOND_NS)
+    made = summary(experiment, History([row], [], [], [], 0, images=images), output=None)
+    assert made["storage"] == {"peak_bytes": 500, "io_fraction": 15 / 200}
+    assert (made["work"]["overhead_s"], made["work"]["wasted_fraction"]) == (10.0, 0.7)
+    assert made["energy_j"] == 2 * 100 * 10 + (10 + 15) / 2 * 20
 
 
 def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None:
     made = summary(experiment, History([replace(job("a", 0, None), lost_ns=0)], [], [], [], 0), output=None)
     assert made["makespan_s"] is None
-    assert made["work"] == {"useful_s": 0.0, "lost_s": 0.0, "wasted_fraction": 0.0, "utilization": None}
+    assert made["work"] == {
+        "useful_s": 0.0,
+        "lost_s": 0.0,
+        "overhead_s": 0.0,
+        "wasted_fraction": 0.0,
+        "utilization": None,
+    }
+    assert made["energy_j"] is None
     assert made["jobs"][0]["completion_s"] is None
     assert made["jobs"][0]["state"] == "running"
     assert made["output"] is None

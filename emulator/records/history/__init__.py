@@ -3,7 +3,7 @@
 from emulator.records.history.decisions import Candidate, Decision
 from emulator.records.history.fold import HistoryBuilder, fold
 from emulator.records.history.overheads import overhead_statistics
-from emulator.records.history.rows import AttemptRow, History, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, Operation, SuspendedSpan, TaskRow
 from emulator.records.history.tables import joined
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Decision",
     "History",
     "HistoryBuilder",
+    "ImageRow",
     "JobRow",
     "Operation",
     "SuspendedSpan",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from emulator.core.completions import RealCost
 from emulator.core.messages import ContainerState, Outcome, StartContainer
+from emulator.core.saved import ProcessImage
 from emulator.core.speculation import BEATEN
 from emulator.records.history.rows import Operation, SuspendedSpan
 from emulator.vocabulary import Kind
@@ -54,6 +55,9 @@ class ContainerStory:
     suspend_asked_ns: int | None = None
     resume_ready_ns: int | None = None
     kill_sent_ns: int | None = None
+    dump_ns: int | None = None
+    """When its NodeManager ordered the image that it ended with, or was killed in the middle of."""
+    image: ProcessImage | None = None
     ended_ns: int | None = None
     keys_done: int | None = None
     outcome: Outcome | None = None
@@ -116,14 +120,25 @@ class ContainerStory:
             self.ended_ns = lost_ns if self.ended_ns is None else min(self.ended_ns, lost_ns)
 
     def running_ns(self, since_ns: int | None) -> int:
-        """For how long the process was there and not stopped, from ``since_ns`` to its end."""
+        """For how long the process was there and not stopped, from ``since_ns`` to its end, or to its image."""
         if since_ns is None or self.ended_ns is None:
             return 0
+        ended_ns = self.ended_ns if self.dump_ns is None else min(self.dump_ns, self.ended_ns)
         stopped_ns = 0
         for stop in self.stops:
-            resumed_ns = self.ended_ns if stop.resumed_ns is None else stop.resumed_ns
+            resumed_ns = ended_ns if stop.resumed_ns is None else stop.resumed_ns
             stopped_ns += max(0, resumed_ns - max(stop.stopped_ns, since_ns))
-        return max(0, self.ended_ns - since_ns - stopped_ns)
+        return max(0, ended_ns - since_ns - stopped_ns)
+
+    @property
+    def imaging_ns(self) -> int:
+        """For how long its container was held by a restore and by a dump, their waits for the device included."""
+        if self.ended_ns is None:
+            return 0
+        found_ns = 0 if self.dump_ns is None else self.ended_ns - self.dump_ns
+        if self.launch_ns is not None and self.start is not None and isinstance(self.start.saved, ProcessImage):
+            found_ns += (self.ended_ns if self.launched_ns is None else self.launched_ns) - self.launch_ns
+        return max(0, found_ns)
 
     def was_preempted_by_kill(self, job_finish_ns: int | None) -> bool:
         """Whether it was killed while its job went on, and not because a rival was ahead."""

@@ -14,7 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from emulator.core.completions import Checkpointed, Exited, FirstKey, Killed, Launched, LaunchFailed, Resumed, Suspended
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Exited,
+    FirstKey,
+    Killed,
+    Launched,
+    LaunchFailed,
+    Resumed,
+    Suspended,
+)
 from emulator.core.effects import (
     Checkpoint,
     Dump,
@@ -41,6 +51,7 @@ from emulator.core.messages import (
     SubmitJob,
     SuspendContainer,
 )
+from emulator.core.saved import ProcessImage
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History
@@ -121,7 +132,9 @@ class HistoryBuilder:
 
     def _suspend_container(self, message: SuspendContainer, record: Record) -> None:
         if any(type(effect) in (Suspend, Checkpoint, Dump) for effect in record.effects):
-            self._story(message.container).suspend_asked_ns = message.asked_ns
+            story = self._story(message.container)
+            story.suspend_asked_ns = message.asked_ns
+            story.dump_ns = record.t_ns if any(type(effect) is Dump for effect in record.effects) else None
 
     def _resume_container(self, message: ResumeContainer, record: Record) -> None:
         self._story(message.container).resume_ready_ns = message.ready_ns
@@ -162,7 +175,16 @@ class HistoryBuilder:
     def _checkpointed(self, message: Checkpointed, record: Record) -> None:
         story = self._story(message.container)
         story.suspend_cost = message.cost
-        story.checkpoint_bytes += message.saved.size_bytes
+        if isinstance(message.saved, ProcessImage):
+            story.image = message.saved
+            story.checkpoint_bytes += message.saved.bytes_written
+        else:
+            story.checkpoint_bytes += message.saved.size_bytes
+
+    def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
+        story = self._story(message.container)
+        if story.ended_ns is None:
+            story.dump_ns = None  # it goes on
 
     def _killed(self, message: Killed, record: Record) -> None:
         story = self._story(message.container)
@@ -230,6 +252,7 @@ _ON_MESSAGE: dict[type[Message], _Handler] = {
     Suspended: HistoryBuilder._suspended,
     Resumed: HistoryBuilder._resumed,
     Checkpointed: HistoryBuilder._checkpointed,
+    CheckpointFailed: HistoryBuilder._checkpoint_failed,
     Killed: HistoryBuilder._killed,
     Exited: HistoryBuilder._exited,
 }

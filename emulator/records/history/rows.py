@@ -69,6 +69,8 @@ class AttemptRow(Frozen):
     started from; or it was a map whose output was lost and made again."""
     swapped_bytes: int = 0
     """Emulated bytes of its memory that its stops sent to swap: what was there when it went on, or was given up."""
+    overhead_ns: int = 0
+    """For how long its container was held by the restore that it began with and the dump that it ended with."""
 
 
 class TaskRow(Frozen):
@@ -116,6 +118,8 @@ class JobRow(Frozen):
     lost_ns: int
     busy_ns: int = 0
     """For how long the processes of its attempts, ApplicationMasters included, were there and not stopped."""
+    overhead_ns: int = 0
+    """For how long its containers were held by restores and dumps of process images."""
     reason: str = ""
     """Why it failed; empty where it did not."""
 
@@ -144,6 +148,20 @@ class Operation(Frozen):
     """Of a resume: emulated bytes of the process's memory that were in swap when it began."""
 
 
+class ImageRow(Frozen):
+    """One process image; it is there until its task has ended, or another has taken its place."""
+
+    container: str
+    """That of the process."""
+    node: str
+    written_bytes: int
+    read_bytes: int
+    """By the restores from it."""
+    written_ns: int
+    gone_ns: int | None
+    """None: it is still there at the end."""
+
+
 class History(Frozen):
     """What happened in a run: the one source of its summary and its Parquet files, whichever engine ran it."""
 
@@ -160,3 +178,5 @@ class History(Frozen):
     """Of all attempts."""
     decisions: list[Decision] = msgspec.field(default_factory=list)
     """Choices of victims, by time."""
+    images: list[ImageRow] = msgspec.field(default_factory=list)
+    """By job and task, in the order in which they were written."""

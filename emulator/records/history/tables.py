@@ -10,8 +10,9 @@ import msgspec
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobFinished, JobState, Outcome
+from emulator.core.saved import ProcessImage
 from emulator.records.history.containers import LOST_OUTCOMES, ContainerStory
-from emulator.records.history.rows import AttemptRow, History, JobRow, TaskRow
+from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
 from emulator.records.journal import JournalError
 from emulator.vocabulary import Kind
 
@@ -84,7 +85,7 @@ def joined(parts: Iterable[History]) -> History:
 
 
 def _lists(history: History) -> tuple[list[Any], ...]:
-    return history.jobs, history.tasks, history.attempts, history.operations, history.decisions
+    return history.jobs, history.tasks, history.attempts, history.operations, history.decisions, history.images
 
 
 def _order(story: ContainerStory) -> tuple[int, int, int, str]:
@@ -116,6 +117,7 @@ def _add_job(
         mine = by_task.get((kind, task), [])
         rows = _attempt_rows(spec, mine, attempt_of)
         history.attempts.extend(rows)
+        history.images.extend(_image_rows(mine, finish_ns))
         counts = _count(rows, mine, finish_ns)
         total.add(counts)
         history.tasks.append(_task_row(spec, kind, task, length_ns, keys_total, rows, counts))
@@ -135,6 +137,7 @@ def _add_job(
             useful_ns=total.useful_ns,
             lost_ns=total.lost_ns,
             busy_ns=sum(row.busy_ns for row in history.attempts),
+            overhead_ns=sum(row.overhead_ns for row in history.attempts),
             reason=end.reason if end else "",
         )
     )
@@ -187,7 +190,30 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
         useful_ns=active_ns if useful else 0,
         lost_ns=active_ns if lost else 0,
         swapped_bytes=story.swapped_bytes,
+        overhead_ns=story.imaging_ns,
     )
+
+
+def _image_rows(stories: list[ContainerStory], finish_ns: int | None) -> list[ImageRow]:
+    """Those of one task, whose attempts come in the order of time."""
+    ends_ns = [story.ended_ns for story in stories if story.outcome is Outcome.SUCCEEDED]
+    gone_ns = ends_ns[-1] if ends_ns else finish_ns
+    rows = []
+    for story in reversed(stories):
+        image = story.image
+        if image is None or story.ended_ns is None:
+            continue
+        restored = sum(_starts_from(other, story.container) for other in stories if other.launched_ns is not None)
+        read_bytes = image.size_bytes * restored
+        rows.append(ImageRow(story.container, story.node, image.bytes_written, read_bytes, story.ended_ns, gone_ns))
+        if not image.is_incremental:
+            gone_ns = story.ended_ns  # those before it are of no more use
+    return rows[::-1]
+
+
+def _starts_from(story: ContainerStory, container: str) -> bool:
+    saved = story.start.saved if story.start is not None else None
+    return isinstance(saved, ProcessImage) and saved.past_containers[-1] == container
 
 
 def _count(rows: list[AttemptRow], stories: list[ContainerStory], finish_ns: int | None) -> _Counts:
