@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test lint docs bench fuzz chaos criu
+.PHONY: install demo test cluster-test lint docs bench fuzz chaos criu
 
 install: $(STAMP)
 
@@ -23,8 +23,13 @@ demo: install
 
 # Live runs have the machine for themselves; all other tests share its cores.
 test: install
-	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks
+	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks --ignore tests/hosts
 	$(BIN)/python -m pytest -m 'not slow' tests/live tests/browser tests/benchmarks
+
+# Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
+cluster-test: install
+	.ci/get-sshd
+	$(BIN)/python -m pytest -m 'not slow' -rs tests/hosts
 
 # A criu for process images, where the system's own does not work; installs nothing outside natjam's own folder.
 criu:

@@ -1,0 +1,89 @@
+"""Four hosts with Ray on them, brought up over SSH by ``ray up`` from a fifth."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.host_init import HOME
+from tests.hosts.local_cluster import cluster_file
+from tests.hosts.namespaces import LAPTOP, REPOSITORY, Host, Network, missing, network
+
+HEAD, *WORKERS = ("host-1", "host-2", "host-3", "host-4")
+LINK_MBIT_S = 1000
+CLUSTER_FILE = f"{HOME}/cluster.local.yaml"
+_UP_BOUND_S = 150
+
+# Ray's newer autoscaler takes the head of a `local` cluster for one of its workers, and never starts the last of them.
+_RAY_UP = {"RAY_UP_enable_autoscaler_v2": "0"}
+_WAIT_FOR_NODES = """\
+import ray, time
+ray.init("auto", log_to_driver=False, configure_logging=False)
+while sum(node["Alive"] for node in ray.nodes()) < {nodes}:
+    time.sleep(0.2)
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Ray on the hosts."""
+
+    network: Network
+    up_real_s: float
+    """What ``ray up`` has taken, until the last host was there."""
+
+    @property
+    def laptop(self) -> Host:
+        """Where the user sits."""
+        return self.network.hosts[LAPTOP]
+
+    def on_laptop(self, *arguments: str, bound_s: float = 60) -> str:
+        """Run a program on the laptop, in the checkout; what it prints.  Raises CalledProcessError, TimeoutExpired."""
+        return self.laptop.run(*arguments, bound_s=bound_s, variables=_RAY_UP, cwd=str(REPOSITORY))
+
+    def on_head(self, command: str, bound_s: float = 60) -> str:
+        """Run a command line on the head by ``ray exec``; what it prints.  Raises as ``on_laptop``."""
+        return self.on_laptop("ray", "exec", CLUSTER_FILE, command, bound_s=bound_s)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The hosts, on which Ray is up; in the end Ray is down, and nothing is left on any."""
+    if reason := missing():
+        pytest.skip(reason)
+    directory = Path(tempfile.mkdtemp(prefix="natjam-hosts-", dir="/tmp"))
+    try:
+        with network(directory, [HEAD, *WORKERS, LAPTOP], LINK_MBIT_S) as made:
+            yield from _up_and_down(made)
+    finally:
+        shutil.rmtree(directory)
+
+
+def _up_and_down(made: Network) -> Iterator[Cluster]:
+    began_s = time.monotonic()
+    laptop = made.hosts[LAPTOP]
+    laptop.write(CLUSTER_FILE, cluster_file(made, HEAD, WORKERS))
+    cluster = Cluster(made, 0)
+    cluster.on_laptop("ray", "get-auth-token", "--generate")
+    cluster.on_laptop("ray", "up", "--yes", CLUSTER_FILE, bound_s=_UP_BOUND_S)
+    wait = _WAIT_FOR_NODES.format(nodes=1 + len(WORKERS))
+    made.hosts[HEAD].run("bash", "-i", "-c", f"python -c '{wait}'", bound_s=_UP_BOUND_S)
+    yield Cluster(made, time.monotonic() - began_s)
+    cluster.on_laptop("ray", "down", "--yes", CLUSTER_FILE)
+    assert not _left(made.hosts[HEAD])
+    # It leaves the workers of Ray's `local` provider alone: their Ray ends a minute after the head's.
+    with ThreadPoolExecutor(len(WORKERS)) as threads:
+        list(threads.map(lambda name: made.hosts[name].run("bash", "-i", "-c", "ray stop"), WORKERS))
+    assert not [line for name in WORKERS for line in _left(made.hosts[name])]
+
+
+def _left(host: Host) -> list[str]:
+    """What runs on a host besides what it began with."""
+    return [line for line in host.processes() if "host_init.py" not in line and not line.startswith("sshd")]

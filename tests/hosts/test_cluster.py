@@ -1,0 +1,78 @@
+"""Fig. 4 over four hosts that ``ray up`` has brought up over SSH."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.hosts.conftest import HEAD, WORKERS, Cluster
+from tests.hosts.host_init import HOME
+from tests.run_results import RunResults
+
+HOSTS = [HEAD, *WORKERS]
+FIG4 = "workloads/catalog/natjam-fig4.yaml"
+CROWDED = """\
+name: crowded
+time_scale: 20
+overheads: native
+cluster: {nodes: 4, containers_per_node: 1}
+scheduler:
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
+  mechanism: checkpoint
+workload:
+  jobs:
+    - {name: research, queue: research, submit_s: 0, maps: 3, map_s: 1, reduces: 3, reduce_s: [30], key_s: 1}
+    - {name: production, queue: production, submit_s: 15, maps: 1, map_s: 1, reduces: 1, reduce_s: [90], key_s: 1}
+"""
+"""Production takes two of the three containers in which research has reduces, and keeps them until research has ended:
+both stopped reduces go on in the third."""
+
+
+@pytest.fixture(scope="module")
+def fig4(cluster: Cluster) -> RunResults:
+    """The run, made on the head as a user makes it."""
+    command = f"cd natjam && RAY_ADDRESS=auto natjam run {FIG4} --time-scale 20 --out /srv/fig4"
+    print(cluster.on_head(command, bound_s=150))
+    return RunResults(cluster.network.shared / "fig4")
+
+
+def test_its_output_is_right(fig4: RunResults) -> None:
+    output = fig4.summary["output"]
+    assert output["verified"] is True
+    assert output["keys_written"] == output["keys_expected"] > 0
+    assert {job["state"] for job in fig4.summary["jobs"]} == {"succeeded"}
+
+
+def test_every_host_is_one_of_its_machines(fig4: RunResults) -> None:
+    machines = {machine["name"]: machine for machine in fig4.summary["machines"]}
+    assert sorted(machines) == HOSTS
+    for number, name in enumerate(HOSTS):
+        # Each host's clock is 1,000 s ahead of that of the one before it.
+        assert machines[name]["clock_offset_ns"] == pytest.approx(number * 1000e9, abs=1e9)
+
+
+def test_no_clock_of_another_host_is_in_its_tables(fig4: RunResults) -> None:
+    summary = fig4.summary
+    for row in fig4.table("attempts"):
+        for name in ("launched_s", "first_key_s", "ended_s"):
+            assert row[name] is None or 0 <= row[name] <= 2 * summary["makespan_s"], row
+    for operation in fig4.table("operations"):
+        for name in ("mechanism_real_ms", "key_real_ms", "total_real_ms"):
+            assert not operation.get(name) or 0 <= operation[name] < 1000 * summary["real_s"], operation
+
+
+def test_reduces_resume_on_another_host(cluster: Cluster) -> None:
+    cluster.network.hosts[HEAD].write(f"{HOME}/crowded.yaml", CROWDED)
+    said = cluster.on_head("RAY_ADDRESS=auto natjam run crowded.yaml --out out --set storage.url=/srv/crowded")
+    assert "(raylet)" not in said, "what Ray has to say of its workers' end is not for the user"
+    cluster.on_head("cp -r out /srv/crowded-run")
+    run = RunResults(cluster.network.shared / "crowded-run")
+    assert run.summary["output"]["verified"] is True
+    attempts = {row["attempt"]: row for row in run.table("attempts")}
+    resumed = [row for row in attempts.values() if row["resumed_from"]]
+    assert len(resumed) >= 2
+    for row in resumed:
+        assert row["keys_start"] == attempts[row["resumed_from"]]["keys_done"] > 0
+    # Each node is on a host of its own.
+    assert any(row["node"] != attempts[row["resumed_from"]]["node"] for row in resumed)
