@@ -21,7 +21,7 @@ from enum import Enum
 
 from numpy.typing import ArrayLike
 
-from analysis.advise.candidates import NO_POLICIES
+from analysis.advise.candidates import NO_POLICIES, WAIT
 from analysis.advise.outcomes import Outcome, Outcomes
 from analysis.curves import known
 from analysis.frames import Series
@@ -189,6 +189,8 @@ def sentences(verdict: Verdict) -> Iterator[str]:
             chosen_lost=f"{chosen.lost_share:.1%}",
         )
         yield f"  {_called(rival.outcome)} {why}{_difference(rival)}{_how_sure(rival)}."
+        if rival.outcome.candidate.mechanism == WAIT and rival.reason is Reason.TIMES and not rival.is_sure:
+            yield "  So nothing here is sure to be better than to wait, which is no preemption at all."
     alike = [one.outcome.candidate.policies for one in verdict.policies if not one.is_sure]
     worse = [one for one in verdict.policies if one.is_sure]
     if alike:

@@ -32,8 +32,8 @@ def init(
 
     from emulator.files.whole_files import replaced_whole
 
-    contents = {file.name: file.read_bytes() for file in (resources.files("workloads") / "starter").iterdir()}
-    contents = {name: data for name, data in sorted(contents.items()) if name.endswith((".yaml", ".py"))}
+    files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
+    contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
     if there := [name for name in contents if (directory / name).exists()]:
         raise ConfigError(f"{directory / there[0]}: is there already; name another directory")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,8 @@ from emulator.campaign.definition import load_campaign
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory, examples, located
 from emulator.experiment.load import load_experiment
+from tests.wheels import REPOSITORY, installed_wheel
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 _NATJAM = "from emulator.cli.script import main; main()"
 
 
@@ -62,18 +61,8 @@ def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Pa
 
 
 def test_a_wheel_works_from_an_empty_directory(tmp_path: Path) -> None:
-    source, site, empty = tmp_path / "source", tmp_path / "site", tmp_path / "empty"
+    site, empty = installed_wheel(tmp_path), tmp_path / "empty"
     empty.mkdir()
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(REPOSITORY / name, source)
-    for name in ("emulator", "workloads", "analysis"):
-        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
-    subprocess.run(wheel, check=True, capture_output=True)
-    (built,) = tmp_path.glob("natjam-*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(built)], check=True, capture_output=True)
     done = natjam("run", "catalog:facebook-50", "--engine", "sim", "--out", "out", cwd=empty, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
     assert (empty / "out" / "report.html").stat().st_size > 50_000

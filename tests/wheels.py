@@ -1,0 +1,38 @@
+"""natjam as a wheel, installed outside the checkout; and ``natjam`` as a command on a PATH of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def installed_wheel(folder: Path) -> Path:
+    """Build the wheel and install it, without what it rests on; the directory to import it from."""
+    source, site = folder / "source", folder / "site"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    for name in ("emulator", "workloads", "analysis"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
+    subprocess.run(wheel, check=True, capture_output=True)
+    (built,) = folder.glob("natjam-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(built)], check=True, capture_output=True)
+    return site
+
+
+def environment_with(importable: Path, folder: Path) -> dict[str, str]:
+    """Variables under which a shell finds ``natjam``, imported from ``importable``."""
+    command = folder / "bin" / "natjam"
+    command.parent.mkdir()
+    start = 'if __name__ == "__main__":\n    main()\n'  # worker processes import the file too
+    command.write_text(f"#!{sys.executable}\nfrom emulator.cli.script import main\n{start}")
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "COLUMNS": "160", "PYTHONPATH": str(importable), "PATH": path}
