@@ -31,6 +31,7 @@ from emulator.costs.tiers import load_tier
 from emulator.experiment.model import Experiment, Speculation
 from emulator.experiment.policies import find_policy
 from emulator.experiment.times import seconds_to_ns
+from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.policies.policy import Axis, PolicyT
 from emulator.vocabulary import Tier
 
@@ -58,6 +59,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
         tier=storage_tier(experiment),
+        marks=marks_of(experiment),
     )
 
 
@@ -142,6 +144,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         queues=make_queues(experiment),
         victims=VICTIMS[experiment.scheduler.victims],
         epoch_ns=seconds_to_ns(experiment.scheduler.epoch_s),
+        triggers=make_triggers(experiment.scheduler),
     )
 
 

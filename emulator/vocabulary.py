@@ -44,6 +44,14 @@ class Mechanism(str, Enum):
     IMAGE = "image"
 
 
+class Order(str, Enum):
+    """What a trigger, or a user, has done to one task."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    KILL = "kill"
+
+
 class JobFacts(Frozen):
     """What is known of a job from its submission on and never changes.
 

@@ -158,4 +158,5 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         reduce_ns=reduce_ns,
         reduce_keys=tuple(key_count(length, entry.key_s) for length in reduce_ns),
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
+        submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )

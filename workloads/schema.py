@@ -67,12 +67,27 @@ class SlaStep(Strict):
     """Of ending after it, in all."""
 
 
+class Progress(Strict):
+    """The moment at which a job has come so far."""
+
+    job: Annotated[str, Field(min_length=1)]
+    progress: Fraction
+    """Share of its work that is done: of a reduce's keys, a map's when it is done; 0: it has begun; 1: it has ended."""
+
+    @property
+    def progress_ppm(self) -> int:
+        """The same in millionths."""
+        return round(self.progress * 1_000_000)
+
+
 class JobEntry(Strict):
     """One MapReduce job of an experiment file."""
 
     name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
     queue: Annotated[str, Field(min_length=1)]
     submit_s: Seconds = 0.0
+    submit_when: Progress | None = None
+    """Submitted when another job has come so far, in place of ``submit_s``."""
     maps: TaskCount = 0
     map_s: Lengths = 1.0
     reduces: TaskCount = 0

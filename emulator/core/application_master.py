@@ -18,12 +18,13 @@ container's whole state, so that nothing here depends on which message came firs
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import Enum
 
 from emulator.core.attempt_reports import AttemptReports
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
-from emulator.core.job_progress import progress_ppm
+from emulator.core.job_progress import WHOLE_PPM, progress_ppm, work_ppm
 from emulator.core.job_tasks import JobTasks
 from emulator.core.machine import Phase, StateMachine, TransitionTable
 from emulator.core.map_reruns import MapReruns
@@ -55,6 +56,7 @@ from emulator.core.messages import (
 from emulator.core.settings import Settings
 from emulator.core.speculation import Rivals
 from emulator.core.task_attempt import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.task_orders import TaskOrders
 from emulator.vocabulary import Kind
 
 
@@ -90,15 +92,21 @@ class ApplicationMaster(StateMachine):
         self._rivals = Rivals(self.tasks, settings.protocol.speculation)
         self._reports = AttemptReports(self.tasks, self._rivals, settings)
         self._reruns = MapReruns(self.tasks, settings)
+        self._orders = TaskOrders(self.tasks)
         self._victims = settings.scheduler.victims
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
-        self._seed = settings.seed
         self._reports_progress = settings.scheduler.reports_progress
-        self._reads_progress = self._reports_progress or settings.protocol.speculation is not None
+        self._speculates = settings.protocol.speculation is not None
+        self._marks = settings.marks.get(spec.name, ())
+        self._marks_passed = 0
         self._final_acknowledged = False
+
+    @property
+    def _reads_progress(self) -> bool:
+        return self._reports_progress or self._speculates or self._marks_passed < len(self._marks)
 
     # ---- messages ----
 
@@ -113,16 +121,18 @@ class ApplicationMaster(StateMachine):
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if not self.tasks.timers.take(message) or self.state is not JobState.RUNNING:
             return []
-        _, _, container = message.name.partition(" ")
+        verb, _, container = message.name.partition(" ")
         attempt = self.tasks.live.get(container)
-        return self._ask_to_suspend(attempt, now_ns) if attempt is not None else []
+        if attempt is None:
+            return []
+        return [self._orders.kill(attempt, now_ns)] if verb == "kill" else self._ask_to_suspend(attempt, now_ns)
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         if self._final_acknowledged:
             self.leaves_no_trace()
             return []
         tasks, effects = self.tasks, self._heartbeat(now_ns)
-        owes = self.state is JobState.RUNNING and (tasks.commands or tasks.outputs or tasks.releaser.owes)
+        owes = self.state is JobState.RUNNING and self._owes
         if owes:
             effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns), *self._release(now_ns)]
         if self._reads_progress and self.state is JobState.RUNNING:
@@ -141,9 +151,13 @@ class ApplicationMaster(StateMachine):
         tasks = self.tasks
         if tasks.asks.to_tell or self.state is not JobState.RUNNING:
             return now_ns
-        if tasks.commands or tasks.outputs or tasks.releaser.owes or self._reads_progress:
+        if self._owes or self._reads_progress:
             return now_ns
         return self._reruns.starve_ns() if tasks.live else None
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self.tasks.commands or self.tasks.outputs or self.tasks.releaser.owes or self._orders.owes)
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
@@ -169,6 +183,8 @@ class ApplicationMaster(StateMachine):
             effects += self._take_report(report, now_ns)
         for node in answer.lost_nodes:
             effects += self._reruns.node_lost(node, now_ns)
+        for order in answer.orders:
+            effects += self._orders.take(order, now_ns)
         return effects + self._release(now_ns)
 
     # ---- asking for containers ----
@@ -177,7 +193,10 @@ class ApplicationMaster(StateMachine):
         if self.state in (JobState.SUCCEEDED, JobState.FAILED):
             return self._final_heartbeat(now_ns)
         progress = progress_ppm(self.tasks.maps, self.tasks.reduces) if self._reports_progress else None
-        return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress))]
+        if self._marks_passed < len(self._marks):
+            done_ppm = work_ppm((*self.tasks.maps, *self.tasks.reduces))
+            self._marks_passed = max(self._marks_passed, bisect_right(self._marks, min(done_ppm, WHOLE_PPM - 1)))
+        return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress, self._marks_passed))]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
         """A heartbeat reports what had been read by the one before: its progress is a period old, as an estimate is."""
@@ -246,8 +265,14 @@ class ApplicationMaster(StateMachine):
     # ---- giving containers back ----
 
     def _release(self, now_ns: int) -> list[Effect]:
-        """Read progress when there is a debt and somebody to pay it."""
-        if not self.tasks.releaser.owes or self.state is not JobState.RUNNING:
+        """Have held tasks stop; read progress when there is a debt and somebody to pay it."""
+        if self.state is not JobState.RUNNING:
+            return []
+        effects = self._evict(self._orders.victims(now_ns), now_ns)
+        return effects + self._read_to_release(now_ns)
+
+    def _read_to_release(self, now_ns: int) -> list[Effect]:
+        if not self.tasks.releaser.owes:
             return []
         candidates = self.tasks.releaser.candidates(self._possible_victims(), now_ns)
         if not candidates:
@@ -262,12 +287,15 @@ class ApplicationMaster(StateMachine):
         self._rivals.speculate(now_ns)
         if choice is None:
             return []
-        effects: list[Effect] = [choice.why]
-        for victim in choice.victims:
+        return [choice.why, *self._evict(choice.victims, now_ns)]
+
+    def _evict(self, victims: list[TaskAttempt], now_ns: int) -> list[Effect]:
+        """Ask each at its own heartbeat, or kill it."""
+        effects: list[Effect] = []
+        for victim in victims:
             container, node = victim.place
             if TRAITS[victim.mechanism].asks_first:
-                heartbeat = Phase(self._seed, victim.name, "task heartbeat", self._protocol.task_heartbeat_ns)
-                effects.append(self.tasks.timers.set(f"ask {container}", heartbeat.after(now_ns)))
+                effects.append(self.tasks.at_heartbeat("ask", victim, now_ns))
             else:
                 kill = KillContainer(container, self.job, "preempted")
                 effects.append(self.tasks.commands.send(container, node, kill, now_ns))

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.core.machine import TransitionTable
-from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, ContainerReport, ResumeAsk, TaskId
+from emulator.core.messages import (
+    AllocatedContainer,
+    Answer,
+    ApplicationHeartbeat,
+    ContainerReport,
+    ResumeAsk,
+    TaskId,
+    TaskOrder,
+)
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.settings import NodeSettings
 from emulator.core.work import Done
@@ -232,6 +240,8 @@ class Application:
     withdrawn: int = 0
     """Containers it has been asked for that it need not give any more."""
     lost_nodes: list[str] = field(default_factory=list)
+    orders: list[TaskOrder] = field(default_factory=list)
+    """About single tasks, which its ApplicationMaster has still to be told."""
     view: JobView | None = field(default=None, compare=False)
     """As policies saw it last, unless that has changed since."""
 
@@ -254,7 +264,7 @@ class Application:
     def has_news(self) -> bool:
         """Whether the next heartbeat will be answered with something."""
         waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
-        return self.answer is not None or bool(waiting)
+        return self.answer is not None or bool(waiting or self.orders)
 
     def acknowledge(self, answer_id: int) -> bool:
         """The ApplicationMaster has applied the answer ``answer_id``; whether that is new."""
@@ -276,7 +286,8 @@ class Application:
                 withdrawn=self.withdrawn,
                 lost_nodes=tuple(self.lost_nodes),
                 costs=costs if self.reclaim or self.named else None,
+                orders=tuple(self.orders),
             )
-            self.allocated, self.finished, self.lost_nodes, self.named = [], [], [], []
+            self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []
             self.reclaim = self.withdrawn = 0
         return self.answer

@@ -33,9 +33,9 @@ class Asks:
         """As it was when there was last something new to say."""
         self._unsaid = True
         """Whether there may be something to say that no heartbeat has said yet."""
-        self._told: tuple[Ask, int, int | None] | None = None
-        """Ask, answer's id and progress that the ResourceManager has acknowledged; None before the first."""
-        self._sent: tuple[int, tuple[Ask, int, int | None]] | None = None
+        self._told: tuple[Ask, int, int | None, int] | None = None
+        """Ask, answer's id, progress and marks that the ResourceManager has acknowledged; None before the first."""
+        self._sent: tuple[int, tuple[Ask, int, int | None, int]] | None = None
         """The newest heartbeat that said something new: its id and what it said."""
         self.answer_id = 0
         """Of the last answer taken."""
@@ -72,6 +72,11 @@ class Asks:
         """Nobody waits any more to go on with a task."""
         if self._resumes.pop(task, None) is not None:
             self._unsaid = True
+
+    def withdraw_stopped(self, attempt: TaskAttempt) -> None:
+        """A stopped process does not wait to go on any more."""
+        if attempt.state is AttemptState.SUSPENDED and self._resumes.get(attempt.task) is attempt:
+            self.withdraw_resume(attempt.task)
 
     def withdraw_new(self, task: TaskId) -> list[TaskAttempt]:
         """Have new attempts at a task wait no longer; those that did."""
@@ -111,15 +116,15 @@ class Asks:
         """Whether the last heartbeat, or one before, has said something that has not been acknowledged."""
         return self._sent is not None
 
-    def heartbeat(self, now_ns: int, progress_ppm: int | None) -> ApplicationHeartbeat:
+    def heartbeat(self, now_ns: int, progress_ppm: int | None, marks: int) -> ApplicationHeartbeat:
         """The next heartbeat."""
         if self._unsaid:
             self._ask, self._unsaid = self._made_anew(now_ns), False
-        says = (self._ask, self.answer_id, progress_ppm)
+        says = (self._ask, self.answer_id, progress_ppm, marks)
         if says == self._told and self._sent is None:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
         self._sent = (now_ns, says)
-        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm)
+        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm, marks=marks)
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has had that heartbeat; whether it is what was waited for."""

@@ -74,9 +74,14 @@ class AttemptReports:
             return
         attempt.move(AttemptEvent.REFUSED)
         self._tasks.withdraw_suspend(attempt)
-        self._tasks.releaser.debt += self._debts_are_numbers
+        self._owe_another(attempt)
         # Not the same one again at once: another node may have room.
         attempt.spared_until_ns = now_ns + self._protocol.retry_ns
+
+    def _owe_another(self, victim: TaskAttempt) -> None:
+        """The container of a victim has not come free: where a number is owed, another is to give its own."""
+        if self._debts_are_numbers and victim.task not in self._tasks.held:
+            self._tasks.releaser.debt += 1
 
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:
@@ -93,6 +98,8 @@ class AttemptReports:
         tasks = self._tasks
         if tasks.of(attempt).state is TaskState.SUCCEEDED:
             return []  # beaten: its end is on the way
+        if attempt.task in tasks.held:
+            return []
         other = tasks.asks.to_resume(attempt.task)
         further = attempt
         effects: list[Effect] = []
@@ -126,7 +133,7 @@ class AttemptReports:
             attempt.move(AttemptEvent.KILL)
             self._retry(task, now_ns)
             if report.outcome is Outcome.LOST and was_victim:
-                tasks.releaser.debt += self._debts_are_numbers  # its container has not come free: the node is gone
+                self._owe_another(attempt)  # the node is gone
         else:
             self._failed(task, attempt, report, now_ns)
         return []

@@ -1,4 +1,5 @@
-"""The client: submits the jobs of a workload when their time comes and waits for their end."""
+"""The client: submits the jobs of a workload, each when its time comes or another job has come so far, and waits for
+their end."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from emulator.core.messages import (
     RESOURCE_MANAGER,
     JobFinished,
     JobState,
+    ProgressReached,
     Start,
     SubmitJob,
     TimerFired,
@@ -25,7 +27,10 @@ class Client(StateMachine):
         super().__init__(CLIENT)
         self.heartbeat = None
         self.states: dict[str, JobState] = {}
-        self._unsubmitted = deque(sorted(jobs, key=lambda job: job.submit_ns))
+        by_time = [job for job in jobs if job.submit_when is None]
+        self._unsubmitted = deque(sorted(by_time, key=lambda job: job.submit_ns))
+        self._awaiting = [job for job in jobs if job.submit_when is not None]
+        """Jobs that are submitted when another has come so far."""
         self._unfinished = {job.name for job in jobs}
         self._timers = Timers()
 
@@ -43,6 +48,12 @@ class Client(StateMachine):
             effects.append(self._timers.set("submit", self._unsubmitted[0].submit_ns))
         return effects
 
+    def _progress_reached(self, message: ProgressReached, now_ns: int) -> list[Effect]:
+        reached = (message.job, message.progress_ppm)
+        due = [job for job in self._awaiting if job.submit_when == reached]
+        self._awaiting = [job for job in self._awaiting if job.submit_when != reached]
+        return [Send(RESOURCE_MANAGER, _submission(job)) for job in due]
+
     def _job_finished(self, message: JobFinished, now_ns: int) -> list[Effect]:
         if message.job not in self._unfinished:
             return []
@@ -56,9 +67,14 @@ class Client(StateMachine):
 
     def validate_state(self) -> None:
         """A job that has ended has been submitted."""
-        assert not self.states.keys() & {job.name for job in self._unsubmitted}
+        assert not self.states.keys() & {job.name for job in (*self._unsubmitted, *self._awaiting)}
 
-    handlers = {Start: _start, TimerFired: _timer, JobFinished: _job_finished}  # noqa: RUF012
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        TimerFired: _timer,
+        ProgressReached: _progress_reached,
+        JobFinished: _job_finished,
+    }
 
 
 def _submission(job: JobSpec) -> SubmitJob:

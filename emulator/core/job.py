@@ -26,6 +26,8 @@ class JobSpec(Frozen):
     """Bytes that all maps together write for the reduces; None: a small default per key."""
     output_bytes: int | None = None
     """Bytes of the committed output of the whole job; None: a small default per key."""
+    submit_when: tuple[str, int] | None = None
+    """Submitted when the job of that name has this share of its work done, in millionths; None: at ``submit_ns``."""
     starts_measured: bool = False
     """The lengths were measured from the containers' start on: no overhead of launching is padded to."""
 

@@ -25,13 +25,28 @@ def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
     return _SETUP_PPM + sum(parts) // max(1, len(parts))
 
 
+def work_ppm(tasks: Sequence[Task]) -> int:
+    """Share of the tasks' work that is done: of a reduce the share of its keys; a map counts when it is done."""
+    return sum(map(_walked_ppm, tasks)) // len(tasks)
+
+
+def _walked_ppm(task: Task) -> int:
+    if task.state is TaskState.SUCCEEDED:
+        return WHOLE_PPM
+    return _keys_done(task) * WHOLE_PPM // task.keys_total if task.keys_total and task.attempts else 0
+
+
+def _keys_done(task: Task) -> int:
+    saved = task.saved.keys_done if task.saved else 0
+    return max(saved, *(attempt.estimate.keys_done for attempt in task.open_attempts))
+
+
 def _task_ppm(task: Task) -> int:
     if task.state is TaskState.SUCCEEDED:
         return WHOLE_PPM
     if not task.keys_total or not task.attempts:
         return 0
-    saved = task.saved.keys_done if task.saved else 0
-    keys_done = max(saved, *(attempt.estimate.keys_done for attempt in task.open_attempts))
+    keys_done = _keys_done(task)
     if not keys_done and task.attempt.estimate.at_ns is None:
         return 0
     return _INPUT_PPM + keys_done * (WHOLE_PPM - _INPUT_PPM) // task.keys_total

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 
 from emulator.core.asks import Asks
 from emulator.core.command_ledger import CommandLedger, MapOutputLedger
+from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
-from emulator.core.machine import Timers
+from emulator.core.machine import Phase, Timers
 from emulator.core.mechanisms import TRAITS, applied_to
+from emulator.core.messages import TaskId
 from emulator.core.releaser import Releaser
 from emulator.core.resuming import Resuming
 from emulator.core.settings import Settings
@@ -32,6 +34,8 @@ class JobTasks:
         self.reduces_done = 0
         self.failure = ""
         """Why the job has failed: a task of it has, for good."""
+        self.held: dict[TaskId, None] = {}
+        """Tasks to be suspended until they are ordered to go on (``emulator.core.task_orders``)."""
         self.live: dict[str, TaskAttempt] = {}
         """Attempts that have a container, by container."""
         self.map_news_ns = 0
@@ -42,6 +46,8 @@ class JobTasks:
         self.outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
         self.timers = Timers()
         self._slow_start_ppm = settings.protocol.slow_start_ppm
+        self._seed = settings.seed
+        self._task_heartbeat_ns = settings.protocol.task_heartbeat_ns
         self._reduces_asked = False
         self._at_a_task = 1 if settings.protocol.speculation is None else 2
         self._mechanisms = settings.scheduler.mechanism.among
@@ -82,6 +88,11 @@ class JobTasks:
         if not self._reduces_asked and self.maps_done * 1_000_000 >= len(self.maps) * self._slow_start_ppm:
             self._reduces_asked = True
             self.request_all(self.reduces)
+
+    def at_heartbeat(self, verb: str, attempt: TaskAttempt, now_ns: int) -> SetTimer:
+        """Set a timer to do something to an attempt at its own next heartbeat (natjam, step 6)."""
+        heartbeat = Phase(self._seed, attempt.name, "task heartbeat", self._task_heartbeat_ns)
+        return self.timers.set(f"{verb} {attempt.container}", heartbeat.after(now_ns))
 
     def withdraw_suspend(self, attempt: TaskAttempt) -> None:
         """It need not be asked to suspend any more."""

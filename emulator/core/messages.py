@@ -32,7 +32,7 @@ from emulator.core.completions import (
     SuspendFailed,
 )
 from emulator.core.saved import Saved
-from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
+from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Order
 
 RESOURCE_MANAGER = "rm"
 CLIENT = "client"
@@ -97,6 +97,13 @@ class TaskId(NamedTuple):
 
     kind: Kind
     number: int
+
+
+class TaskOrder(Frozen):
+    """What is to be done to one task of a job."""
+
+    task: TaskId
+    order: Order
 
 
 class ContainerReport(Frozen):
@@ -169,6 +176,8 @@ class Answer(Frozen):
     """Of those asked for in earlier answers: no longer wanted, because a container has been killed instead."""
     lost_nodes: tuple[str, ...] = ()
     costs: MeasuredCosts | None = None
+    orders: tuple[TaskOrder, ...] = ()
+    """About single tasks, the first first."""
 
 
 # ---- client and ResourceManager ----
@@ -192,6 +201,21 @@ class JobFinished(_Message):
     state: JobState
     finish_ns: int
     reason: str = ""
+
+
+class ProgressReached(_Message):
+    """ResourceManager to client: a job has passed a mark that another's submission may wait for."""
+
+    job: str
+    progress_ppm: int
+    """Share of its work that is done, in millionths; 1,000,000: it has ended."""
+
+
+class OrderTask(_Message):
+    """A user, through the driver, to ResourceManager."""
+
+    job: str
+    order: TaskOrder
 
 
 # ---- heartbeats ----
@@ -243,6 +267,8 @@ class ApplicationHeartbeat(_Message):
     reason: str = ""
     progress_ppm: int | None = None
     """How far the job is (``emulator.core.job_progress``); None where no policy in use reads it, or with no ask."""
+    marks: int = 0
+    """How many of the marks of its job it has passed (``emulator.core.triggers``)."""
 
     @property
     def says_nothing(self) -> bool:
@@ -381,6 +407,8 @@ class FetchFailed(_Message):
 Message: TypeAlias = (
     SubmitJob
     | JobFinished
+    | ProgressReached
+    | OrderTask
     | NodeHeartbeat
     | NodeHeartbeatResponse
     | ApplicationHeartbeat

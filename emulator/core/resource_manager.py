@@ -33,6 +33,7 @@ from emulator.core.messages import (
     NodeHeartbeat,
     NodeHeartbeatResponse,
     NodeLost,
+    OrderTask,
     Outcome,
     Start,
     SubmitJob,
@@ -46,6 +47,7 @@ from emulator.core.preemptor import Preemptor
 from emulator.core.reclaiming import Reclaiming
 from emulator.core.settings import Settings
 from emulator.core.shares import Shares
+from emulator.core.triggers import Triggers
 from emulator.vocabulary import Kind
 
 
@@ -70,6 +72,7 @@ class ResourceManager(StateMachine):
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._admission = Admission(settings.scheduler.queues, self._masters_outside)
         self._victims = settings.scheduler.victims
+        self._triggers = Triggers(settings, self.state)
         self._submitted = 0
         self._ended: dict[str, JobState] = {}
 
@@ -113,7 +116,12 @@ class ResourceManager(StateMachine):
         self.state.applications[message.job] = application
         self.state.queues.add(application)
         self._admission.submit(application)
+        self._triggers.submitted(application.name)
         return self._admit(now_ns)
+
+    def _order_task(self, message: OrderTask, now_ns: int) -> list[Effect]:
+        self._triggers.order(message.job, message.order)
+        return []
 
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
@@ -150,8 +158,10 @@ class ResourceManager(StateMachine):
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
+        effects: list[Effect] = []
         if message.ask is not None and message.id > application.last_heartbeat_id:
             self._take_ask(application, message, message.ask, now_ns)
+            effects = self._triggers.passed(application.name, message.marks)
         # Requests it has not been told of are void once what they were for has been had from elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
@@ -160,7 +170,7 @@ class ResourceManager(StateMachine):
         answer = application.next_answer(self.state.costs.measured())
         if answer is not None:
             self.state.attention.expect(address)
-        return [Send(address, ApplicationHeartbeatResponse(message.id, answer))]
+        return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
         """What the job wants from now on."""
@@ -294,7 +304,7 @@ class ResourceManager(StateMachine):
             kill = KillContainer(held.id, application.name, "the job has ended")
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
-        return [*effects, Send(CLIENT, finished)]
+        return [*effects, Send(CLIENT, finished), *self._triggers.passed(application.name)]
 
     def validate_state(self) -> None:
         """The cluster's state agrees with itself, and reclaims name living jobs."""
@@ -307,6 +317,7 @@ class ResourceManager(StateMachine):
         Start: _start,
         Tick: _tick,
         SubmitJob: _submit,
+        OrderTask: _order_task,
         NodeHeartbeat: _node_heartbeat,
         ApplicationHeartbeat: _application_heartbeat,
         NodeLost: _node_lost,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from emulator.core.messages import TaskOrder
 from emulator.policies.policy import (
     AllocationPolicy,
     JobEviction,
@@ -109,6 +111,18 @@ class OverheadSettings:
     hears of the end of a container in answer to its own heartbeat."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What is done to a task when a job has come so far (``emulator.core.triggers``)."""
+
+    job: str
+    progress_ppm: int
+    """Share of that job's work that is done, in millionths; 0: it has begun; 1,000,000: it has ended."""
+    task_job: str
+    """The job of the task."""
+    order: TaskOrder
+
+
 VICTIMS: dict[str, frozenset[Kind]] = {
     "reduces": frozenset({Kind.REDUCE}),
     "all": frozenset({Kind.MAP, Kind.REDUCE}),
@@ -133,6 +147,7 @@ class SchedulerSettings:
     """What may be a victim."""
     epoch_ns: int = 500_000_000
     """How long the shares of an allocation that gives shares hold."""
+    triggers: tuple[Trigger, ...] = ()
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:
@@ -168,6 +183,8 @@ class Settings:
     nodes: tuple[NodeSettings, ...]
     tier: Tier | None = None
     """Of every node's storage device; None: no images are made."""
+    marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By job: shares of its work, in millionths and rising, that a trigger or another job's submission waits for."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
 
     @property

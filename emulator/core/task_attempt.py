@@ -109,6 +109,15 @@ def attempt_name(job: str, kind: Kind, task: int, number: int) -> str:
     return f"{job}/{kind.value[0]}{task:03d}.{number}"
 
 
+def task_named(name: str) -> tuple[str, TaskId]:
+    """The job and the task of a name such as ``research-XL/r003`` (or ``/r3``).  Raises ValueError."""
+    job, _, task = name.rpartition("/")
+    kind = {"m": Kind.MAP, "r": Kind.REDUCE}.get(task[:1])
+    if not job or kind is None or not task[1:].isdecimal() or not task.isascii() or len(task) > 7:
+        raise ValueError(f"'{name}' is no task; write JOB/m0 for the first map of a job, JOB/r0 for its first reduce")
+    return job, TaskId(kind, int(task[1:]))
+
+
 @dataclass(slots=True)
 class TaskAttempt:
     """One attempt at a task."""

@@ -17,6 +17,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.availability import read_steps
 from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
+from emulator.experiment.triggers import trigger_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
@@ -49,7 +50,7 @@ def check(
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
     if workload is not None:
-        found.append(_workload(workload, scheduler, cluster))
+        found += [_workload(workload, scheduler, cluster), trigger_problems(scheduler, workload, engine)]
     return [problem for one in found for problem in islice(one, MOST_PROBLEMS + 1)]
 
 

@@ -18,7 +18,7 @@ from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
-from workloads.schema import BimodalEntry, JobEntry, PoissonEntry, TraceEntry
+from workloads.schema import BimodalEntry, JobEntry, PoissonEntry, Progress, TraceEntry
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -245,6 +245,16 @@ class Placement(Choice):
     name: Policy = "prefer-local"
 
 
+class TriggerEntry(Strict):
+    """What is done to a task when a job has come so far (os-assisted-preemption, section III-B)."""
+
+    when: Progress
+    do: Literal["suspend", "resume", "kill"]
+    """A task that is suspended stays so until it is resumed or killed; one that is killed begins anew."""
+    task: Annotated[str, Field(min_length=1)]
+    """``JOB/m0`` for the first map of a job, ``JOB/r0`` for its first reduce."""
+
+
 class Scheduler(Strict):
     """A choice on each axis: the name of a policy, or a mapping of ``name`` and its options.
 
@@ -266,6 +276,8 @@ class Scheduler(Strict):
     resume_order: Policy | Choice = "suspended-first"
     epoch_s: PositiveSeconds = 0.5
     """How long the shares of an allocation that gives shares hold (flex, section 4.2)."""
+    triggers: tuple[TriggerEntry, ...] = ()
+    """Preemptions by a static list, beside those of the policies."""
 
     def choice(self, axis: str) -> Choice:
         """What has been chosen on ``axis``."""

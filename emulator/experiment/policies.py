@@ -22,7 +22,7 @@ from emulator.files.yaml_positions import dotted
 from emulator.policies.policy import Axis, Policy, PolicyT
 
 NOT_YET: dict[str, tuple[str, ...]] = {
-    "task_eviction": ("smallest-memory", "lowest-checkpoint-cost"),
+    "task_eviction": ("lowest-checkpoint-cost",),
     "placement": ("local", "cost"),
 }
 """Names that are settled and that this release cannot do."""

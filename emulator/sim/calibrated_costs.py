@@ -24,8 +24,9 @@ from fractions import Fraction
 from zlib import crc32
 
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, job_address, node_address
-from emulator.costs.calibration import PPB, Calibration, Distribution
+from emulator.costs.calibration import PPB, Calibration, Distribution, MemorySpeeds
 from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
+from emulator.sim.memory import NO_MEMORY_TIMES, MemoryTimes
 
 APPLICATION_HOSTS = 2
 """As many as the live engine starts."""
@@ -37,10 +38,17 @@ class CalibratedCosts(CostModel):
     """Costs of a machine at a time scale; see the module's theory of operation and ``CostModel`` for each cost."""
 
     def __init__(
-        self, calibration: Calibration, time_scale: float, seed: int, nodes: Mapping[str, int], jobs: tuple[str, ...]
+        self,
+        calibration: Calibration,
+        time_scale: float,
+        seed: int,
+        nodes: Mapping[str, int],
+        jobs: tuple[str, ...],
+        memory_scale: float = 1.0,
     ) -> None:
-        """``nodes``: containers of each node; ``jobs``: their names, in the order of the workload."""
-        super().__init__()
+        """``nodes``: containers of each node; ``jobs``: their names, in the order of the workload; ``memory_scale``:
+        real bytes of memory for each emulated one."""
+        super().__init__(memory=_memory_times(calibration.memory, time_scale * memory_scale))
         scale = Fraction(str(time_scale))
         self._numerator, self._denominator = scale.numerator, scale.denominator
         self._operations = calibration.operations
@@ -214,3 +222,16 @@ def keyed_number(*key: int) -> int:
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
         state ^= state >> 31
     return state
+
+
+def _memory_times(speeds: MemorySpeeds | None, slower: float) -> MemoryTimes:
+    """A machine's speeds for emulated bytes in emulated seconds; what has not been measured takes no time."""
+    if speeds is None:
+        return NO_MEMORY_TIMES
+    found = (
+        speeds.memory_write_bytes_s,
+        speeds.memory_read_bytes_s,
+        speeds.swap_out_bytes_s or speeds.memory_write_bytes_s,
+        speeds.swap_in_bytes_s or speeds.memory_read_bytes_s,
+    )
+    return MemoryTimes(*(max(1, round(speed / slower)) for speed in found))

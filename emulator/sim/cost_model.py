@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from emulator.core.messages import Message
+from emulator.sim.memory import NO_MEMORY_TIMES, MemoryTimes
 from emulator.vocabulary import Frozen
 
 
@@ -51,6 +52,8 @@ class CostModel:
     commit_ns: int = 0
     network_bytes_s: int = 0
     """Speed of a node's network, in bytes an emulated second; 0: no limit."""
+    memory: MemoryTimes = field(default=NO_MEMORY_TIMES, kw_only=True)
+    """Of a node's RAM and swap; no time unless told otherwise."""
 
     def real_ns(self, emulated_ns: int) -> int:
         """What the journal says a duration took in real time: here they are the same."""

@@ -37,6 +37,7 @@ from emulator.sim.data import JobData
 from emulator.sim.devices import VirtualDevices
 from emulator.sim.disks import NO_SPACE, VirtualDisks
 from emulator.sim.kernel import Kernel
+from emulator.sim.memory import VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
@@ -86,6 +87,7 @@ class VirtualProcesses:
         self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
         """Reduces by node and job, in the order of their launch."""
         self._data: dict[str, JobData] = {}
+        self._memory = VirtualMemory({node.name: node.memory_bytes for node in settings.nodes}, costs.memory)
         self._tier = settings.tier
         self._devices = VirtualDevices(kernel, settings.tier.at_once if settings.tier else 1)
 
@@ -259,6 +261,10 @@ class VirtualProcesses:
         cost_ns = input_ready_ns - (began_ns if task.waited else task.ordered_ns)
         first_key = FirstKey(container, now_ns, input_ready_ns if task.waited else 0, self._cost(cost_ns))
         self._tell(node_address(task.node), first_key)
+        if task.launch.memory_bytes:
+            written = self._memory.of(task.node).write(container, task.launch.memory_bytes)
+            if not isinstance(task.launch.saved, ProcessImage):  # with that its memory has come back
+                task.setup_ns = self._memory.times.write_ns(written)
         self._plan_end(container, task)
 
     def _plan_end(self, container: str, task: VirtualTask) -> None:
@@ -270,6 +276,10 @@ class VirtualProcesses:
         """All keys are done: from here to the end it can neither stop nor save a checkpoint."""
         task = self.tasks.get(container)
         if task is None or task.token != token:
+            return
+        if task.launch.memory_bytes and task.check_ns is None:
+            task.check_ns = self._memory.times.read_ns(self._memory.of(task.node).read(container))
+            self._plan_end(container, task)
             return
         task.committing, now_ns = True, self._kernel.now_ns
         if self.disks.is_full(task.node):
@@ -327,6 +337,7 @@ class VirtualProcesses:
             return
         now_ns = self._kernel.now_ns
         task.stop(now_ns)
+        self._memory.of(task.node).stop(container)
         self._tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
 
     def resume(self, address: str, effect: fx.Resume) -> None:
@@ -339,7 +350,8 @@ class VirtualProcesses:
             return
         self.moved_ns = self._kernel.now_ns
         task.go_on(self.moved_ns)
-        self._tell(address, Resumed(container, self._cost(delay_ns)))
+        swapped_bytes = self._memory.of(task.node).go_on(container)
+        self._tell(address, Resumed(container, self._cost(delay_ns), swapped_bytes))
         if task.first_key_ns is None:
             self._await_input(container)
         else:
@@ -431,7 +443,8 @@ class VirtualProcesses:
         task = self._settled(container, KillFailed)
         if task is None:
             return
-        self._tell(address, Killed(container, self._cost(delay_ns)))
+        swapped_bytes = self._memory.of(task.node).end(container) if task.stopped else 0
+        self._tell(address, Killed(container, self._cost(delay_ns), swapped_bytes))
         self.crash(container, signal=9, reason="killed")
 
     def crash(self, container: str, signal: int, reason: str) -> None:
@@ -463,6 +476,7 @@ class VirtualProcesses:
             return None
         self.moved_ns = self._kernel.now_ns
         self._devices.leave(container)
+        self._memory.of(task.node).end(container)
         if task.launch.kind is Kind.APPLICATION_MASTER:
             self._application_ended(task.launch.job)
         elif task.launch.kind is Kind.REDUCE:

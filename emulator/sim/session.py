@@ -133,7 +133,8 @@ def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, 
     nodes = {node.name: node.containers for node in settings.nodes}
     names = tuple(job.name for job in jobs)
     seed = keyed_number(settings.seed, draw)
-    return CalibratedCosts(load_calibration(path), experiment.time_scale, seed, nodes, names)
+    memory_scale = experiment.live.memory_scale
+    return CalibratedCosts(load_calibration(path), experiment.time_scale, seed, nodes, names, memory_scale)
 
 
 def calibration_warning(experiment: Experiment) -> str | None:

@@ -16,7 +16,8 @@ Failure: TypeAlias = (
 
 @dataclass(slots=True)
 class VirtualTask:
-    """One process.  It walks ``keys`` keys in ``length_ns`` of active time, from key ``keys_before``."""
+    """One process.  It walks ``keys`` keys in ``length_ns`` of active time, from key ``keys_before``; it may have
+    memory to write before that and to read back after it."""
 
     launch: Launch
     node: str
@@ -31,6 +32,10 @@ class VirtualTask:
     """When a map has written its output."""
     first_key_ns: int | None = None
     """When its first key started; None while it waits for input or padding."""
+    setup_ns: int = 0
+    """Active time from its first key on in which it writes its memory, before it walks."""
+    check_ns: int | None = None
+    """Active time in which it reads its memory back, after it has walked; None while that is not known."""
     active_before_ns: int = 0
     """Active time walked before ``since_ns``."""
     since_ns: int | None = None
@@ -53,15 +58,16 @@ class VirtualTask:
     def instant_of(self, keys_done: int) -> int:
         """Active time of this process at the end of its ``keys_done``-th key of the whole walk."""
         start_ns = self.keys_before * self.length_ns // self.keys
-        return keys_done * self.length_ns // self.keys - start_ns
+        return self.setup_ns + keys_done * self.length_ns // self.keys - start_ns
 
     def keys_done(self, now_ns: int) -> int:
         """Key counter."""
         if self.first_key_ns is None or not self.length_ns:
             return self.keys_before
         start_ns = self.keys_before * self.length_ns // self.keys
+        walked_ns = max(0, self.active_ns(now_ns) - self.setup_ns)
         # One ns of grace: instants are rounded down, so a key ends at most 1 ns before its exact time.
-        return min(self.keys, ((start_ns + self.active_ns(now_ns) + 1) * self.keys - 1) // self.length_ns)
+        return min(self.keys, ((start_ns + walked_ns + 1) * self.keys - 1) // self.length_ns)
 
     @property
     def stopped(self) -> bool:
@@ -90,8 +96,8 @@ class VirtualTask:
 
     @property
     def left_ns(self) -> int:
-        """Active time from launch to the end of the walk."""
-        return self.instant_of(self.keys)
+        """Active time from launch to the end of the walk, or, once that is known, of reading its memory back."""
+        return self.instant_of(self.keys) + (self.check_ns or 0)
 
     def readings(self, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
         """What its heartbeats have said: the start, the last key a period ago, the last key.
@@ -100,7 +106,7 @@ class VirtualTask:
         because the ApplicationMaster leaves out what is newer than its last refresh.
         """
         begin_ns = now_ns - self.active_ns(now_ns)  # the instant it would have begun at, had it never stopped
-        readings = [(begin_ns, self.keys_before)]
+        readings = [(begin_ns + self.setup_ns, self.keys_before)]
         for at_ns in (now_ns - period_ns, now_ns):
             keys_done = self.keys_done(at_ns)
             if keys_done > readings[-1][1]:

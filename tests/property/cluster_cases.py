@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hypothesis import strategies as st
@@ -12,11 +12,11 @@ from simulated import GIB_BYTES, SECOND_NS, Chaos, CheckedCluster, make_job, mak
 from emulator import policies
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
-from emulator.core.messages import JobFinished, JobState
+from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Kind, Order
 
 _LIMIT_S = 20_000
 _PREEMPTIVE = ("two-queue", "single-queue")
@@ -63,6 +63,8 @@ class Case:
     """(emulated ms, which node)."""
     lost_outputs: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which of the map outputs then there)."""
+    orders: tuple[tuple[int, int, int, Order], ...] = ()
+    """(emulated ms, which job, which reduce, what): by a user."""
 
 
 @st.composite
@@ -240,6 +242,16 @@ def cases(
     return Case(cluster, jobs, costs, chaos, crashes, master_crash, losses, lost_outputs)
 
 
+@st.composite
+def ordered_about(draw: st.DrawFn) -> Case:
+    """The same, and a user who suspends, resumes and kills reduces, and resumes all in the end."""
+    case = draw(cases(CALM | BAD_NETWORK))
+    jobs, tasks = st.integers(0, len(case.jobs) - 1), st.integers(0, 4)
+    orders = draw(st.lists(st.tuples(st.integers(1, 60_000), jobs, tasks, st.sampled_from(Order)), max_size=6))
+    orders += [(100_000, job, task, Order.RESUME) for _, job, task, order in orders if order is Order.SUSPEND]
+    return replace(case, orders=tuple(orders))
+
+
 def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
     def crash(which: int, masters: bool) -> None:
         alive = sorted(
@@ -266,6 +278,10 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         if lying:
             cluster.processes.disks.lose_output(*lying[which % len(lying)])
 
+    for at_ms, job, task, order in case.orders:
+        name = case.jobs[job % len(case.jobs)].name
+        ordered = OrderTask(name, TaskOrder(TaskId(Kind.REDUCE, task), order))
+        cluster.kernel.at(at_ms * 1_000_000, partial(cluster.tell, RESOURCE_MANAGER, ordered))
     for at_ms, which in case.lost_outputs:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose_output, which))
     for at_ms, which in case.losses:

@@ -5,7 +5,7 @@ no container is over-committed, no task runs twice, and every key is done exactl
 from __future__ import annotations
 
 import pytest
-from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, races, run, storms
+from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about, races, run, storms
 from hypothesis import given, settings
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
@@ -33,6 +33,12 @@ def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> Non
 @given(storms())
 @settings(max_examples=200, derandomize=True)
 def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
+    run(case)
+
+
+@given(ordered_about())
+@settings(max_examples=60, derandomize=True)
+def test_a_user_suspends_resumes_and_kills_single_tasks(case: Case) -> None:
     run(case)
 
 

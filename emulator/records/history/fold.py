@@ -65,7 +65,7 @@ class HistoryBuilder:
     def __init__(self, jobs: Iterable[JobSpec]) -> None:
         self._jobs = {job.name: job for job in jobs}
         self._stories: dict[str, ContainerStory] = {}
-        self._submitted: set[str] = set()
+        self._submitted: dict[str, int] = {}
         self._finished: dict[str, JobFinished] = {}
         self._lost_nodes: dict[str, tuple[int, str]] = {}
         self._decisions: list[Decision] = []
@@ -114,7 +114,7 @@ class HistoryBuilder:
     # ---- jobs ----
 
     def _submit(self, message: SubmitJob, record: Record) -> None:
-        self._submitted.add(message.job)
+        self._submitted.setdefault(message.job, record.t_ns)
 
     def _finish(self, message: JobFinished, record: Record) -> None:
         self._finished.setdefault(message.job, message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,7 @@ class _Counts:
 def tables_by_job(
     jobs: list[JobSpec],
     stories: dict[str, ContainerStory],
-    submitted: Collection[str],
+    submitted: Mapping[str, int],
     finished: Mapping[str, JobFinished],
 ) -> Iterator[History]:
     """The tables of a run, one job's after the other; raises JournalError for a job that the workload does not have.
@@ -68,7 +68,7 @@ def tables_by_job(
         mine = sorted(by_job.pop(spec.name), key=_order)
         checkpoint_bytes = sum(story.checkpoint_bytes for story in mine)
         history = History([], [], [], [], checkpoint_bytes, sum(story.swapped_bytes for story in mine))
-        _add_job(history, spec, mine, attempt_of, finished.get(spec.name), spec.name in submitted)
+        _add_job(history, spec, mine, attempt_of, finished.get(spec.name), submitted.get(spec.name))
         del mine
         yield history
 
@@ -100,7 +100,7 @@ def _add_job(
     stories: list[ContainerStory],
     attempt_of: Mapping[str, str],
     end: JobFinished | None,
-    submitted: bool,
+    submitted_ns: int | None,
 ) -> None:
     finish_ns = end.finish_ns if end else None
     by_task: dict[tuple[Kind, int], list[ContainerStory]] = {}
@@ -121,12 +121,12 @@ def _add_job(
         counts = _count(rows, mine, finish_ns)
         total.add(counts)
         history.tasks.append(_task_row(spec, kind, task, length_ns, keys_total, rows, counts))
-    state = end.state if end else JobState.RUNNING if submitted else JobState.NEW
+    state = end.state if end else JobState.NEW if submitted_ns is None else JobState.RUNNING
     history.jobs.append(
         JobRow(
             name=spec.name,
             queue=spec.queue,
-            submit_ns=spec.submit_ns,
+            submit_ns=spec.submit_ns if spec.submit_when is None else submitted_ns or 0,
             start_ns=total.start_ns,
             finish_ns=finish_ns,
             deadline_ns=spec.facts.deadline_ns,

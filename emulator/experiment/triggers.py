@@ -1,0 +1,89 @@
+"""Triggers of an experiment, and jobs submitted when others have come so far: their checks and their marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from emulator.core.messages import TaskOrder
+from emulator.core.settings import Trigger
+from emulator.core.task_attempt import task_named
+from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload
+from emulator.files.problems import Problem, suggestion
+from emulator.files.yaml_values import Location
+from emulator.vocabulary import Kind, Order
+from workloads.schema import JobEntry, Progress
+
+
+def make_triggers(scheduler: Scheduler) -> tuple[Trigger, ...]:
+    """The triggers as machines have them."""
+    return tuple(map(_trigger, scheduler.triggers))
+
+
+def _trigger(entry: TriggerEntry) -> Trigger:
+    job, task = task_named(entry.task)
+    return Trigger(entry.when.job, entry.when.progress_ppm, job, TaskOrder(task, Order(entry.do)))
+
+
+def marks_of(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+    """By job: what triggers and other jobs wait for, in millionths of its work, rising."""
+    marks: dict[str, set[int]] = {}
+    for when in _waited_for(experiment.scheduler.triggers, experiment.workload.jobs or ()):
+        marks.setdefault(when.job, set()).add(when.progress_ppm)
+    return {job: tuple(sorted(of_job)) for job, of_job in marks.items()}
+
+
+def _waited_for(triggers: Iterable[TriggerEntry], jobs: Iterable[JobEntry]) -> Iterator[Progress]:
+    yield from (trigger.when for trigger in triggers)
+    yield from (job.submit_when for job in jobs if job.submit_when is not None)
+
+
+def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: str) -> Iterator[Problem]:
+    """Triggers and submissions that wait for what there is not, or for each other."""
+    jobs = {job.name: job for job in workload.jobs or ()}
+    for index, job in enumerate(workload.jobs or ()):
+        where: Location = ("workload", "jobs", index, "submit_when")
+        if job.submit_when is None:
+            continue
+        if job.submit_s:
+            yield where, f"submit_s {job.submit_s:g} says when, too; remove one of the two"
+        if engine == "fluid":
+            yield where, "jobs of the fluid engine have no progress to wait for; give submit_s"
+        if job.submit_when.job not in jobs:
+            yield (*where, "job"), _no_job(job.submit_when.job, jobs)
+        elif _waits_for_itself(job, jobs):
+            yield (*where, "job"), f"'{job.name}' waits for itself in the end; have one of these jobs begin by submit_s"
+    for index, trigger in enumerate(scheduler.triggers if scheduler is not None else ()):
+        where = ("scheduler", "triggers", index)
+        if engine == "fluid":
+            yield where, "the fluid engine knows no tasks; remove it"
+        if trigger.when.job not in jobs:
+            yield (*where, "when", "job"), _no_job(trigger.when.job, jobs)
+        yield from _task_problems((*where, "task"), trigger.task, jobs)
+
+
+def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Iterator[Problem]:
+    try:
+        job, task = task_named(name)
+    except ValueError as error:
+        yield where, str(error)
+        return
+    if job not in jobs:
+        yield where, _no_job(job, jobs)
+        return
+    count = jobs[job].maps if task.kind is Kind.MAP else jobs[job].reduces
+    if task.number >= count:
+        yield where, f"'{job}' has {count} {task.kind.value}s, counted from 0"
+
+
+def _no_job(name: str, jobs: dict[str, JobEntry]) -> str:
+    return f"there is no job '{name}'{suggestion(name, jobs)}"
+
+
+def _waits_for_itself(job: JobEntry, jobs: dict[str, JobEntry]) -> bool:
+    seen = {job.name}
+    while job.submit_when is not None and job.submit_when.job in jobs:
+        job = jobs[job.submit_when.job]
+        if job.name in seen:
+            return True
+        seen.add(job.name)
+    return False
