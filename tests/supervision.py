@@ -20,6 +20,7 @@ COMPLETIONS = {
     "suspend": ("suspended", "suspend_failed"),
     "resume": ("resumed", "resume_failed"),
     "checkpoint": ("checkpointed", "checkpoint_failed"),
+    "dump": ("dumped", "dump_failed"),
     "kill": ("killed", "kill_failed"),
 }
 
@@ -27,7 +28,7 @@ COMPLETIONS = {
 class Host:
     """One supervisor in `directory`; leaving the block closes it and checks that nothing of it is left."""
 
-    def __init__(self, directory: Path, slots: int = 8) -> None:
+    def __init__(self, directory: Path, slots: int = 8, first_pid: int | None = None) -> None:
         self.directory = directory
         self.run_id = secrets.token_hex(4)
         self.events: list[dict[str, Any]] = []
@@ -36,7 +37,7 @@ class Host:
         self._taken: set[int] = set()
         self._next_slot = 0
         self.slots: dict[str, int] = {}
-        self.client = SupervisorClient(self.run_id, directory, slots, self._on_event, self._on_lost)
+        self.client = SupervisorClient(self.run_id, directory, slots, self._on_event, self._on_lost, first_pid)
 
     async def __aenter__(self) -> Host:
         self._descriptors = open_descriptors()

@@ -92,8 +92,8 @@ def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
     if not isinstance(among, list | tuple) or "image" not in among:
         return
     where = ("scheduler", "mechanism")
-    if document.get(("engine",)) != "sim":
-        yield where, "images are made in simulations only in this release; set engine to sim"
+    if document.get(("engine",)) == FLUID:
+        yield where, "the fluid engine makes no images; set engine to live or sim"
     elif tier is None:
         yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or numbers of your own)"
 

@@ -10,12 +10,13 @@ import os
 import re
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from emulator.live import checkpoint
+from emulator.live import checkpoint, records
+from emulator.live.clock import ScaledClock
 from emulator.live.task import CHECKPOINT, EXIT_CHECKPOINTED, EXIT_DONE, SUSPEND, container_directory
 from emulator.live.wire import pack
 from emulator.records.lag import LagRecord, LagRecorder
@@ -27,13 +28,14 @@ INPUT_FILE = "input.msgpack"
 CHECKPOINT_FILE = "checkpoint.msgpack"
 
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
-_SIGNALS = {"suspend": SUSPEND, "resume": signal.SIGCONT, "checkpoint": CHECKPOINT}
+_SIGNALS = {"suspend": SUSPEND, "resume": signal.SIGCONT, "checkpoint": CHECKPOINT, "dump": SUSPEND}
 _FIELDS: dict[str, dict[str, type]] = {
     "launch": {"id": str, "kind": str, "slot": int, "params": dict},
     "input": {"id": str, "outputs": list},
     "suspend": {"id": str},
     "resume": {"id": str},
     "checkpoint": {"id": str},
+    "dump": {"id": str},
     "kill": {"id": str},
     "close": {},
 }
@@ -94,6 +96,16 @@ class ContainerProcess:
     _kills: list[PendingCommand] = field(default_factory=list)
     _kill_sent: bool = False
     _written: dict[str, int] | None = None
+    counters: dict[str, Any] = field(default_factory=dict)
+    """What it has done, as of its last stop; goes into an image of it."""
+    _image: Mapping[str, Any] | None = None
+    """The image that it is ended for."""
+    _walking_since_real_ns: int = 0
+    """Since when it has worked on its keys without a stop; 0: it does not."""
+    _was_walking: bool = False
+    """When the image was made that it was made again from."""
+    _worked_real_ns: int = 0
+    """On its keys, before that."""
     _reason: str = ""
     _lag: LagRecorder = field(default_factory=LagRecorder)
 
@@ -142,6 +154,8 @@ class ContainerProcess:
     def _refusal(self, op: str) -> str | None:
         if op == "checkpoint" and self.kind != "reduce":
             return f"a {self.kind} task counts no keys, so that there is nothing to save"
+        if op == "dump" and "images" not in self.params:
+            return "no images are made of it"
         if op == "resume":
             return None if self._stopped else "the container is not suspended"
         return "the container is suspended" if self._stopped else None
@@ -154,7 +168,13 @@ class ContainerProcess:
     def stop_changed(self, stopped: bool, real_ns: int, emit: Emit) -> None:
         """The kernel says that the process has stopped, or goes on."""
         self._stopped = stopped
+        if stopped and self._walking_since_real_ns:
+            self._worked_real_ns += real_ns - self._walking_since_real_ns
+        if self._walking_since_real_ns or self._worked_real_ns:
+            self._walking_since_real_ns = 0 if stopped else real_ns
         operation, awaited = self._current, "suspend" if stopped else "resume"
+        if operation is not None and operation.op == "restore" and not stopped:
+            self._goes_on_again(operation, real_ns, emit)
         if operation is None or operation.op != awaited:
             return
         self._current = None
@@ -170,13 +190,92 @@ class ContainerProcess:
         elif event == "lag":
             self._lag.merge(LagRecord(max_real_ns=fields["max_real_ns"], buckets=fields["buckets"]))
         else:
+            if event == "first_key":
+                self._walking_since_real_ns = fields["real_ns"]
             emit(event, id=self.id, **fields)
+
+    # Images
+
+    def to_be_dumped(self, keys_done: int) -> bool:
+        """Whether it has stopped to be saved, with so many keys done: its counters are set then."""
+        if self._current is None or self._current.op != "dump" or not self._stopped or self.counters:
+            return False
+        params, past = self.params, self.params.get("checkpoint")
+        worked_ns = round(self._worked_real_ns * params["scale"]) + params.get("in_key_ns", 0)
+        if self.kind == "reduce":
+            new_keys = keys_done - (past["keys_done"] if past else 0)
+            worked_ns -= params["duration_ns"] * new_keys // params["keys"]
+        self.counters = {
+            "past_containers": [*(past["past_containers"] if past else ()), self.id],
+            "keys_done": keys_done,
+            "in_key_ns": max(0, worked_ns),
+            "walking": self._worked_real_ns > 0,
+            "hostname": params["node"],
+            "input_path": records.input_path(params["work_dir"], params["job"], params["task"]),
+        }
+        return True
+
+    def dumped(self, outcome: Mapping[str, Any], emit: Emit) -> int | None:
+        """Its image is there, or cannot be had; the signal to send for that."""
+        self.counters = {}
+        if "failed" not in outcome:
+            self._image = outcome
+            return signal.SIGKILL
+        self._current = None
+        emit("dump_failed", id=self.id, reason=outcome["failed"])
+        # A dump by criu that was broken off may have left a part of criu in the process.
+        is_unsound = outcome.get("broken", False) and self.params["images"]["dumper"] == "criu"
+        return signal.SIGKILL if is_unsound else signal.SIGCONT
+
+    @property
+    def restores(self) -> bool:
+        """Whether it goes on from an image."""
+        return self.params.get("restore") is not None
+
+    @property
+    def first_key_due_real_ns(self) -> int:
+        """Not before this it may work on its keys."""
+        return ScaledClock(self.params["origin_real_ns"], self.params["scale"]).to_real_ns(
+            self.params["first_key_at_ns"]
+        )
+
+    def made_again(self, counters: Mapping[str, Any], real_ns: int) -> None:
+        """Its process is there again, stopped, as it was when its image was made; it goes on when that is due."""
+        self._stopped = True
+        self._current = PendingCommand("restore", real_ns)
+        self._was_walking = counters["walking"]
+
+    def _goes_on_again(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:
+        self._current = None
+        if self._was_walking:
+            self._walking_since_real_ns = real_ns
+            ready_real_ns = operation.received_real_ns
+            emit("first_key", id=self.id, real_ns=real_ns, input_ready_real_ns=ready_real_ns, waited=False)
+
+    def go_on_from(self, counters: Mapping[str, Any] | None) -> None:
+        """It begins with what an image says that it has done; None: anew."""
+        params = self.params
+        params["in_key_ns"], params["checkpoint"] = 0, None
+        if counters is None:
+            return
+        params["in_key_ns"] = counters["in_key_ns"]
+        if counters["keys_done"] or counters["walking"]:
+            names = ("past_containers", "keys_done", "input_path", "hostname")
+            params["checkpoint"] = {"version": checkpoint.VERSION, **{name: counters[name] for name in names}}
 
     def exited(self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit) -> None:
         """The process is reaped: complete what was asked of it, then say how it ended."""
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
             self._complete_checkpoint(self._current, real_ns, emit)
+            self._current = None
+        if (
+            self._current is not None
+            and self._current.op == "dump"
+            and self._image is not None
+            and killed_by == signal.SIGKILL
+        ):
+            emit("dumped", id=self.id, **_instants(self._current), **self._image, exited_real_ns=real_ns)
             self._current = None
         self._fail_waiting(f"the process ended first: {reason}", emit)
         for operation in self._kills:
@@ -204,7 +303,7 @@ class ContainerProcess:
             emit("kill_failed", id=self.id, reason="the container was not launched")
 
     def _fail_waiting(self, reason: str, emit: Emit) -> None:
-        current = [] if self._current is None else [self._current]
+        current = [] if self._current is None or self._current.op == "restore" else [self._current]
         for operation in [*current, *self._waiting]:
             emit(f"{operation.op}_failed", id=self.id, reason=reason)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from emulator.core.job import JobSpec
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
+from emulator.live.node_images import IMAGES_DIRECTORY
 from emulator.live.session import LiveSession
 from emulator.records.run_directory import RunDirectory
 from emulator.storage.local import PARTIAL_DIRECTORY
@@ -35,6 +37,7 @@ def run_live(
             experiment, experiment.seed, jobs, output_dir.absolute(), records, on_status, started_real_s
         ).run()
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
+    shutil.rmtree(output_dir / IMAGES_DIRECTORY, ignore_errors=True)
     return EngineResult(
         machines=live.machines,
         real_s=time.monotonic() - started_real_s,

@@ -142,8 +142,9 @@ class _ActiveTime:
     def __init__(self, services: TaskProcess, first_key_at_ns: int) -> None:
         self._services = services
         self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
-        self._stopped_real_ns = 0
-        """Of the time since the first key."""
+        done_ns = services.params.get("in_key_ns", 0)
+        self._stopped_real_ns = -services.clock.to_real_duration_ns(done_ns)
+        """Of the time since the first key, less what an image says that it had worked before."""
 
     def between(self, steps: Iterable[StepT]) -> Iterator[StepT]:
         """The steps of the work, with a stop between two of them where one is due."""

@@ -40,11 +40,12 @@ from emulator.core.completions import (
     SuspendFailed,
 )
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
-from emulator.core.saved import KeyCheckpoint
+from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.live import records
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
 from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
+from emulator.live.node_images import NodeImages
 from emulator.live.plan import (
     HOST,
     ApplicationExited,
@@ -60,7 +61,7 @@ from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.standstill import timeout_real_ns
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Kind, Mechanism
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these; a map has none of the others.  What else it does is bounded in itself."""
@@ -112,8 +113,16 @@ class NodeHost(MachineHost):
         self._closing = False
         self._held_back: list[dict[str, Any]] = []
         """Commands given while there is no supervisor."""
+        tier = self.settings.tier
+        makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
+        self._images = NodeImages(name, plan, tier, work_dir) if makes_images and tier is not None else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
-            plan.run_id, work_dir, slots, self._on_event, self._on_supervisor_lost
+            plan.run_id,
+            work_dir,
+            slots,
+            self._on_event,
+            self._on_supervisor_lost,
+            None if self._images is None else self._images.first_pid(),
         )
 
     # ---- life ----
@@ -124,6 +133,8 @@ class NodeHost(MachineHost):
         for node in self.nodes:
             (self.work_dir / node).mkdir(mode=0o700)
         os.makedirs(self.plan.output_dir, exist_ok=True)
+        if self._images is not None:
+            await asyncio.to_thread(self._images.choose_dumper)
         self._supervisor = self._new_supervisor()
         urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())
         self.spawn(self.shuffle.keep())
@@ -199,6 +210,8 @@ class NodeHost(MachineHost):
             self._operate("resume", effect.container, address, ResumeFailed)
         elif isinstance(effect, fx.Checkpoint):
             self._operate("checkpoint", effect.container, address, CheckpointFailed)
+        elif isinstance(effect, fx.Dump):
+            self._operate("dump", effect.container, address, CheckpointFailed)
         elif isinstance(effect, fx.Kill):
             self._kill(address, effect.container)
         elif isinstance(effect, fx.ProvideInput):
@@ -223,7 +236,7 @@ class NodeHost(MachineHost):
             duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
             place = Place(node, launch.container, launch.first_key_at_ns)
             params = map_parameters(self._site, spec, launch.task, place, duration_ns)
-            self._command("launch", launch.container, kind="map", slot=process.slot, params=params)
+            self._launch_task(process, params)
         elif not spec.map_ns and not self._has_input(node, launch):
             # No maps made its input: make it here first, in a process that may hold the seed.
             maker = f"{launch.container}.input"
@@ -243,9 +256,17 @@ class NodeHost(MachineHost):
             Place(node, launch.container, launch.first_key_at_ns),
             self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
             self._outputs.get((node, launch.job), ()),
-            saved and CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict(),
+            CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict()
+            if isinstance(saved, KeyCheckpoint)
+            else None,
         )
-        self._command("launch", launch.container, kind="reduce", slot=process.slot, params=params)
+        self._launch_task(process, params)
+
+    def _launch_task(self, process: _Process, params: dict[str, Any]) -> None:
+        launch = process.launch
+        if self._images is not None:
+            params |= self._images.parameters(process.node, launch)
+        self._command("launch", launch.container, kind=launch.kind.value, slot=process.slot, params=params)
 
     def _has_input(self, node: str, launch: fx.Launch) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
@@ -280,6 +301,8 @@ class NodeHost(MachineHost):
 
     async def _clean_up(self, node: str, job: str) -> None:
         self._outputs.pop((node, job), None)
+        if self._images is not None:
+            await asyncio.to_thread(self._images.clean_up, node, job)
         for part in ("map", "local"):
             directory = self.work_dir / node / part / job_directory_name(job)
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
@@ -304,6 +327,7 @@ class NodeHost(MachineHost):
             return  # nobody has ordered it
         if event["event"] in ("suspended", "resumed"):
             process.stopped = event["event"] == "suspended"
+        if event["event"] in ("resumed", "dump_failed"):
             process.resumed_real_ns = time.monotonic_ns()
         completion = _COMPLETIONS.get(event["event"])
         if completion is not None:
@@ -380,6 +404,20 @@ class NodeHost(MachineHost):
 
     def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
         return CheckpointFailed(event["id"], event["reason"])
+
+    def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
+        before = process.launch.saved.past_containers if process.launch.saved else ()
+        image = ProcessImage(
+            (*before, event["id"]),
+            event["keys_done"],
+            f"{event['folder']}/{event['number']}",
+            process.node,
+            event["memory_bytes"],
+            event["checksum"],
+            event["in_key_ns"],
+        )
+        self.checkpoint_bytes += event["written_bytes"]
+        return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
 
     def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
         return Killed(event["id"], RealCost(event["exited_real_ns"] - event["received_real_ns"]))
@@ -473,6 +511,8 @@ _COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]]
     "resume_failed": NodeHost._resume_failed,
     "checkpointed": NodeHost._checkpointed,
     "checkpoint_failed": NodeHost._checkpoint_failed,
+    "dumped": NodeHost._dumped,
+    "dump_failed": NodeHost._checkpoint_failed,
     "killed": NodeHost._killed,
     "kill_failed": NodeHost._kill_failed,
     "exited": NodeHost._exited,

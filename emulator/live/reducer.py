@@ -28,7 +28,6 @@ from emulator.live.task import (
     SUSPEND,
     TaskProcess,
     failure_reason,
-    stop_until_continued,
 )
 from emulator.records.lag import LagRecorder
 
@@ -58,14 +57,17 @@ class _Reduce:
     def __init__(self, task: TaskProcess) -> None:
         params = task.params
         self._task = task
-        self._slot = task.slot
         self._container_id: str = params["container_id"]
         self._keys: int = params["keys"]
         self._duration_ns: int = params["duration_ns"]
         self._outputs: list[dict[str, Any]] = params["outputs"]
         self._past: CheckpointFile | None = None
+        self._in_key_ns = 0
         if params["checkpoint"] is not None:
-            self._past = self._what_is_left_of(CheckpointFile.from_dict(params["checkpoint"], "launch parameters"))
+            saved = CheckpointFile.from_dict(params["checkpoint"], "launch parameters")
+            self._past = self._what_is_left_of(saved)
+            if self._past == saved:
+                self._in_key_ns = params.get("in_key_ns", 0)
         self._keys_done = self._past.keys_done if self._past else 0
         self._input_path = records.input_path(params["work_dir"], params["job"], params["task"])
         self._stopped_real_ns = 0
@@ -90,7 +92,7 @@ class _Reduce:
         return replace(past, past_containers=containers[: len(keys)], keys_done=sum(keys)) if keys else None
 
     def run(self) -> int:
-        self._slot.start(self._keys_done, self._keys)
+        self._task.slot.start(self._keys_done, self._keys)
         try:
             self._localise()
             self._wait_first_key()
@@ -138,6 +140,8 @@ class _Reduce:
                 raise _CheckpointWanted
             if taken == SUSPEND:
                 self._stop()
+                if failed is None and not self._maps_missing():
+                    return  # it has been told on its way to another node
             elif taken == INPUT_CHANGED:
                 packed = (self._task.container_directory / INPUT_FILE).read_bytes()
                 self._outputs = msgpack.unpackb(packed)
@@ -173,12 +177,13 @@ class _Reduce:
 
     def _walk(self) -> None:
         assert self._reader is not None
-        self._base_real_ns -= self._work_real_ns(self._keys_done) + self._stopped_real_ns
+        in_key_real_ns = self._task.clock.to_real_duration_ns(self._in_key_ns)
+        self._base_real_ns -= self._work_real_ns(self._keys_done) + in_key_real_ns + self._stopped_real_ns
         for key, values in self._reader:
             wanted = self._work_one_key()
             self._output.append(key, values)
             self._keys_done += 1
-            self._slot.key_done(self._keys_done, time.monotonic_ns())
+            self._task.slot.key_done(self._keys_done, time.monotonic_ns())
             if wanted:
                 raise _CheckpointWanted
 
@@ -213,17 +218,24 @@ class _Reduce:
     def _stop(self) -> None:
         """Stop this process until it is continued; nothing is open to the outside meanwhile.
 
-        Its output need not reach the disk: it outlives this process, and a machine that dies takes both.
+        Its output need not reach the disk: it outlives this process, and a machine that dies takes both.  But an image
+        of it would count on the output.  The process may be another one when it goes on, on another node.
         """
+        if self._task.params.get("images"):
+            self._output.seal()
         self._output.close(durable=False)
         if self._reader is not None:
             self._reader.close()
         state = self._slot_state
         self._state(WorkState.STOPPED)
-        stopped_at_real_ns, went_on_real_ns = stop_until_continued()
+        stopped_at_real_ns, went_on_real_ns = self._task.stop()
         self._stopped_real_ns += went_on_real_ns - stopped_at_real_ns
-        self._slot.stopped(self._stopped_real_ns)
+        self._task.slot.start(self._keys_done, self._keys)
+        self._task.slot.stopped(max(0, self._stopped_real_ns))
         self._state(state)
+        self._outputs = self._task.params["outputs"] or self._outputs
+        if self._reader is not None and not os.path.exists(self._reader.path):
+            self._reader.path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs)
         self._output.reopen()
 
     def _write_checkpoint(self) -> None:
@@ -253,7 +265,7 @@ class _Reduce:
 
     def _state(self, state: WorkState) -> None:
         self._slot_state = state
-        self._slot.state(state, time.monotonic_ns())
+        self._task.slot.state(state, time.monotonic_ns())
 
     def _report_lag(self) -> None:
         """How late its keys were, in pieces short enough for the shared pipe."""

@@ -19,59 +19,44 @@ leaves them to its tasks; SIGINT it ignores, as its tasks do: interrupting a run
 from __future__ import annotations
 
 import argparse
-import ctypes
 import errno
 import gc
+import heapq
+import itertools
 import os
 import select
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import msgpack
 
-from emulator.live import mapper, reducer, shuffle
+from emulator.live import shuffle
+from emulator.live.children import PR_SET_PDEATHSIG, TASKS, Children, libc
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
+from emulator.live.imaging import ImageWork, attach
 from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (
     CONTROL_SIGNALS,
-    EXIT_CRASHED,
-    EXIT_DONE,
-    EXIT_IO_FAILED,
     INPUT_CHANGED,
-    TaskProcess,
     failure_reason,
-    send_report,
 )
 from emulator.live.wire import pack
 
-_PR_SET_PDEATHSIG = 1
 _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 20
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _run_map(task: TaskProcess) -> int:
-    try:
-        mapper.run_map(task.params, task)
-    except OSError as error:
-        task.report("failed", reason=failure_reason(error))
-        return EXIT_IO_FAILED
-    return EXIT_DONE
-
-
-_TASKS = {"reduce": reducer.run, "map": _run_map}
 
 
 class Supervisor:
     """The event loop.  `run` returns the exit status once everything is closed, killed and reaped."""
 
-    def __init__(self, page: ProgressPage, command_descriptor: int, event_descriptor: int) -> None:
+    def __init__(self, page_path: str, page: ProgressPage, command_descriptor: int, event_descriptor: int) -> None:
         self._page = page
         self._commands_in = command_descriptor
         self._events_out = event_descriptor
@@ -85,11 +70,16 @@ class Supervisor:
         self._containers: dict[str, ContainerProcess] = {}
         self._by_pid: dict[int, ContainerProcess] = {}
         self._starts = StartQueue(_STARTS_A_CORE * len(os.sched_getaffinity(0)))
+        not_theirs = (command_descriptor, event_descriptor, self._reports_in, self._wakeup_in, self._wakeup_out)
+        self._children = Children(page_path, page, self._reports_out, not_theirs)
+        self._images = ImageWork(self._children.fork_helper)
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        """Instant (real), number, action."""
+        self._numbers = itertools.count()
         self._closing = False
         self._reaped_all_real_ns = 0
         self._terminated = False
         self._status = 0
-        self._pid = os.getpid()
 
     def run(self) -> int:
         """Serve until closed.
@@ -119,6 +109,8 @@ class Supervisor:
                     poll.unregister(self._commands_in)
             if (container := self._starts.take(time.monotonic_ns())) is not None:
                 self._start(container)
+            while self._timers and self._timers[0][0] <= time.monotonic_ns():
+                heapq.heappop(self._timers)[2]()
             self._flush()
             if not self._outbox:
                 with suppress(KeyError):
@@ -126,10 +118,16 @@ class Supervisor:
         return self._status
 
     def _poll_timeout_ms(self) -> int | None:
-        wait_real_ns = self._starts.wait_real_ns(time.monotonic_ns())
-        if wait_real_ns is not None:
-            return -(-wait_real_ns // 1_000_000)
+        now_real_ns = time.monotonic_ns()
+        waits_real_ns = [timer[0] - now_real_ns for timer in self._timers[:1]]
+        if (starts_real_ns := self._starts.wait_real_ns(now_real_ns)) is not None:
+            waits_real_ns.append(starts_real_ns)
+        if waits_real_ns:
+            return max(0, -(-min(waits_real_ns) // 1_000_000))
         return 100 if self._closing else None
+
+    def _at(self, real_ns: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (real_ns, next(self._numbers), action))
 
     def _finished(self) -> bool:
         if not self._closing or self._containers:
@@ -180,6 +178,9 @@ class Supervisor:
                 self._starts.add(container)
         elif container is None:
             self._emit(f"{op}_failed", id=command["id"], reason="no such container here")
+        elif op == "kill" and container.pid is None and container.restores and self._leave_images(container):
+            container.request(PendingCommand(op, received_real_ns))
+            self._fail_launch(container, "killed before it was restored")
         else:
             container.request(PendingCommand(op, received_real_ns))
             self._advance(container)
@@ -188,8 +189,8 @@ class Supervisor:
         identity, kind, slot = command["id"], command["kind"], command["slot"]
         if known is not None:
             reason = "a container of this id is already here"
-        elif kind not in _TASKS:
-            reason = f"unknown kind of task {kind!r}; known are {', '.join(_TASKS)}"
+        elif kind not in TASKS:
+            reason = f"unknown kind of task {kind!r}; known are {', '.join(TASKS)}"
         elif not 0 <= slot < self._page.slots:
             reason = f"slot {slot} is outside the progress page of {self._page.slots} slots"
         elif self._closing:
@@ -201,14 +202,18 @@ class Supervisor:
             return
         container = ContainerProcess(identity, kind, slot, command["params"], received_real_ns)
         self._containers[identity] = container
-        self._starts.add(container)
+        if container.restores:
+            self._at(container.params["restore"]["brought_real_ns"], lambda: self._restore(container))
+        else:
+            self._starts.add(container)
 
     def _close(self) -> None:
         if self._closing:
             return
         self._closing = True
         for container in [container for container in self._containers.values() if container.pid is None]:
-            self._fail_launch(container, "the supervisor is closing")
+            if not container.restores or self._leave_images(container):
+                self._fail_launch(container, "the supervisor is closing")
         for pid in self._by_pid:
             os.kill(pid, signal.SIGKILL)
 
@@ -229,15 +234,14 @@ class Supervisor:
         self._page.clear(container.slot)
         try:
             container.prepare_directory()
-            pid = os.fork()
+            pid = self._children.fork_task(container)
         except OSError as error:
             self._fail_launch(container, _launch_reason(error))
             return
-        if pid == 0:
-            self._become_task(container)
+        self._is_there(container, pid)
+
+    def _is_there(self, container: ContainerProcess, pid: int) -> None:
         forked_real_ns = time.monotonic_ns()
-        with suppress(OSError):
-            os.setpgid(pid, pid)  # the task does so too: whoever comes first
         container.pid = pid
         self._by_pid[pid] = container
         received_real_ns = container.received_real_ns
@@ -255,27 +259,64 @@ class Supervisor:
         self._starts.forget(container)
         container.launch_failed(reason, self._emit)
 
-    def _become_task(self, container: ContainerProcess) -> NoReturn:
-        """In the child: shed what belongs to the supervisor, do the task, leave without any clean-up."""
-        code = EXIT_CRASHED
+    # Images
+
+    def _leave_images(self, container: ContainerProcess) -> bool:
+        """Break off what is being done about images of a container; False if that cannot be."""
+        helper = self._images.leave(container)
+        if helper is not None:
+            os.killpg(helper, signal.SIGKILL)
+        return not self._images.has(container)
+
+    def _dumped(self, container: ContainerProcess, outcome: Mapping[str, Any]) -> None:
+        """The image of a stopped process is there, or there is none."""
+        if container.pid is not None and (number := container.dumped(outcome, self._emit)) is not None:
+            os.kill(container.pid, number)
+            self._advance(container)
+
+    def _restore(self, container: ContainerProcess) -> None:
+        """Its image is on this node by now, unless it is not wanted any more."""
+        if self._containers.get(container.id) is container and not self._closing:
+            self._images.restore(container, self._restored)
+
+    def _restored(self, container: ContainerProcess, outcome: Mapping[str, Any]) -> None:
+        if "failed" in outcome:
+            self._kill_rest(outcome.get("left_pid"))
+            if outcome.get("broken") or "left_pid" not in outcome:
+                self._fail_launch(container, outcome["failed"])
+                return
+        for why in (*outcome.get("damaged", ()), outcome.get("anew"), outcome.get("failed")):
+            if why:
+                print(f"natjam supervisor: {container.id}: {why}", file=sys.stderr)
+        if "pid" not in outcome:
+            container.go_on_from(outcome.get("counters") if "failed" not in outcome else None)
+            self._starts.add(container)
+            return
         try:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != self._pid:
-                os._exit(EXIT_CRASHED)  # the supervisor died before the kernel knew what to do then
-            os.setpgid(0, 0)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            mine = (self._commands_in, self._events_out, self._reports_in, self._wakeup_in, self._wakeup_out)
-            for descriptor in mine:
-                os.close(descriptor)
-            task = TaskProcess(container.params, self._page.writer(container.slot), self._reports_out)
-            code = _TASKS[container.kind](task)
-        except BaseException as error:
-            with suppress(OSError, ValueError):
-                send_report(self._reports_out, "failed", {"reason": failure_reason(error)})
-        finally:
-            os._exit(code)
+            container.prepare_directory()
+            attach(container.params["restore"]["folder"], self._children.attachment(container))
+        except OSError as error:
+            self._kill_rest(outcome["pid"])
+            self._fail_launch(container, _launch_reason(error))
+            return
+        container.made_again(outcome["counters"], time.monotonic_ns())
+        self._is_there(container, outcome["pid"])
+        if self._closing:
+            os.kill(_pid_of(container), signal.SIGKILL)
+        self._at(container.first_key_due_real_ns, lambda: self._continue(container))
+
+    def _continue(self, container: ContainerProcess) -> None:
+        """Let a process go on that was made again."""
+        if self._by_pid.get(container.pid or 0) is container:
+            os.kill(_pid_of(container), signal.SIGCONT)
+
+    def _kill_rest(self, pid: int | None) -> None:
+        """What criu may have left of a process that it could not make again."""
+        if pid is None or pid in self._by_pid:
+            return
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, _STATE_CHANGES | os.WNOWAIT)  # it is a child of ours
+            os.kill(pid, signal.SIGKILL)
 
     # Signalling and reaping
 
@@ -299,21 +340,34 @@ class Supervisor:
                 else:
                     container.reported(event, fields, self._emit)
 
+    def _stop_changed(self, container: ContainerProcess, stopped: bool, real_ns: int) -> None:
+        container.stop_changed(stopped, real_ns, self._emit)
+        if container.to_be_dumped(self._page.read(container.slot).keys_done):
+            self._images.dump(container, self._dumped)
+        self._advance(container)
+
     def _reap(self) -> None:
-        while self._by_pid:
-            change = os.waitid(os.P_ALL, 0, _STATE_CHANGES)
+        while True:
+            try:
+                change = os.waitid(os.P_ALL, 0, _STATE_CHANGES)
+            except ChildProcessError:
+                return
             if change is None:
                 return
             real_ns = time.monotonic_ns()
-            container = self._by_pid[change.si_pid]
+            exited_normally = change.si_code == os.CLD_EXITED
+            container = self._by_pid.get(change.si_pid)
             if change.si_code in (os.CLD_STOPPED, os.CLD_CONTINUED):
-                container.stop_changed(change.si_code == os.CLD_STOPPED, real_ns, self._emit)
-                self._advance(container)
+                if container is not None:
+                    self._stop_changed(container, change.si_code == os.CLD_STOPPED, real_ns)
+                continue
+            if container is None:  # a helper, or what somebody's process has left to us
+                self._images.helper_ended(change.si_pid, change.si_status if exited_normally else None)
                 continue
             self._read_reports()  # its last words are in the pipe
             del self._by_pid[change.si_pid], self._containers[container.id]
             self._starts.forget(container)
-            exited_normally = change.si_code == os.CLD_EXITED
+            self._leave_images(container)
             container.exited(
                 code=change.si_status if exited_normally else None,
                 killed_by=None if exited_normally else change.si_status,
@@ -372,14 +426,14 @@ def main() -> int:
     parser.add_argument("--slots", required=True, type=int, help="slots in the page")
     arguments = parser.parse_args()
     # Fires when the thread that started us ends; if that has happened already, the end of stdin tells us.
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     commands, events = _take_standard_streams()
     try:
         page = ProgressPage.open(arguments.page, arguments.slots)
     except (OSError, ValueError) as error:
         print(f"natjam supervisor: cannot use the progress page: {error}", file=sys.stderr)
         return os.EX_USAGE
-    supervisor = Supervisor(page, commands, events)
+    supervisor = Supervisor(arguments.page, page, commands, events)
     shuffle.warm_up()
     gc.collect()
     gc.freeze()  # a task's collector must not touch, and so copy, the pages it shares with us

@@ -22,6 +22,7 @@ from typing import Any
 import msgpack
 
 from emulator.live.janitor import RUN_VARIABLE
+from emulator.live.own_pids import CLONE_NEWPID, unshare
 from emulator.live.progress_page import ProgressPage
 from emulator.live.wire import pack
 
@@ -48,6 +49,9 @@ class SupervisorClient:
     once, after the last event, with a reason, when the supervisor ends without `close` having been called;
     all its tasks are gone then, and the page is unmapped after it.  An exception from either goes to the
     loop's exception handler.
+
+    With `first_pid` it gets a pid namespace of its own, in which the ids of its processes begin there: so criu can make
+    them again, whatever else runs on the machine, and they all die with it.  Needs root.
     """
 
     def __init__(
@@ -57,12 +61,14 @@ class SupervisorClient:
         slots: int,
         on_event: Callable[[dict[str, Any]], None],
         on_lost: Callable[[str], None],
+        first_pid: int | None = None,
     ) -> None:
         self._run_id = run_id
         self._page_path = Path(work_dir, f"page-{secrets.token_hex(4)}")
         self._slots = slots
         self._on_event = on_event
         self._on_lost = on_lost
+        self._first_pid = first_pid
         self._outgoing: list[bytes] = []
         self._closing = False
         self._error_lines: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
@@ -140,8 +146,12 @@ class SupervisorClient:
         """Create the supervisor and stay until it has ended."""
         command = [sys.executable, "-m", "emulator.live.supervisor"]
         command += ["--page", str(self._page_path), "--slots", str(self._slots)]
+        if self._first_pid is not None:
+            command = [sys.executable, "-m", "emulator.live.own_pids", str(self._first_pid), *command]
         pipe = subprocess.PIPE
         try:
+            if self._first_pid is not None:
+                unshare(CLONE_NEWPID)
             process = subprocess.Popen(
                 command,
                 stdin=pipe,

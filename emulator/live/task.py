@@ -15,8 +15,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from emulator.live.clock import ScaledClock
-from emulator.live.progress_page import SlotWriter
+from emulator.live.progress_page import ProgressPage, SlotWriter
 from emulator.live.wire import pack
 
 EXIT_DONE = 0
@@ -27,6 +29,8 @@ EXIT_CHECKPOINTED = os.EX_TEMPFAIL
 SUSPEND, CHECKPOINT, INPUT_CHANGED = signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2
 CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
 
+ATTACHMENT = "attachment"
+"""In the folder of a task's images: what a process made again by criu is told of its new place."""
 _REASON_CHARACTERS = 600
 _SIGN_OF_LIFE_REAL_NS = 2_000_000_000
 """So often at least a task that waits says that it lives; keys are shorter, mostly."""
@@ -44,6 +48,35 @@ class TaskProcess:
         self.slot = slot
         self.clock = ScaledClock(params["origin_real_ns"], params["scale"])
         self._report_descriptor = report_descriptor
+        self._page: ProgressPage | None = None
+
+    def may_be_made_again(self, attachment: dict[str, Any]) -> None:
+        """From now on it keeps nothing open to the outside while it is stopped; ``attachment`` says where it finds that
+        when it goes on: page, slot, reports, params."""
+        self._attachment = attachment
+        os.close(self._report_descriptor)
+        self._attach()
+
+    def stop(self) -> tuple[int, int]:
+        """Stop as ``stop_until_continued`` does; another process of the same memory may go on, elsewhere."""
+        if self._page is None:
+            return stop_until_continued()
+        os.close(self._report_descriptor)
+        self._page.close()
+        instants = stop_until_continued()
+        moved = Path(self.params["images"]["folder"], ATTACHMENT)
+        if moved.exists():
+            self._attachment = msgpack.unpackb(moved.read_bytes())
+            moved.unlink()
+        self._attach()
+        return instants
+
+    def _attach(self) -> None:
+        there = self._attachment
+        self.params = there["params"]
+        self._page = ProgressPage.open(there["page"])
+        self.slot = self._page.writer(there["slot"])
+        self._report_descriptor = os.open(there["reports"], os.O_WRONLY | os.O_CLOEXEC)
 
     @property
     def container_directory(self) -> Path:

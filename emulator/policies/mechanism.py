@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,7 +17,14 @@ _WAIT, _KILL, _SUSPEND, _CHECKPOINT, _IMAGE = map(
 )
 
 
-class Adaptive(Frozen):
+class Imaging(Frozen):
+    """Options of ``image``."""
+
+    dumper: Literal["criu", "pages"] | None = None
+    """Of live runs; null: criu where it works, else pages."""
+
+
+class Adaptive(Imaging):
     """Options of ``adaptive``."""
 
     among: Annotated[tuple[Mechanism, ...], msgspec.Meta(min_length=1)] = (Mechanism.KILL, Mechanism.IMAGE)
@@ -44,7 +51,7 @@ def checkpoint(view: ClusterView, task: TaskView) -> MechanismDecision:
     return _CHECKPOINT
 
 
-def image(view: ClusterView, task: TaskView) -> MechanismDecision:
+def image(view: ClusterView, task: TaskView, options: Imaging) -> MechanismDecision:
     """The process is saved as it is, memory and all, on its node's storage device, and restored on any node."""
     return _IMAGE
 
@@ -73,7 +80,8 @@ def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView) -> int | N
     return (view.costs.suspend_ns or 0) + (view.costs.resume_ns or 0)
 
 
-_ADAPTIVE: Any = adaptive  # given its options before it is asked
+_IMAGE_WITH: Any = image  # given its options before it is asked
+_ADAPTIVE: Any = adaptive  # likewise
 
 MECHANISM: Axis[MechanismPolicy] = Axis(
     "mechanism",
@@ -84,7 +92,13 @@ MECHANISM: Axis[MechanismPolicy] = Axis(
             "suspend", suspend, "os-assisted-preemption, section III", among=frozenset({Mechanism.SUSPEND})
         ),
         MechanismPolicy("checkpoint", checkpoint, "natjam, section 3.1", among=frozenset({Mechanism.CHECKPOINT})),
-        MechanismPolicy("image", image, "adaptive-checkpointing, section 3.2", among=frozenset({Mechanism.IMAGE})),
+        MechanismPolicy(
+            "image",
+            _IMAGE_WITH,
+            "adaptive-checkpointing, section 3.2",
+            options=Imaging,
+            among=frozenset({Mechanism.IMAGE}),
+        ),
         MechanismPolicy(
             "adaptive",
             _ADAPTIVE,

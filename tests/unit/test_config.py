@@ -82,7 +82,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("job_eviction: mr", "job_eviction: mrr", 12, ["no job eviction 'mrr'", "'mr'"], id="policy"),
         pytest.param("task_eviction: srt", "task_eviction: mine:f", 13, ["'mine:f'", "imported"], id="own policy"),
         pytest.param("task_eviction: srt", "task_eviction: math:f", 13, ["has no function 'f'"], id="no function"),
-        pytest.param("mechanism: checkpoint", "mechanism: image", 14, ["simulations only"], id="image"),
+        pytest.param("mechanism: checkpoint", "mechanism: image", 14, ["storage.tier"], id="image"),
         pytest.param(
             "job_eviction: mr",
             "job_eviction: mdf\n  job_selection: llf",

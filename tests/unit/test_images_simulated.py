@@ -72,11 +72,12 @@ def test_images_without_a_device_are_refused(tmp_path: Path, mechanism: str, tie
         simulated(tmp_path, mechanism, tier)
 
 
-def test_images_of_real_processes_are_not_made_yet(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "dumper"), [("fluid", "criu"), ("live", "crui")])
+def test_images_that_cannot_be_made_are_refused(tmp_path: Path, engine: str, dumper: str) -> None:
     path = tmp_path / "images.yaml"
-    text = EXPERIMENT.replace("TIER", "ssd").replace("MECHANISM", "image").replace("engine: sim", "engine: live")
-    path.write_text(text)
-    with pytest.raises(ConfigError, match="simulations only"):
+    text = EXPERIMENT.replace("TIER", "ssd").replace("MECHANISM", f"{{name: image, dumper: {dumper}}}")
+    path.write_text(text.replace("engine: sim", f"engine: {engine}"))
+    with pytest.raises(ConfigError, match="fluid engine makes no images" if engine == "fluid" else "dumper"):
         load_experiment(path)
 
 

@@ -29,6 +29,7 @@ CRIU_VARIABLE = "NATJAM_CRIU"
 _CHECK_PATIENCE_REAL_S = 20.0
 _PATIENCE_REAL_S = 600.0
 _OUTSIDE = "the session of this shell began outside its pid namespace: call natjam by 'setsid -w'"
+_HARMLESS = "RLIMIT_NOFILE"
 _PREFIX = re.compile(r"^\(\d+\.\d+\)\s*|^\s*\d+:\s*")
 
 
@@ -78,7 +79,7 @@ def _examine(path: str) -> CriuFound:
         return CriuFound(path, None, f"it does not answer within {_CHECK_PATIENCE_REAL_S:g} s")
     if check.returncode == 0:
         return CriuFound(path, number[1], None if os.getsid(0) else _OUTSIDE)
-    return CriuFound(path, number[1], f"criu check: {_complaint(check.stderr + check.stdout)}")
+    return CriuFound(path, number[1], f"criu check: {criu_complaint(check.stderr + check.stdout)}")
 
 
 def tracks_memory(path: str) -> bool:
@@ -98,10 +99,12 @@ def _run(command: list[str], patience_real_s: float) -> subprocess.CompletedProc
     )
 
 
-def _complaint(log: str) -> str:
+def criu_complaint(log: str) -> str:
     """What criu's log calls an error, the first of it, in one line."""
     lines = [_PREFIX.sub("", _PREFIX.sub("", line)).strip() for line in log.splitlines()]
-    errors = [line for line in lines if line.startswith("Error")] or [line for line in lines if line][-1:]
+    errors = [line for line in lines if line.startswith("Error") and _HARMLESS not in line] or [
+        line for line in lines if line
+    ][-1:]
     return "; ".join(dict.fromkeys(errors[:2]))[:500] or "it says nothing"
 
 
@@ -111,29 +114,38 @@ class CriuDumper:
     name = "criu"
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
 
     def dump(self, pid: int, directory: Path) -> None:
         """See ``Dumper.dump``."""
         with tempfile.TemporaryDirectory(prefix="natjam-criu-") as work:
-            self._criu(work, "dump", directory, "--tree", str(pid), "--leave-stopped")
+            _carry_out(self._command("dump", directory, work, "--tree", str(pid), "--leave-stopped"), work)
 
     def restore(self, directory: Path) -> int | None:
         """See ``Dumper.restore``."""
         with tempfile.TemporaryDirectory(prefix="natjam-criu-") as work:
-            pid_file = Path(work, "pid")
-            options = ("--restore-detached", "--restore-sibling", "--pidfile", str(pid_file))
-            self._criu(work, "restore", directory, *options)
-            return int(pid_file.read_text())
+            _carry_out(self.restore_command(directory, Path(work)), work)
+            return int(Path(work, "pid").read_text())
 
-    def _criu(self, work: str, action: str, directory: Path, *options: str) -> None:
-        command = [self._path, action, "--images-dir", str(directory), "--work-dir", work]
-        command += ["--shell-job", "--log-file", "log", *options]
-        try:
-            done = _run(command, _PATIENCE_REAL_S)
-        except subprocess.TimeoutExpired:
-            raise DumpError(f"criu {action} took longer than {_PATIENCE_REAL_S:g} s") from None
-        if done.returncode:
-            log = Path(work, "log")
-            text = log.read_text(errors="replace") if log.exists() else done.stderr
-            raise DumpError(f"criu {action}: {_complaint(text)}")
+    def restore_command(self, directory: Path, work: Path) -> list[str]:
+        """The program that makes a process again and its arguments; it leaves ``log`` and ``pid`` in ``work``."""
+        pid_file = str(work / "pid")
+        return self._command(
+            "restore", directory, str(work), "--restore-detached", "--restore-sibling", "--pidfile", pid_file
+        )
+
+    def _command(self, action: str, directory: Path, work: str, *options: str) -> list[str]:
+        command = [self.path, action, "--images-dir", str(directory), "--work-dir", work]
+        return [*command, "--shell-job", "--log-file", "log", *options]
+
+
+def _carry_out(command: list[str], work: str) -> None:
+    action = command[1]
+    try:
+        done = _run(command, _PATIENCE_REAL_S)
+    except subprocess.TimeoutExpired:
+        raise DumpError(f"criu {action} took longer than {_PATIENCE_REAL_S:g} s") from None
+    if done.returncode:
+        log = Path(work, "log")
+        text = log.read_text(errors="replace") if log.exists() else done.stderr
+        raise DumpError(f"criu {action}: {criu_complaint(text)}")

@@ -1,0 +1,117 @@
+"""What a supervisor forks: the processes of tasks, and helpers that do one thing for it.
+
+A fork is a copy of the supervisor that sheds what belongs to it, ends with it, and leaves without any clean-up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from emulator.live import mapper, reducer
+from emulator.live.containers import ContainerProcess
+from emulator.live.dumpers.criu import CriuDumper
+from emulator.live.progress_page import ProgressPage
+from emulator.live.task import (
+    EXIT_CRASHED,
+    EXIT_DONE,
+    EXIT_IO_FAILED,
+    TaskProcess,
+    failure_reason,
+    send_report,
+)
+
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _run_map(task: TaskProcess) -> int:
+    try:
+        mapper.run_map(task.params, task)
+    except OSError as error:
+        task.report("failed", reason=failure_reason(error))
+        return EXIT_IO_FAILED
+    return EXIT_DONE
+
+
+TASKS = {"reduce": reducer.run, "map": _run_map}
+
+
+class Children:
+    """Makes the processes of one supervisor."""
+
+    def __init__(self, page_path: str, page: ProgressPage, reports: int, not_theirs: Sequence[int]) -> None:
+        """``reports``: descriptor that tasks write to; ``not_theirs``: those that no child may keep."""
+        self._page_path = page_path
+        self._page = page
+        self._reports = reports
+        self._not_theirs = tuple(not_theirs)
+        self._parent = os.getpid()
+
+    def fork_task(self, container: ContainerProcess) -> int:
+        """The process of a container, in a process group of its own; its id.  Raises OSError."""
+        return self._fork(lambda: self._do_task(container))
+
+    def fork_helper(self, body: Callable[[], None]) -> int:
+        """A process that does ``body``; its id, and that of its process group.  Raises OSError."""
+
+        def run() -> int:
+            try:
+                body()
+            except OSError as error:
+                print(f"natjam supervisor: an image: {failure_reason(error)}", file=sys.stderr)
+                return EXIT_IO_FAILED
+            return EXIT_DONE
+
+        return self._fork(run)
+
+    def attachment(self, container: ContainerProcess) -> dict[str, Any]:
+        """Where the process of a container finds what it shares with the supervisor."""
+        reports = f"/proc/{self._parent}/fd/{self._reports}"
+        return {"page": self._page_path, "slot": container.slot, "reports": reports, "params": container.params}
+
+    def _fork(self, body: Callable[[], int]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            code = EXIT_CRASHED
+            try:
+                self._shed()
+                code = body()
+            finally:
+                os._exit(code)
+        with suppress(OSError):
+            os.setpgid(pid, pid)  # the child does so too: whoever comes first
+        return pid
+
+    def _shed(self) -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._parent:
+            os._exit(EXIT_CRASHED)  # the supervisor died before the kernel knew what to do then
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for descriptor in self._not_theirs:
+            os.close(descriptor)
+
+    def _do_task(self, container: ContainerProcess) -> int:
+        task = None
+        try:
+            task = TaskProcess(container.params, self._page.writer(container.slot), self._reports)
+            if container.params.get("images", {}).get("dumper") == CriuDumper.name:
+                task.may_be_made_again(self.attachment(container))
+                self._page.close()
+                os.dup2(0, 2)  # nothing may be open that criu cannot make again
+            return TASKS[container.kind](task)
+        except BaseException as error:
+            with suppress(OSError, ValueError):
+                if task is None:
+                    send_report(self._reports, "failed", {"reason": failure_reason(error)})
+                else:
+                    task.report("failed", reason=failure_reason(error))
+            return EXIT_CRASHED

@@ -1,0 +1,273 @@
+"""Dumps and restores as a supervisor has them done: in turn at each node's device, each by a process of its own.
+
+Theory of operation
+-------------------
+Who is to be saved has been stopped, and waits for its turn at the device of its node: at most ``at_once`` go on there
+together (adaptive-checkpointing, section 5.2.2).  A forked helper then does the work at the device's pace and leaves a
+file that says how it went; one that leaves none has been killed.
+
+A restore has two steps.  The first reads the image, checks every page, and stages the dumper's files; damaged images
+are passed over for the one before, and if none is sound the task begins anew.  An image of ``pages`` needs no more:
+the task is forked as ever, and goes on from the counters in the image.  For one of ``criu`` a second helper *becomes*
+criu, which makes the process its own sibling, and so the supervisor's child.  That step is short and never broken off.
+
+The process that comes back has closed, before it stopped, all that it shared with its supervisor.  What it is told of
+its new place stands in the file ``ATTACHMENT`` in the folder of its images, which it reads as it goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from emulator.live.containers import ContainerProcess
+from emulator.live.dumpers import Dumper, DumpError
+from emulator.live.dumpers.criu import CriuDumper, criu_complaint
+from emulator.live.dumpers.images import save_process
+from emulator.live.dumpers.pages import PagesDumper
+from emulator.live.pacing import DevicePacer
+from emulator.live.task import ATTACHMENT, EXIT_DONE, EXIT_IO_FAILED, failure_reason
+from emulator.live.wire import pack
+from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
+
+_RESULT, _FILES, _WORK = "result", "files", "work"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageParameters:
+    """Where and how images of a task are made; launch parameter ``images``."""
+
+    dumper: str
+    criu: str
+    """Path of the criu to use; empty for the dumper ``pages``."""
+    folder: str
+    """Of the task's images."""
+    staging: str
+    """A directory of the node for what is under way."""
+    device: str
+    """The node's device: a file that all who use it share (``emulator.live.pacing``)."""
+    at_once: int
+    write_bytes_real_s: int
+    """What the device writes in a real second; 0: it is not held back."""
+    read_bytes_real_s: int
+    latency_real_ns: int
+
+    def pace(self, bytes_real_s: int) -> Pace | None:
+        """Begin an operation on the device: its latency is waited out."""
+        if not bytes_real_s:
+            return None
+        return DevicePacer(Path(self.device), bytes_real_s, self.latency_real_ns).operation()
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """What a task goes on from; launch parameter ``restore``."""
+
+    folder: str
+    number: int
+    """The image that its ApplicationMaster has accepted; a later one, if there is one, nobody has heard of."""
+    brought_real_ns: int = 0
+    """Not before this instant is it here: it was made on another node."""
+
+
+Outcome = Mapping[str, Any]
+"""How a dump or a restore went; ``failed`` says why it did not."""
+Done = Callable[[ContainerProcess, Outcome], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    container: ContainerProcess
+    images: ImageParameters
+    source: ImageSource | None
+    """None: it is a dump."""
+    done: Done
+    helper: int | None = None
+    loaded: dict[str, Any] | None = None
+    """Of a restore by criu, once its image has been read."""
+
+    @property
+    def staging(self) -> Path:
+        return Path(self.images.staging, self.container.id)
+
+
+@dataclass(slots=True)
+class _Device:
+    active: int = 0
+    waiting: deque[_Work] = field(default_factory=deque)
+
+
+class ImageWork:
+    """The dumps and restores of one supervisor; see the module's text."""
+
+    def __init__(self, fork: Callable[[Callable[[], None]], int]) -> None:
+        """``fork`` runs a function in a new process, in a process group of its own, and returns its id."""
+        self._fork = fork
+        self._devices: dict[str, _Device] = {}
+        self._of: dict[str, _Work] = {}
+        """By container, from the wish to the end."""
+        self._helpers: dict[int, _Work] = {}
+
+    def dump(self, container: ContainerProcess, done: Done) -> None:
+        """Save a stopped process; ``done`` is told of the image, or why there is none.  It stays stopped."""
+        self._want(_Work(container, ImageParameters(**container.params["images"]), None, done))
+
+    def restore(self, container: ContainerProcess, done: Done) -> None:
+        """Read the image that a task goes on from; ``done`` is told of its counters, and of its ``pid`` if it has been
+        made again: stopped, a child of this process."""
+        images = ImageParameters(**container.params["images"])
+        self._want(_Work(container, images, ImageSource(**container.params["restore"]), done))
+
+    def leave(self, container: ContainerProcess) -> int | None:
+        """No more of it is wanted; the process group to kill for that, if there is one.  Not while criu makes it again:
+        that is waited for, and then it is there to be killed."""
+        work = self._of.get(container.id)
+        if work is None or work.loaded is not None:
+            return None
+        del self._of[container.id]
+        if work.helper is None:
+            with suppress(ValueError):
+                self._devices[work.images.device].waiting.remove(work)
+        return work.helper
+
+    def has(self, container: ContainerProcess) -> bool:
+        """Whether something of it is under way that can no longer be broken off."""
+        return container.id in self._of
+
+    def helper_ended(self, pid: int, code: int | None) -> bool:
+        """Whether a process that has ended was a helper; what follows from its end is done.  ``code``: None if it was
+        killed."""
+        work = self._helpers.pop(pid, None)
+        if work is None:
+            return False
+        work.helper = None
+        outcome = _outcome(work, code)
+        if self._of.get(work.container.id) is work and outcome.pop("by_criu", False):
+            work.loaded = outcome
+            self._begin(work, lambda: _become_criu(work))
+            return True
+        shutil.rmtree(work.staging, ignore_errors=True)
+        self._devices[work.images.device].active -= 1
+        self._next(work.images.device)
+        if self._of.get(work.container.id) is work:
+            del self._of[work.container.id]
+            work.done(work.container, outcome)
+        return True
+
+    def _want(self, work: _Work) -> None:
+        self._of[work.container.id] = work
+        self._devices.setdefault(work.images.device, _Device()).waiting.append(work)
+        self._next(work.images.device)
+
+    def _next(self, name: str) -> None:
+        device = self._devices[name]
+        while device.waiting and device.active < device.waiting[0].images.at_once:
+            work = device.waiting.popleft()
+            device.active += 1
+            self._begin(work, lambda work=work: _leave_result(work, _save if work.source is None else _load))
+
+    def _begin(self, work: _Work, body: Callable[[], None]) -> None:
+        work.helper = self._fork(body)
+        self._helpers[work.helper] = work
+
+
+def attach(folder: str, attachment: Mapping[str, Any]) -> None:
+    """Tell a process that was made again of its new place, before it goes on.  Raises OSError."""
+    Path(folder, ATTACHMENT).write_bytes(pack(dict(attachment)))
+
+
+def _outcome(work: _Work, code: int | None) -> dict[str, Any]:
+    if work.loaded is not None:
+        return _made_again(work, code)
+    if code == EXIT_DONE:
+        return msgpack.unpackb((work.staging / _RESULT).read_bytes())
+    if code == EXIT_IO_FAILED:
+        return {"failed": f"{work.images.staging}: cannot be written to"}
+    return {"failed": "its process was killed", "broken": True}
+
+
+def _made_again(work: _Work, code: int | None) -> dict[str, Any]:
+    assert work.loaded is not None
+    if code == EXIT_DONE:
+        return {**work.loaded, "pid": int((work.staging / _WORK / "pid").read_text())}
+    log = work.staging / _WORK / "log"
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return {
+        "failed": f"criu restore: {criu_complaint(text)}",
+        "broken": code is None,
+        "left_pid": work.loaded["image_pid"],
+    }
+
+
+# ---- in a helper ----
+
+
+def _leave_result(work: _Work, do: Callable[[_Work], dict[str, Any]]) -> None:
+    """Raises OSError where not even that can be written."""
+    work.staging.mkdir(parents=True)
+    tempfile.tempdir = str(work.staging)
+    try:
+        result = do(work)
+    except (DumpError, OSError) as error:
+        result = {"failed": str(error) if isinstance(error, DumpError) else failure_reason(error)}
+    (work.staging / _RESULT).write_bytes(pack(result))
+
+
+def _save(work: _Work) -> dict[str, Any]:
+    container, images = work.container, work.images
+    assert container.pid is not None
+    with suppress(FileNotFoundError):
+        Path(images.folder, ATTACHMENT).unlink()
+    dumper: Dumper = CriuDumper(images.criu) if images.dumper == CriuDumper.name else PagesDumper()
+    pace = images.pace(images.write_bytes_real_s)
+    chain = ImageChain(Path(images.folder))
+    image = save_process(dumper, container.pid, chain, container.counters, pace, work.staging).image
+    return {
+        "folder": images.folder,
+        "number": image.number,
+        "memory_bytes": image.memory_bytes,
+        "written_bytes": image.written_bytes,
+        "checksum": image.table_sha256,
+        "keys_done": container.counters["keys_done"],
+        "in_key_ns": container.counters["in_key_ns"],
+    }
+
+
+def _load(work: _Work) -> dict[str, Any]:
+    assert work.source is not None
+    chain, pace = ImageChain(Path(work.source.folder)), work.images.pace(work.images.read_bytes_real_s)
+    damaged = []
+    for number in [number for number in chain.numbers() if number <= work.source.number]:
+        staged = work.staging / _FILES
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir()
+        try:
+            image = chain.load(number, staged, pace)
+        except ImageDamaged as error:
+            damaged.append(str(error))
+            continue
+        return _loaded(work, image, damaged)
+    return {"anew": "; ".join(damaged) or f"{work.source.folder}: has no image"}
+
+
+def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
+    by_criu = image.dumper == CriuDumper.name
+    if by_criu and not work.images.criu:
+        return {"anew": "its image is of criu, which is not used here"}
+    (work.staging / _WORK).mkdir()
+    loaded = {"counters": dict(image.counters), "damaged": damaged, "image_pid": image.pid}
+    return loaded | ({"by_criu": True} if by_criu else {})
+
+
+def _become_criu(work: _Work) -> None:
+    command = CriuDumper(work.images.criu).restore_command(work.staging / _FILES, work.staging / _WORK)
+    os.execv(command[0], command)
