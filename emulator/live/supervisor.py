@@ -5,8 +5,8 @@ this small preloaded image costs about 2 ms.  It imports the standard library, m
 nothing else.
 
 Commands come in on stdin and events go out on stdout, msgpack maps one after the other; a command has
-``op``, an event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint and kill is
-answered by exactly one completion, and ``exited`` is the last event of a container.  The first event of all
+``op``, an event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint, dump and
+kill is answered by exactly one completion, and ``exited`` is the last event of a container.  The first event of all
 is ``ready``.  Operations on one container are done one after the other (SIGCONT is sent only after a
 confirmed stop, since it would cancel a pending SIGTSTP), except kill, which overtakes.
 
