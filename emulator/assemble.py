@@ -24,6 +24,7 @@ from emulator.core.settings import (
     QueueSettings,
     SchedulerSettings,
     Settings,
+    SpareAfter,
     SpeculationSettings,
 )
 from emulator.costs.overheads import OverheadProfile, load_overheads
@@ -131,6 +132,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
 
     allocation, job_eviction = chosen(policies.ALLOCATION), chosen(policies.JOB_EVICTION)
     is_dictated = experiment.scheduler.choice("job_selection").name == policies.AUTO
+    spare = experiment.scheduler.spare_after
     return SchedulerSettings(
         allocation=allocation,
         job_selection=policies.selection_for(job_eviction, allocation)
@@ -145,6 +147,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         victims=VICTIMS[experiment.scheduler.victims],
         epoch_ns=seconds_to_ns(experiment.scheduler.epoch_s),
         triggers=make_triggers(experiment.scheduler),
+        spare_after=None if spare is None else SpareAfter(spare.suspensions, seconds_to_ns(spare.within_s)),
     )
 
 

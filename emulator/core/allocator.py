@@ -5,7 +5,8 @@ Theory of operation
 Containers are given out when a NodeManager's heartbeat comes.  The allocation policy says which queue may have the next
 one, job selection which job of it.  Inside a queue, suspended tasks come before everything else, and inside a job its
 own container, then maps, then new reduces (R1).  Whether a suspended task goes on in the container at hand is what the
-placement policy says; a stopped process can only have one of its own node.
+placement policy says; a stopped process can only have one of its own node, and may be given up for another one's
+sake: it is killed, and once its end is known its job asks for another container (os-assisted-preemption, section V-A).
 
 Under an allocation that gives shares these alone decide (``emulator.core.shares``): ApplicationMasters come first, then
 the most underallocated job, inside of it maps, suspended tasks, new reduces.  ApplicationMasters that are outside of
@@ -24,12 +25,20 @@ from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import PolicyError, allocate, place
 from emulator.core.effects import Effect
-from emulator.core.messages import AllocatedContainer, ResumeAsk, StartContainer, TaskId, job_address, node_address
+from emulator.core.messages import (
+    AllocatedContainer,
+    ResumeAsk,
+    StartContainer,
+    TaskId,
+    TaskOrder,
+    job_address,
+    node_address,
+)
 from emulator.core.preemptor import Preemptor
 from emulator.core.settings import Settings
 from emulator.core.shares import Instance, Shares
 from emulator.policies.views import AllocationDecision, ClusterView, NodeView, SuspendedView
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Kind, Order
 
 
 class _Wish(NamedTuple):
@@ -58,6 +67,8 @@ class _Offer:
         """Whether what is free here is not for all that is wanted."""
         self.holds_until_ns: int | None = None
         """When a policy may decide otherwise although nothing else changes."""
+        self.has_given_up = False
+        """Whether a stopped process is to be killed because its task goes elsewhere."""
 
     def holds_until(self, at_ns: int | None) -> None:
         """A decision holds at least until then."""
@@ -90,7 +101,7 @@ class Allocator:
         effects: list[Effect] = []
         state, asked = self._state, self._shares.asked if self._shares is not None else 0
         state.attention.selection_left_out = False
-        given = 0
+        given, has_given_up = 0, False
         while node.free and state.queues.pending:
             offer = _Offer(node, state.view(now_ns))
             if self._shares is not None:
@@ -100,6 +111,7 @@ class Allocator:
                 if given == decision.per_heartbeat:
                     break
                 wish = self._next_wish(decision, offer)
+            has_given_up |= offer.has_given_up
             if wish is None:
                 another = offer.is_declined and not self._placement.strangers_are_alike
                 if not another and not offer.is_for_others:  # else another node may be taken
@@ -109,7 +121,7 @@ class Allocator:
             effects += self._give(wish, node, now_ns)
             given += 1
         decided = self._shares is not None and self._shares.asked != asked
-        return effects if given or decided else None
+        return effects if given or decided or has_given_up else None
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
@@ -188,6 +200,8 @@ class Allocator:
             if resume.container is not None:
                 if self._is_stopped_at(resume.container, offer.node):
                     return task
+                if self._placement.gives_up:
+                    self._consider_giving_up(application, resume, since_ns, offer)
                 continue
             suspended = _suspended_view(application, resume, since_ns)
             decision = place(self._placement, offer.view, suspended, offer.node_view)
@@ -203,7 +217,23 @@ class Allocator:
     def _is_stopped_at(self, container: str, node: Node) -> bool:
         """Whether its process can go on there: not before its node has said that it has stopped."""
         held = self._state.containers.get(container)
-        return held is not None and held.node == node.name and not node.ledger.on_slot(held.id)
+        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
+
+    def _consider_giving_up(self, application: Application, resume: ResumeAsk, since_ns: int, offer: _Offer) -> None:
+        """A process that is stopped elsewhere waits: perhaps it has done so for too long.  Only once its end is known
+        does its ApplicationMaster ask for a container for another attempt."""
+        held = self._state.containers.get(resume.container or "")
+        if held is None or held.given_up or resume.node == offer.node.name:
+            return
+        decision = place(self._placement, offer.view, _suspended_view(application, resume, since_ns), offer.node_view)
+        offer.holds_until(decision.holds_until_ns)
+        if not decision.gives_up:
+            offer.is_declined = True
+            return
+        held.given_up = offer.has_given_up = True
+        why = f"given up: {resume.node} had no room for it in time"
+        application.orders.append(TaskOrder(resume.task, Order.KILL, held.id, why))
+        self._state.attention.expect(job_address(application.name))
 
     def _give(self, wish: _Wish, node: Node, now_ns: int) -> list[Effect]:
         state, application = self._state, wish.application
@@ -272,4 +302,12 @@ def _take_request(wish: _Wish) -> tuple[int, str | None]:
 
 def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) -> SuspendedView:
     task = resume.task
-    return SuspendedView(application.name, task.kind, task.number, resume.node, resume.suspended_ns, since_ns)
+    return SuspendedView(
+        application.name,
+        task.kind,
+        task.number,
+        resume.node,
+        resume.suspended_ns,
+        since_ns,
+        resume.container is not None,
+    )

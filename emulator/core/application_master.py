@@ -94,6 +94,7 @@ class ApplicationMaster(StateMachine):
         self._reruns = MapReruns(self.tasks, settings)
         self._orders = TaskOrders(self.tasks)
         self._victims = settings.scheduler.victims
+        self._spare_after = settings.scheduler.spare_after
         self._registers_at_once = settings.overheads.amrm_client
         self._protocol = settings.protocol
         self._starts_measured = spec.starts_measured
@@ -274,7 +275,7 @@ class ApplicationMaster(StateMachine):
     def _read_to_release(self, now_ns: int) -> list[Effect]:
         if not self.tasks.releaser.owes:
             return []
-        candidates = self.tasks.releaser.candidates(self._possible_victims(), now_ns)
+        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
         if not candidates:
             return []
         return [ReadProgress(tuple(a.container for a in candidates if a.container is not None and a.keys_total))]
@@ -283,7 +284,8 @@ class ApplicationMaster(StateMachine):
         if self.state is not JobState.RUNNING:
             return []
         self.tasks.releaser.read(message, self.tasks.live, now_ns)
-        choice = self.tasks.releaser.choose(self.tasks.releaser.candidates(self._possible_victims(), now_ns), now_ns)
+        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
+        choice = self.tasks.releaser.choose(candidates, now_ns)
         self._rivals.speculate(now_ns)
         if choice is None:
             return []
@@ -310,8 +312,10 @@ class ApplicationMaster(StateMachine):
         command = SuspendContainer(container, attempt.mechanism, now_ns)
         return [self.tasks.commands.send(container, node, command, now_ns)]
 
-    def _possible_victims(self) -> list[TaskAttempt]:
-        return [attempt for attempt in self.tasks.live.values() if attempt.kind in self._victims]
+    def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
+        tasks, spare = self.tasks, self._spare_after
+        of_kind = [attempt for attempt in tasks.live.values() if attempt.kind in self._victims]
+        return of_kind if spare is None else [a for a in of_kind if not spare.spares(tasks.of(a).suspended_ns, now_ns)]
 
     # ---- the end ----
 

@@ -38,6 +38,8 @@ class HeldContainer:
     """Since when it holds the slot it has."""
     taken: bool = False
     """Whether it has been taken back by name: it counts as gone, although its node still has it."""
+    given_up: bool = False
+    """Whether its stopped process is to be killed, because it has waited in vain to go on."""
     revision: int = 0
     """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
 

@@ -87,6 +87,7 @@ class AttemptReports:
         if attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
             attempt.suspended_ns = now_ns
+            self._tasks.of(attempt).suspended_ns.append(now_ns)
             return self._ask_to_resume(attempt, now_ns)
         if attempt.state is AttemptState.RESUMING:
             attempt.move(AttemptEvent.RESUME_FAILED)
@@ -126,6 +127,7 @@ class AttemptReports:
             return self._succeeded(task, attempt, report, now_ns)
         elif report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
             attempt.move(AttemptEvent.SAVED)
+            task.suspended_ns.append(now_ns)
             if report.saved is not None:
                 task.accept(report.saved, attempt.saved)
             self._retry(task, now_ns)

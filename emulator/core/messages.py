@@ -104,6 +104,9 @@ class TaskOrder(Frozen):
 
     task: TaskId
     order: Order
+    container: str | None = None
+    """Of the one attempt that is meant; None: of whichever there is."""
+    why: str = "ordered"
 
 
 class ContainerReport(Frozen):

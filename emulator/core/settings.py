@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emulator.core.messages import TaskOrder
@@ -112,6 +112,18 @@ class OverheadSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SpareAfter:
+    """A task that has been suspended so often within such a time is no victim (os-assisted-preemption, III-A)."""
+
+    suspensions: int
+    within_ns: int
+
+    def spares(self, suspended_ns: Sequence[int], now_ns: int) -> bool:
+        """Whether a task is spared that was suspended at these instants, the last one last."""
+        return len(suspended_ns) >= self.suspensions and suspended_ns[-self.suspensions] > now_ns - self.within_ns
+
+
+@dataclass(frozen=True, slots=True)
 class Trigger:
     """What is done to a task when a job has come so far (``emulator.core.triggers``)."""
 
@@ -148,6 +160,7 @@ class SchedulerSettings:
     epoch_ns: int = 500_000_000
     """How long the shares of an allocation that gives shares hold."""
     triggers: tuple[Trigger, ...] = ()
+    spare_after: SpareAfter | None = None
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:

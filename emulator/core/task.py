@@ -80,6 +80,8 @@ class Task:
     failures: int = 0
     saved: Saved | None = None
     """What was last accepted: authoritative; a crashed attempt's partial output is not in it."""
+    suspended_ns: list[int] = field(default_factory=list)
+    """When attempts at it were suspended, the last one last."""
     output_node: str | None = None
     speculative: bool = False
     """Whether two attempts are at it."""

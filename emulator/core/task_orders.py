@@ -23,6 +23,8 @@ class TaskOrders:
 
     def __init__(self, tasks: JobTasks) -> None:
         self._tasks = tasks
+        self._whys: dict[str, str] = {}
+        """Of containers that are to be killed at their tasks' heartbeats."""
 
     @property
     def owes(self) -> bool:
@@ -41,9 +43,12 @@ class TaskOrders:
             for attempt in attempts:
                 tasks.asks.withdraw_stopped(attempt)
             return []
-        tasks.held.pop(ordered.task, None)
-        mine = [attempt for attempt in attempts if tasks.has_container(attempt)]
+        meant = ordered.container
+        if meant is None:
+            tasks.held.pop(ordered.task, None)
+        mine = [a for a in attempts if tasks.has_container(a) and meant in (None, a.container)]
         if ordered.order is Order.KILL:
+            self._whys.update((attempt.container or "", ordered.why) for attempt in mine)
             return [self._tasks.at_heartbeat("kill", attempt, now_ns) for attempt in mine]
         for attempt in mine:
             if attempt.state is AttemptState.SUSPENDED:
@@ -68,5 +73,5 @@ class TaskOrders:
     def kill(self, attempt: TaskAttempt, now_ns: int) -> Effect:
         """Its heartbeat has come."""
         container, node = attempt.place
-        kill = KillContainer(container, self._tasks.job, "killed by order")
+        kill = KillContainer(container, self._tasks.job, self._whys.pop(container, ""))
         return self._tasks.commands.send(container, node, kill, now_ns)

@@ -255,6 +255,15 @@ class TriggerEntry(Strict):
     """``JOB/m0`` for the first map of a job, ``JOB/r0`` for its first reduce."""
 
 
+class SpareEntry(Strict):
+    """When a task is suspended no more for a while, against thrashing (os-assisted-preemption, section III-A)."""
+
+    suspensions: Annotated[int, Field(ge=1, le=1000)]
+    """After so many"""
+    within_s: PositiveSeconds
+    """in such a time, the last one included."""
+
+
 class Scheduler(Strict):
     """A choice on each axis: the name of a policy, or a mapping of ``name`` and its options.
 
@@ -278,6 +287,9 @@ class Scheduler(Strict):
     """How long the shares of an allocation that gives shares hold (flex, section 4.2)."""
     triggers: tuple[TriggerEntry, ...] = ()
     """Preemptions by a static list, beside those of the policies."""
+    spare_after: SpareEntry | None = None
+    """Null: a task may be suspended again and again.  A spared task's job gives another container back; where it has
+    none, one is killed after ``protocol.kill_timeout_s``."""
 
     def choice(self, axis: str) -> Choice:
         """What has been chosen on ``axis``."""

@@ -23,7 +23,7 @@ from emulator.policies.policy import Axis, Policy, PolicyT
 
 NOT_YET: dict[str, tuple[str, ...]] = {
     "task_eviction": ("lowest-checkpoint-cost",),
-    "placement": ("local", "cost"),
+    "placement": ("cost",),
 }
 """Names that are settled and that this release cannot do."""
 

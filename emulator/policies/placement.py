@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,6 +11,7 @@ from emulator.policies.views import ClusterView, NodeView, PlacementDecision, Su
 from emulator.vocabulary import Frozen
 
 _AT_HOME, _ELSEWHERE, _NOT_NOW = PlacementDecision(True), PlacementDecision(True, rank=1), PlacementDecision(False)
+_BEGIN_ANEW = PlacementDecision(False, gives_up=True)
 _NS_A_SECOND = 1_000_000_000
 
 
@@ -39,12 +40,48 @@ def prefer_local(
     return _NOT_NOW if old.free else _ELSEWHERE
 
 
+class Local(Frozen):
+    """Options of ``local``."""
+
+    delay_s: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
+    """How long a task waits for its old node, emulated seconds."""
+    after: Literal["restart", "wait"] = "restart"
+    """Then: elsewhere, a stopped process being given up for it, or it goes on waiting."""
+
+
+_RESTART = Local()
+
+
+def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: Local = _RESTART) -> PlacementDecision:
+    """A suspended task waits for its old node; after ``delay_s`` it goes elsewhere, where a stopped one begins anew.
+
+    A task that was saved goes on elsewhere with what it has done; ``after: wait`` has both wait on.
+    """
+    if suspended.node == node.name:
+        return _AT_HOME
+    old = view.node(suspended.node)
+    if old is None or not old.alive:
+        return _ELSEWHERE
+    if options.after == "wait":
+        return _NOT_NOW
+    patience_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
+    if view.now_ns < patience_ns:
+        return PlacementDecision(False, holds_until_ns=patience_ns)
+    return _BEGIN_ANEW if suspended.stopped else _ELSEWHERE
+
+
 PLACEMENT: Axis[PlacementPolicy] = Axis(
     "placement",
     (
         PlacementPolicy(
-            "prefer-local", prefer_local, "natjam, section 3.1", options=PreferLocal, strangers_are_alike=True
+            "prefer-local",
+            prefer_local,
+            "natjam, section 3.1",
+            options=PreferLocal,
+            strangers_are_alike=True,
+            gives_up=False,
         ),
+        PlacementPolicy("local", local, "os-assisted-preemption, section V-A", options=Local, strangers_are_alike=True),
     ),
     PlacementPolicy,
 )

@@ -199,6 +199,8 @@ class PlacementPolicy(Policy[Placement]):
     strangers_are_alike: bool = False
     """Whether a task that is refused on a node it was never on would be refused on every other such node too; a driver
     need not have them all ask."""
+    gives_up: bool = True
+    """Whether it may give stopped processes up, and so must be asked about them."""
 
 
 @dataclass(frozen=True, slots=True)

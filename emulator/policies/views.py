@@ -171,6 +171,8 @@ class PlacementDecision(Frozen):
     """Of several that would take it, the lowest is served: 0 where it is at home."""
     holds_until_ns: int | None = None
     """When the answer may change although nothing else does."""
+    gives_up: bool = False
+    """Of a stopped process, which can go on at home only: it is killed, and its task begins anew elsewhere."""
 
 
 class ClusterSource(Protocol):

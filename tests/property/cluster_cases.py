@@ -14,6 +14,7 @@ from emulator.core.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings
+from emulator.policies.placement import Local
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.sim.cost_model import CostModel
 from emulator.vocabulary import Kind, Order
@@ -45,6 +46,7 @@ def even_nodes(view: ClusterView, suspended: SuspendedView, node: NodeView) -> P
     return PlacementDecision(is_even or view.now_ns >= patience_ns, rank=int(not is_even), holds_until_ns=patience_ns)
 
 
+LOCAL = policies.PLACEMENT.by_name["local"]
 EVEN_NODES = policies.PLACEMENT.own("mine:even_nodes", even_nodes)
 
 
@@ -170,6 +172,7 @@ def storms(draw: st.DrawFn) -> Case:
         max_suspended=draw(st.integers(1, 4)),
         mechanism=draw(st.sampled_from(("suspend", "suspend", "checkpoint"))),
         victims=draw(_VICTIMS),
+        placement=draw(st.sampled_from((None, *(LOCAL.with_options(Local(delay_s)) for delay_s in (0.0, 5.0))))),
         task_eviction=draw(st.sampled_from(("srt", "lrt", "random"))),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, PROFILE))),
