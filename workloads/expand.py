@@ -141,7 +141,7 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         queue=entry.queue,
         maps=entry.maps,
         reduces=entry.reduces,
-        deadline_ns=None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s),
+        deadline_ns=_deadline_ns(entry),
         priority=entry.priority,
         memory_bytes=own_memory_bytes or container_memory_bytes,
         task_memory_bytes=_task_memory_bytes(entry.memory_gb),
@@ -160,3 +160,9 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
         submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )
+
+
+def _deadline_ns(entry: JobEntry) -> int | None:
+    if entry.deadline_after_s is not None:
+        return seconds_to_ns(entry.submit_s) + seconds_to_ns(entry.deadline_after_s)
+    return None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s)

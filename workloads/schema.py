@@ -96,6 +96,8 @@ class JobEntry(Strict):
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
     """Absolute, on the same clock as ``submit_s``."""
+    deadline_after_s: Length | None = None
+    """In place of ``deadline_s``: the deadline is so long after the submission."""
     priority: int = 0
     weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
     """How much the job counts in weighted metrics."""
@@ -122,8 +124,13 @@ class JobEntry(Strict):
         if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
             longest = _longest(self.reduce_s)
             raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")
+        if self.deadline_s is not None and self.deadline_after_s is not None:
+            raise ValueError("give deadline_s (absolute) or deadline_after_s (after the submission), not both")
         if self.deadline_s is not None and self.deadline_s <= self.submit_s:
-            raise ValueError(f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g}")
+            raise ValueError(
+                f"deadline_s is absolute: {self.deadline_s:g} must be after submit_s {self.submit_s:g};"
+                " deadline_after_s counts from the submission"
+            )
         if any(b.deadline_s <= a.deadline_s or b.cost < a.cost for a, b in pairwise(self.sla)):
             raise ValueError("sla: deadlines must rise, and costs must not fall")
         if self.max_containers is not None and (self.min_containers or 0) > self.max_containers:

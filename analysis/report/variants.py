@@ -6,9 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
+
 from analysis.report.facts import Cell, Grid, figure, percent, text
 from analysis.statistics import Spread, spread
+from emulator.display.closing_tables import missed_text
 
+MOST_ON_TERMINAL = 40
+"""Variants of a campaign that its closing table shows."""
 _Summary = Mapping[str, Any]
 
 
@@ -68,6 +74,44 @@ def variants_grid(variants: Sequence[Variant]) -> Grid:
         wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
         rows.append((*row, percent(wasted.mean if wasted else None)))
     return Grid((*heads, "work lost"), tuple(rows))
+
+
+def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) -> Table:
+    """What a campaign closes with on a terminal: a row a variant, means over its runs.
+
+    Beside a mean stands half of its 95% bootstrap interval where there are several runs.
+    """
+    queues = _queues(variants)
+    jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
+    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
+    table = Table(title="emulated seconds; means over the runs, ± 95%", title_justify="left")
+    table.add_column("variant", overflow="fold")
+    heads = ["runs", "jobs\nfailed", "makespan", *(f"{queue}:\nmean completion" for queue in queues)]
+    for head in (*heads, *(("deadlines\nmissed",) if has_deadlines else ()), "work\nlost"):
+        table.add_column(head, justify="right")
+    names = _short([variant.name for variant in variants])
+    for name, variant in list(zip(names, variants, strict=True))[:most]:
+        mine = [job for summary in variant.summaries for job in summary["jobs"]]
+        failed = sum(job["state"] != "succeeded" for job in mine)
+        wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
+        table.add_row(
+            Text(name),
+            str(len(variant.summaries)),
+            Text(str(failed), "red" if failed else ""),
+            *(_mean_and_half(found) for found in (variant.makespan_s(), *map(variant.completion_s, queues))),
+            *((missed_text(mine),) if has_deadlines else ()),
+            percent(wasted.mean if wasted else None).text,
+        )
+    if len(variants) > most:
+        table.caption = f"... and {len(variants) - most} more"
+    return table
+
+
+def _mean_and_half(found: Spread | None) -> str:
+    if found is None:
+        return "-"
+    mean = figure(found.mean).text
+    return mean if found.low is None or found.high is None else f"{mean} ± {(found.high - found.low) / 2:,.2g}"
 
 
 def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from emulator.campaign.plan import Variant
+    from analysis.report.variants import Variant
+    from emulator.campaign.plan import Variant as PlannedVariant
+    from emulator.campaign.runner import CampaignResult
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -52,6 +55,7 @@ def campaign(
       natjam campaign task-eviction.yaml
       natjam campaign task-eviction.yaml --engine live --time-scale 20 --out live
     """
+    from analysis.report.variants import campaign_table
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
     from emulator.campaign.display import CampaignDisplay, closing_lines
@@ -68,6 +72,8 @@ def campaign(
     console = _console()
     with CampaignDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
+    if variants := _with_summaries(result):
+        console.print(campaign_table(variants))
     for line in closing_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
     if result.failures:
@@ -146,7 +152,19 @@ def reproduce(
         raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
 
 
-def _warn_of_calibrations(variants: tuple[Variant, ...]) -> None:
+def _with_summaries(result: CampaignResult) -> list[Variant]:
+    """The variants of a campaign, each with the summaries of its runs; those of which no run has one are left out."""
+    from analysis.report.variants import Variant
+
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for run in sorted(result.runs, key=lambda run: run.experiment.seed):
+        if summary := result.summary(run):
+            found.setdefault(run.variant, []).append(summary)
+    order = dict.fromkeys(run.variant for run in result.runs)
+    return [Variant(name, tuple(found[name])) for name in order if name in found]
+
+
+def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
     """Say what is to be known of the calibrations simulations rest on.  Raises ConfigError where one is missing."""
     from emulator.sim.session import calibration_warning
 

@@ -33,8 +33,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     )
     facts.add_row(
         "time",
-        f"makespan {_number(summary['makespan_s'])} s emulated in {_number(summary['real_s'])} s real"
-        f" at time scale {summary['time_scale']:g}",
+        f"makespan {_number(summary['makespan_s'])} s emulated (first submission to last end),"
+        f" in {_number(summary['real_s'])} s real at time scale {summary['time_scale']:g}",
     )
     if output is not None:
         facts.add_row("lag", _lag_text(lag))
@@ -64,7 +64,9 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
 def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(title="queues (emulated seconds)", title_justify="left")
     table.add_column("queue")
-    for name in ("jobs", "failed", "mean completion", "longest", "suspensions", "kills", "lost work"):
+    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
+    missed_column = ("deadlines missed",) if has_deadlines else ()
+    for name in ("jobs", "failed", "mean completion", "longest", *missed_column, "suspensions", "kills", "lost work"):
         table.add_column(name, justify="right")
     by_queue: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
@@ -77,10 +79,18 @@ def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
             f"{sum(job['state'] != 'succeeded' for job in mine):,}",
             _number(fmean(completions_s) if completions_s else None),
             _number(max(completions_s, default=None)),
+            *((missed_text(mine),) if has_deadlines else ()),
             *(f"{sum(job[name] for job in mine):,}" for name in ("suspensions", "kills")),
             _number(sum(job["lost_work_s"] for job in mine)),
         )
     return table
+
+
+def missed_text(jobs: Sequence[Mapping[str, Any]]) -> str:
+    """How many of the jobs that have a deadline have missed it, as in "2 of 5"."""
+    margins_s = [job["margin_s"] for job in jobs if job["deadline_s"] is not None]
+    missed = sum(margin_s is None or margin_s < 0 for margin_s in margins_s)
+    return f"{missed:,} of {len(margins_s):,}" if margins_s else "-"
 
 
 def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
@@ -98,7 +108,9 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("job")
     table.add_column("queue")
     table.add_column("state")
-    for name in ("submit", "completion", "attempts", "suspensions", "kills", "lost work"):
+    has_deadlines = any(job["deadline_s"] is not None for job in jobs)
+    deadline_columns = ("deadline", "margin") if has_deadlines else ()
+    for name in ("submit", "completion", *deadline_columns, "attempts", "suspensions", "kills", "lost work"):
         table.add_column(name, justify="right")
     for job in jobs:
         table.add_row(
@@ -107,10 +119,20 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
             Text(job["state"], "green" if job["state"] == "succeeded" else "red"),
             _number(job["submit_s"]),
             _number(job["completion_s"]),
+            *((_number(job["deadline_s"]), _margin(job)) if has_deadlines else ()),
             *(str(job[name]) for name in ("attempts", "suspensions", "kills")),
             _number(job["lost_work_s"]),
         )
     return table
+
+
+def _margin(job: Mapping[str, Any]) -> Text:
+    """How long before its deadline a job has ended; red where it was late, or has not ended."""
+    if job["deadline_s"] is None:
+        return Text("-")
+    margin_s = job["margin_s"]
+    is_missed = margin_s is None or margin_s < 0
+    return Text("missed" if margin_s is None else _number(margin_s), "red" if is_missed else "")
 
 
 def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -132,10 +132,35 @@ def test_closing_tables_and_no_failures() -> None:
     text = "".join(text_of(table) for table in closing_tables(summary()))
     for words in (
         *("research-XL", "succeeded", "197.0", "62", "11", "schedule", "2.634", "3.250", "8.500"),
-        *("verified: 7000 keys", "utilization 91.2%", "makespan 203.2 s", "p99 2.100 ms"),
+        *(
+            "verified: 7000 keys",
+            "utilization 91.2%",
+            "makespan 203.2 s emulated (first submission to last end)",
+            "p99 2.100 ms",
+        ),
     ):
         assert words in text
     assert failures(summary()) == []
+
+
+def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
+    with_deadlines = copy.deepcopy(summary())
+    one = with_deadlines["jobs"][0]
+    assert "margin" not in "".join(text_of(table) for table in closing_tables(with_deadlines))
+    with_deadlines["jobs"] = [
+        {**one, "name": "late", "deadline_s": 190.0, "margin_s": -7.25},
+        {**one, "name": "never", "deadline_s": 190.0, "margin_s": None},
+        {**one, "name": "free"},
+    ]
+    lines = "".join(text_of(table) for table in closing_tables(with_deadlines)).splitlines()
+    rows = [[cell.strip() for cell in line.split("│")] for line in lines if line.startswith("│ ")]
+    assert {row[1]: row[6:8] for row in rows[:3]} == {
+        "late": ["190.0", "-7.250"],
+        "never": ["190.0", "missed"],
+        "free": ["-", "-"],
+    }
+    with_deadlines["jobs"] += [{**one, "name": f"job-{n}"} for n in range(MOST_JOBS)]
+    assert "2 of 2" in "".join(text_of(table) for table in closing_tables(with_deadlines))
 
 
 def test_of_many_jobs_the_queues_are_shown_and_the_jobs_that_stand_out() -> None:

@@ -47,6 +47,17 @@ def test_lists_are_cycled_and_times_are_exact_nanoseconds():
     assert a.map_ns == (700_000_000,)
 
 
+def test_a_deadline_is_absolute_or_counts_from_the_submission():
+    jobs = [job("a", submit_s=10.5, deadline_s=70.5), job("b", submit_s=10.5, deadline_after_s=60), job("c")]
+    absolute, after, none = expand(experiment(*jobs), 1)
+    assert absolute.facts.deadline_ns == after.facts.deadline_ns == 70_500_000_000
+    assert none.facts.deadline_ns is None
+    with pytest.raises(ValidationError, match="not both"):
+        experiment(job(deadline_s=70, deadline_after_s=60))
+    with pytest.raises(ValidationError, match="deadline_after_s counts from the submission"):
+        experiment(job(submit_s=70, deadline_s=60))
+
+
 def test_keys_follow_length_and_are_at_least_one():
     (a,) = expand(experiment(job(reduces=3, reduce_s=(0.4, 2.6, 60.0), key_s=1.0)), 1)
     assert a.reduce_keys == (1, 3, 60)
