@@ -112,6 +112,9 @@ def _protocol(experiment: Experiment) -> ProtocolSettings:
         expired_ns=seconds_to_ns(protocol.expired_s),
         slow_start_ppm=int(Decimal(str(protocol.slow_start)) * 1_000_000),
         task_attempts_max=protocol.task_attempts_max,
+        am_attempts=protocol.am_attempts,
+        node_blacklist_failures=protocol.node_blacklist_failures,
+        node_expiry_ns=seconds_to_ns(protocol.node_expiry_s),
         speculation=_speculation(protocol.speculation),
     )
 

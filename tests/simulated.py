@@ -9,10 +9,12 @@ from enum import Enum
 from random import Random
 
 from emulator import policies
+from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.completions import Checkpointed, Exited
 from emulator.core.job import JobSpec
+from emulator.core.machine import Machine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
@@ -240,11 +242,21 @@ class CheckedCluster(SimulatedCluster):
         super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
     def boot(self, address: str, start: Start) -> None:
+        restored = self._halted.get(address)
+        if restored is not None and not isinstance(restored[0], NodeManager):
+            self._check_journal_restores(address, restored[0])
         super().boot(address, start)
         machine = self.machines.get(address)
         if isinstance(machine, ApplicationMaster):
-            assert machine.job not in self.masters, f"{machine.job} has had two ApplicationMasters"
-            self.masters[machine.job] = machine
+            assert self.masters.setdefault(machine.job, machine) is machine, f"{machine.job} has had two states"
+
+    def _check_journal_restores(self, address: str, machine: Machine) -> None:
+        """Its journal, fed to a fresh machine, makes the state it had when it died."""
+        fresh = make_machine(address, self.settings, self.jobs)
+        for record in self.records:
+            if record.actor == address:
+                fresh.handle(record.message, record.t_ns)
+        assert freeze(fresh, NO_TRACE) == freeze(machine, NO_TRACE), address
 
     def tell(self, address: str, message: Message) -> None:
         machine = self.machines.get(address)
@@ -317,6 +329,10 @@ class CheckedCluster(SimulatedCluster):
 
     def lose_node(self, node: str, reason: str = "test") -> None:
         super().lose_node(node, reason)
+        self.lost_nodes.add(node)
+
+    def silence_node(self, node: str) -> None:
+        super().silence_node(node)
         self.lost_nodes.add(node)
 
     def run_to_end(self, limit_s: int) -> None:

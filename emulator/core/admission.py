@@ -74,7 +74,7 @@ class Admission:
         """The youngest job of the least urgent queue below ``queue`` that waits for its master's container."""
         for other in reversed(self._queues[self._queues.index(queue) + 1 :]):
             for application in reversed(self._admitted[other.name].values()):
-                if application.requests.application_master is not None:
+                if application.requests.application_master is not None and not application.master:
                     return application
         return None
 

@@ -152,10 +152,12 @@ class Allocator:
             requests = application.requests
             if requests.application_master is not None:
                 return _Wish(application, Kind.APPLICATION_MASTER)
-            if requests.since[Kind.MAP]:
+            avoids = offer.node.name in requests.avoided
+            offer.is_for_others |= avoids
+            if requests.since[Kind.MAP] and not avoids:
                 return _Wish(application, Kind.MAP)
             task = None if resumes_first else self._resume_for(application, offer)
-            if task is not None or requests.since[Kind.REDUCE]:
+            if task is not None or (requests.since[Kind.REDUCE] and not avoids):
                 return _Wish(application, task.kind if task else Kind.REDUCE, task)
         return None
 
@@ -179,12 +181,14 @@ class Allocator:
 
     def _wish_of(self, application: Application, instance: Instance, offer: _Offer) -> _Wish | None:
         since = application.requests.since
-        if Kind.MAP in instance.kinds and since[Kind.MAP]:
+        avoids = offer.node.name in application.requests.avoided
+        offer.is_for_others |= avoids
+        if Kind.MAP in instance.kinds and since[Kind.MAP] and not avoids:
             return _Wish(application, Kind.MAP)
         if Kind.REDUCE not in instance.kinds:
             return None
         task = self._resume_for(application, offer)
-        if task is not None or since[Kind.REDUCE]:
+        if task is not None or (since[Kind.REDUCE] and not avoids):
             return _Wish(application, task.kind if task else Kind.REDUCE, task)
         return None
 
@@ -203,6 +207,11 @@ class Allocator:
                 if self._placement.gives_up:
                     self._consider_giving_up(application, resume, since_ns, offer)
                 continue
+            if offer.node.name in application.requests.avoided:
+                offer.is_for_others = True
+                continue
+            if resume.node in application.requests.avoided:
+                return task  # it has no home to wait for
             suspended = _suspended_view(application, resume, since_ns)
             decision = place(self._placement, offer.view, suspended, offer.node_view)
             if not decision.take:
@@ -273,17 +282,17 @@ class Allocator:
     def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
         """Have the job's ApplicationMaster launched, which takes no container; on the next node in turn."""
         nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
-        node = nodes[application.order % len(nodes)]
+        node = nodes[(application.order + application.master_attempts) % len(nodes)]
         held = self._new_container(_Wish(application, Kind.APPLICATION_MASTER), node, now_ns)
         return self._launch_application_master(application, held, now_ns, now_ns)
 
     def _launch_application_master(
         self, application: Application, held: HeldContainer, ready_ns: int, now_ns: int
     ) -> list[Effect]:
-        application.master = held.id
-        start = StartContainer(
-            held.id, application.name, Kind.APPLICATION_MASTER, 0, f"{application.name}/am", ready_ns
-        )
+        application.master, application.master_since_ns = held.id, now_ns
+        attempt = f"{application.name}/am" + (f".{application.master_attempts}" if application.master_attempts else "")
+        application.master_attempts += 1
+        start = StartContainer(held.id, application.name, Kind.APPLICATION_MASTER, 0, attempt, ready_ns)
         return [self._orders.send(held.id, held.node, start, now_ns)]
 
 

@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  It asks
+The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  A later attempt
+at the ApplicationMaster itself goes on where its journal ends (``emulator.core.recovery``).  It asks
 the ResourceManager for containers in each heartbeat with its whole ask: maps first, reduces once ``slow_start`` of the
 maps are done, and one request for each suspended reduce, in the order of suspension and with the old host's name.  It
 gives each container it gets to a task and has the NodeManager launch it (natjam, Fig. 1, steps 11 and 12).
@@ -112,12 +113,24 @@ class ApplicationMaster(StateMachine):
     # ---- messages ----
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
         self.container = message.container or ""
+        if self.state is not JobState.NEW:
+            return self._go_on(now_ns)
+        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
         self.tasks.request_all(self.tasks.maps)
         self.tasks.request_reduces_if_due()
         effects = self._end_if_due(now_ns)
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
+
+    def _go_on(self, now_ns: int) -> list[Effect]:
+        """A later attempt, whose state is that of the one before: it registers and plans what that had planned."""
+        self.tasks.asks.register_again()
+        return [*self._heartbeat(now_ns), *self.tasks.timers.again(now_ns)]
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its job has ended and the ResourceManager knows."""
+        return self._final_acknowledged
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if not self.tasks.timers.take(message) or self.state is not JobState.RUNNING:

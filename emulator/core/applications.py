@@ -164,6 +164,8 @@ class Requests:
         self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         self.resumes: dict[TaskId, tuple[ResumeAsk, int]] = {}
         """By task, in the order they are to go on, with the instant of the request."""
+        self.avoided: frozenset[str] = frozenset()
+        """Nodes on which the job wants nothing new."""
 
     @property
     def pending(self) -> int:
@@ -184,6 +186,7 @@ class Requests:
         """Take the ask of a heartbeat; what stays asked for keeps the instant it was first asked."""
         ask = heartbeat.ask
         assert ask is not None
+        self.avoided = frozenset(ask.avoided)
         for kind, wanted in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
             given = sum(1 for allocation in undelivered if allocation.kind is kind and allocation.task is None)
             since, count = self.since[kind], max(0, wanted - given)
@@ -209,7 +212,13 @@ class Application:
     admitted: bool = False
     """Whether it may have, or has asked for, a container for its ApplicationMaster."""
     master: str = ""
-    """Container of its ApplicationMaster."""
+    """Container of its ApplicationMaster, or of the last one it had."""
+    master_since_ns: int = 0
+    """When that was given."""
+    master_attempts: int = 0
+    """How many it has had."""
+    master_failures: int = 0
+    """ApplicationMasters that have ended before the job, but for those lost with their node."""
     requests: Requests = field(default_factory=Requests)
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""

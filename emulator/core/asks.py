@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from emulator.core.blacklist import Blacklist
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.resuming import Resuming
 from emulator.core.task_attempt import AttemptState, TaskAttempt
@@ -22,8 +23,9 @@ from emulator.vocabulary import Kind
 class Asks:
     """The asks of one job; see the module's theory of operation."""
 
-    def __init__(self, job: str, resuming: Resuming) -> None:
+    def __init__(self, job: str, resuming: Resuming, blacklist: Blacklist) -> None:
         self._job = job
+        self._blacklist = blacklist
         self._resuming = resuming
         self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         """Attempts that any container will do for."""
@@ -133,6 +135,10 @@ class Asks:
         self._told, self._sent = self._sent[1], None
         return True
 
+    def register_again(self) -> None:
+        """The next heartbeat is the first of a new attempt: it says everything, until that is acknowledged."""
+        self._told, self._unsaid = None, True
+
     def take_answer(self, answer: Answer) -> bool:
         """Whether this is the next answer; if so, it is acknowledged from now on."""
         if answer.id != self.answer_id + 1:
@@ -147,6 +153,7 @@ class Asks:
             maps=len(self._waiting[Kind.MAP]),
             reduces=len(self._waiting[Kind.REDUCE]),
             resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
+            avoided=self._blacklist.avoided,
         )
 
 

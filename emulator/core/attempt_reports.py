@@ -143,6 +143,7 @@ class AttemptReports:
     def _failed(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> None:
         attempt.move(AttemptEvent.FAIL)
         task.failures += 1
+        self._tasks.blacklist.failed(report.node)
         if task.failures < self._protocol.task_attempts_max:
             self._retry(task, now_ns)
             return

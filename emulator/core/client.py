@@ -31,11 +31,14 @@ class Client(StateMachine):
         self._unsubmitted = deque(sorted(by_time, key=lambda job: job.submit_ns))
         self._awaiting = [job for job in jobs if job.submit_when is not None]
         """Jobs that are submitted when another has come so far."""
+        self._submitted: dict[str, JobSpec] = {}
+        """Not known to have ended."""
         self._unfinished = {job.name for job in jobs}
         self._timers = Timers()
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        return [*self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
+        again: list[Effect] = [Send(RESOURCE_MANAGER, _submission(job)) for job in self._submitted.values()]
+        return [*again, *self._submit_due(now_ns), *([AllFinished()] if not self._unfinished else [])]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         return self._submit_due(now_ns) if self._timers.take(message) else []
@@ -43,7 +46,7 @@ class Client(StateMachine):
     def _submit_due(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
         while self._unsubmitted and self._unsubmitted[0].submit_ns <= now_ns:
-            effects.append(Send(RESOURCE_MANAGER, _submission(self._unsubmitted.popleft())))
+            effects.append(self._submit(self._unsubmitted.popleft()))
         if self._unsubmitted:
             effects.append(self._timers.set("submit", self._unsubmitted[0].submit_ns))
         return effects
@@ -52,12 +55,17 @@ class Client(StateMachine):
         reached = (message.job, message.progress_ppm)
         due = [job for job in self._awaiting if job.submit_when == reached]
         self._awaiting = [job for job in self._awaiting if job.submit_when != reached]
-        return [Send(RESOURCE_MANAGER, _submission(job)) for job in due]
+        return [self._submit(job) for job in due]
+
+    def _submit(self, job: JobSpec) -> Effect:
+        self._submitted[job.name] = job
+        return Send(RESOURCE_MANAGER, _submission(job))
 
     def _job_finished(self, message: JobFinished, now_ns: int) -> list[Effect]:
         if message.job not in self._unfinished:
             return []
         self._unfinished.discard(message.job)
+        self._submitted.pop(message.job, None)
         self.states[message.job] = message.state
         return [] if self._unfinished else [AllFinished()]
 

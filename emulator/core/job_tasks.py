@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.core.asks import Asks
+from emulator.core.blacklist import Blacklist
 from emulator.core.command_ledger import CommandLedger, MapOutputLedger
 from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
@@ -41,7 +42,9 @@ class JobTasks:
         self.map_news_ns = 0
         """When a map was last given a container, or was last in need of another, or room was last made for one."""
         self.releaser = Releaser(spec.facts, settings)
-        self.asks = Asks(spec.name, Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys))
+        self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, len(settings.nodes))
+        resuming = Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys)
+        self.asks = Asks(spec.name, resuming, self.blacklist)
         self.commands = CommandLedger(settings.protocol.retry_ns)
         self.outputs = MapOutputLedger(spec.name, settings.protocol.retry_ns)
         self.timers = Timers()

@@ -127,25 +127,30 @@ class Timers:
     """The timers of one machine.  Each setting gets a new generation, so that a stale firing can be told apart."""
 
     def __init__(self) -> None:
-        self._generations: dict[str, int] = {}
+        self._pending: dict[str, SetTimer] = {}
         self._count = 0
 
     def set(self, name: str, at_ns: int) -> SetTimer:
         """Arm (or re-arm) the timer ``name`` for emulated instant ``at_ns``."""
         self._count += 1
-        self._generations[name] = self._count
-        return SetTimer(name, at_ns, self._count)
+        timer = self._pending[name] = SetTimer(name, at_ns, self._count)
+        return timer
 
     def take(self, fired: TimerFired) -> bool:
         """Whether this firing is current; a current one is used up."""
-        if self._generations.get(fired.name) != fired.generation:
+        timer = self._pending.get(fired.name)
+        if timer is None or timer.generation != fired.generation:
             return False
-        del self._generations[fired.name]
+        del self._pending[fired.name]
         return True
 
     def forget(self, name: str) -> None:
         """Disarm: a later firing of ``name`` is stale."""
-        self._generations.pop(name, None)
+        self._pending.pop(name, None)
+
+    def again(self, now_ns: int) -> list[SetTimer]:
+        """Those that are armed, for a driver that has forgotten them; what was due before now fires now."""
+        return [SetTimer(timer.name, max(now_ns, timer.at_ns), timer.generation) for timer in self._pending.values()]
 
 
 class Phase:

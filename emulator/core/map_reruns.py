@@ -34,6 +34,7 @@ class MapReruns:
         """Maps whose output lay there run again while reduces may still need it."""
         tasks = self._tasks
         tasks.outputs.forget_node(node)
+        tasks.blacklist.node_lost(node)
         if not tasks.reduces or tasks.done:
             return []
         lost = [task for task in tasks.maps if task.state is TaskState.SUCCEEDED and task.output_node == node]

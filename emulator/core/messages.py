@@ -152,6 +152,8 @@ class Ask(Frozen):
     maps: int = 0
     reduces: int = 0
     resumes: tuple[ResumeAsk, ...] = ()
+    avoided: tuple[str, ...] = ()
+    """Nodes on which nothing new is wanted, because too much has failed there."""
 
 
 class AllocatedContainer(Frozen):
@@ -361,7 +363,10 @@ class ContainerReported(_Message):
 
 
 class Start(_Message):
-    """The machine is on: first message of every machine.  An ApplicationMaster is told its own container."""
+    """The machine is on: first message of every machine, and again when it has been restored from its journal.
+
+    An ApplicationMaster is told its own container, which is another one each time.
+    """
 
     container: str | None = None
 

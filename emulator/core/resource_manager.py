@@ -45,6 +45,7 @@ from emulator.core.node_ledger import Slot
 from emulator.core.paced import PacedPreemption
 from emulator.core.preemptor import Preemptor
 from emulator.core.reclaiming import Reclaiming
+from emulator.core.recovery import MasterRecovery
 from emulator.core.settings import Settings
 from emulator.core.shares import Shares
 from emulator.core.triggers import Triggers
@@ -73,8 +74,9 @@ class ResourceManager(StateMachine):
         self._admission = Admission(settings.scheduler.queues, self._masters_outside)
         self._victims = settings.scheduler.victims
         self._triggers = Triggers(settings, self.state)
+        self._recovery = MasterRecovery(settings, self.state, self._orders)
         self._submitted = 0
-        self._ended: dict[str, JobState] = {}
+        self._ended: dict[str, JobFinished] = {}
 
     # ---- messages ----
 
@@ -89,7 +91,10 @@ class ResourceManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
-        times_ns = (self._reclaiming.due_ns(now_ns), self.preemptor.due_ns, self._orders.due_ns)
+        times_ns = (
+            *(self._reclaiming.due_ns(now_ns), self.preemptor.due_ns),
+            *(self._orders.due_ns, self._recovery.due_ns),
+        )
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
@@ -98,15 +103,17 @@ class ResourceManager(StateMachine):
         return self._allocator.free_node_due_ns(now_ns)
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        """Also when it has been restored: the client may not have heard which jobs have ended, or come so far."""
         for node in self.state.nodes:
             self.state.attention.expect(node_address(node))
-        return []
+        return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
-        if preempted is None and not again:
+        room = self._recovery.make_room(now_ns)
+        if preempted is None and room is None and not again:
             self.leaves_no_trace()
-        return [*(preempted or ()), *again]
+        return [*(preempted or ()), *(room or ()), *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
@@ -154,7 +161,9 @@ class ResourceManager(StateMachine):
             self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        changed = self._orders.started(application.master) | application.acknowledge(message.answer_id)
+        # Not of an attempt before it, late.
+        started = message.id > application.master_since_ns and self._orders.started(application.master)
+        changed = started | application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
@@ -240,8 +249,7 @@ class ResourceManager(StateMachine):
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
-            reason = f"its ApplicationMaster ended: {report.reason}"
-            return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
+            return self._master_ended(application, report, now_ns)
         application.finished.append(report)
         self.state.attention.expect(job_address(application.name))
         return []
@@ -261,6 +269,18 @@ class ResourceManager(StateMachine):
         held.taken = False
 
     # ---- ApplicationMasters ----
+
+    def _master_ended(self, application: Application, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """Before its job: another one goes on with it, unless too many have failed."""
+        reason = self._recovery.lost(application, report, now_ns)
+        if reason is not None:
+            return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
+        if self._masters_outside and self.state.containers_left:
+            return self._allocator.start_outside(application, now_ns)
+        application.requests.application_master = now_ns
+        self.state.queues.note(application)
+        self.state.attention.expect(job_address(application.name))
+        return []
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
@@ -289,7 +309,6 @@ class ResourceManager(StateMachine):
     ) -> list[Effect]:
         """The job has ended (committed at ``finish_ns``, else now): whatever it still holds is taken away."""
         del self.state.applications[application.name]
-        self._ended[application.name] = state
         self.state.queues.forget(application)
         self._admission.end(application)
         self.preemptor.forget_job(application.name)
@@ -304,6 +323,7 @@ class ResourceManager(StateMachine):
             kill = KillContainer(held.id, application.name, "the job has ended")
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
+        self._ended[application.name] = finished
         return [*effects, Send(CLIENT, finished), *self._triggers.passed(application.name)]
 
     def validate_state(self) -> None:

@@ -87,6 +87,12 @@ class ProtocolSettings:
     slow_start_ppm: int
     """Share of a job's maps, in millionths, that must be done before reduces are asked for."""
     task_attempts_max: int
+    am_attempts: int = 2
+    """ApplicationMasters of a job that may fail before it does."""
+    node_blacklist_failures: int = 3
+    """Failed attempts of a job on a node before the job avoids it."""
+    node_expiry_ns: int = 600_000_000_000
+    """A node not heard of for so long is lost."""
     speculation: SpeculationSettings | None = None
 
     @property

@@ -43,6 +43,14 @@ class Triggers:
                     self.order(trigger.task_job, trigger.order)
         return effects
 
+    def again(self) -> list[Effect]:
+        """Tell the client of all marks that have been passed: it may not have heard of the last."""
+        return [
+            Send(CLIENT, ProgressReached(job, mark_ppm))
+            for job, passed in self._passed.items()
+            for mark_ppm in self._marks.get(job, ())[:passed]
+        ]
+
     def order(self, job: str, order: TaskOrder) -> None:
         """Have the ApplicationMaster of ``job`` told; of one that has ended nothing is to be done any more."""
         application = self._state.applications.get(job)

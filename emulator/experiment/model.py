@@ -58,6 +58,10 @@ class Protocol(Strict):
     moves for as long (simulated: and for 1000 heartbeats) is given up."""
     task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
     """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
+    am_attempts: Annotated[int, Field(ge=1, le=1000)] = 2
+    """A job whose ApplicationMaster failed this often fails; those lost with their node do not count (as in YARN)."""
+    node_blacklist_failures: Annotated[int, Field(ge=1, le=100_000)] = 3
+    """A job avoids a node where so many of its attempts have failed, unless a third of the nodes would be avoided."""
     speculation: Speculation | None = None
     """Null: stragglers get no second attempt; ``{}``: they do."""
 

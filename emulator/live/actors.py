@@ -76,6 +76,10 @@ class _Actor(Generic[HostT]):
         """Connect to the other hosts."""
         await self.host.meet(hosts)
 
+    async def meet_again(self, host: str, address: Address) -> None:
+        """Connect to another host that has been replaced."""
+        await self.host.meet({host: address})
+
     async def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at this instant of this machine's monotonic clock."""
         self.host.begin(origin_real_ns)
@@ -90,9 +94,9 @@ class _Actor(Generic[HostT]):
 class ResourceManagerActor(_Actor[ResourceManagerHost]):
     """Plays the ResourceManager (and the client)."""
 
-    async def open(self) -> HostReady:
-        """Get ready."""
-        self.host = ResourceManagerHost(self._name, self._plan)
+    async def open(self, journal: str) -> HostReady:
+        """Get ready; ``journal`` is what this host keeps, and goes on from if it is there."""
+        self.host = ResourceManagerHost(self._name, self._plan, Path(journal))
         return HostReady(await self.host.listen())
 
     async def finished(self) -> None:
@@ -112,9 +116,9 @@ class ResourceManagerActor(_Actor[ResourceManagerHost]):
 class ApplicationHostActor(_Actor[ApplicationHost]):
     """Plays ApplicationMasters, any number at a time."""
 
-    async def open(self) -> HostReady:
-        """Get ready."""
-        self.host = ApplicationHost(self._name, self._plan)
+    async def open(self, journal: str) -> HostReady:
+        """Get ready; ``journal`` is what this host keeps, and goes on from if it is there."""
+        self.host = ApplicationHost(self._name, self._plan, Path(journal))
         return HostReady(await self.host.listen())
 
     async def status(self) -> HostStatus:
@@ -169,6 +173,11 @@ class NodeHostActor(_Actor[NodeHost]):
         """Connect to the other hosts and learn of all shuffle services."""
         await super().meet(hosts, shuffle_urls)
         self.host.shuffle_urls.update(shuffle_urls)
+
+    async def meet_again(self, host: str, address: Address) -> None:
+        """At that instant, for its machines of before are gone and none of the new one is there yet."""
+        await super().meet_again(host, address)
+        self.host.application_host_died(host)
 
     async def status(self) -> HostStatus:
         """With what has moved."""

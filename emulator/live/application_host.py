@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, ExitApplication, ReadProgress
 from emulator.core.messages import ProgressSamples, Start, job_address
@@ -25,13 +27,17 @@ from emulator.live.readings import Readings
 class ApplicationHost(MachineHost):
     """Runs ApplicationMasters and keeps what their reduces' heartbeats have said until they read it."""
 
-    def __init__(self, name: str, plan: RunPlan) -> None:
-        super().__init__(name, plan)
+    def __init__(self, name: str, plan: RunPlan, journal: Path) -> None:
+        super().__init__(name, plan, journal)
         self._masters: dict[str, ApplicationMaster] = {}
         self._node_hosts: dict[str, str] = {}
         """Node host of each ApplicationMaster's container."""
         self._readings = Readings()
-        self._ended: dict[str, JobStatus] = {}
+        self._left: dict[str, ApplicationMaster] = {}
+        """Those whose jobs have ended, or that have died and may start again."""
+        for recorder in self._restored.values():
+            if isinstance(recorder.machine, ApplicationMaster):
+                self._left[recorder.machine.job] = recorder.machine
 
     def note(self, message: Note) -> None:
         """Orders and readings from node hosts."""
@@ -54,18 +60,19 @@ class ApplicationHost(MachineHost):
         master = self.boot(job_address(message.job), Start(message.container))
         if isinstance(master, ApplicationMaster):
             self._masters[message.job] = master
+            self._left.pop(message.job, None)
 
     def _leave(self, job: str, container: str, killed: bool) -> None:
         node_host = self._node_hosts.pop(container, None)
         if node_host is None:
             return
-        master = self._masters.pop(job, None)
-        if master is not None:
-            self._ended[job] = job_status(master, self.plan.jobs[job].queue)
+        master = self._masters.get(job)
+        if master is not None and master.container == container:  # else a later attempt has begun
+            self._left[job] = self._masters.pop(job)
             for task in master.tasks.reduces:
                 for attempt in task.attempts:
                     self._readings.forget(attempt.container or "")
-        self.retire(job_address(job))
+            self.retire(job_address(job))
         self.post(node_host, HOST, ApplicationExited(container, killed))
 
     def execute(self, address: str, effect: Effect) -> None:
@@ -81,8 +88,8 @@ class ApplicationHost(MachineHost):
 
     def job_statuses(self) -> list[JobStatus]:
         """The jobs that run or have run here."""
-        running = [job_status(master, self.plan.jobs[job].queue) for job, master in self._masters.items()]
-        return [*self._ended.values(), *running]
+        masters = (self._left | self._masters).items()
+        return [job_status(master, self.plan.jobs[job].queue) for job, master in masters]
 
     def stuck_attempts(self) -> list[str]:
         """Of the jobs that run here, what has begun and not ended."""

@@ -9,6 +9,9 @@ hold, so that batches grow with load and an idle system answers at once.  Timers
 recorded.
 
 Whatever a machine (or a user's policy) raises ends the run: it is kept as ``fatal`` and found at the next status call.
+
+A host that has a journal of its own can be replaced: the machines of the new one are restored from it before they start
+again (``emulator.live.host_journal``), and all of it is offered to the driver, which knows what it has had.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import cast
 
 from emulator.assemble import make_machine, make_settings
 from emulator.core.decisions import PolicyError
@@ -26,6 +31,7 @@ from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
 from emulator.live.batches import Batch
 from emulator.live.clock import ScaledClock
+from emulator.live.host_journal import HostJournal, restored
 from emulator.live.links import Address, Links
 from emulator.live.plan import Note, RunPlan
 from emulator.records.journal import Record, Recorder, encode_record
@@ -35,7 +41,8 @@ from emulator.records.lag import LagRecord, LagRecorder
 class MachineHost:
     """Base of the hosts.  To be made in the event loop it then lives in."""
 
-    def __init__(self, name: str, plan: RunPlan) -> None:
+    def __init__(self, name: str, plan: RunPlan, journal: Path | None = None) -> None:
+        """``journal``: where to keep it, and to restore machines from if it is there."""
         for path in plan.import_paths:
             if path not in sys.path:
                 sys.path.append(path)
@@ -49,7 +56,11 @@ class MachineHost:
         self._links = Links(name, plan.secret, self._accept, lambda error: self.fail(error, self.name))
         self._routes = plan.routes()
         self._recorders: dict[str, Recorder] = {}
-        self._journal: list[bytes] = []
+        self._own_journal = None if journal is None else HostJournal(journal)
+        found = [] if self._own_journal is None else self._own_journal.found
+        self._restored = restored(found, self._make_machine, self._record)
+        """Machines that have not started again, by address."""
+        self._journal: list[bytes] = [*found]
         self._outboxes: dict[str, Batch] = {}
         self._telling = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,12 +85,20 @@ class MachineHost:
     # ---- machines ----
 
     def boot(self, address: str, start: Start) -> PeriodicMachine:
-        """Make the machine of ``address`` and tell it to start."""
-        machine = make_machine(address, self.settings, self.plan.jobs)
-        recorder = self._recorders[address] = Recorder(machine, self._record)
+        """Make the machine of ``address``, or take the one that is there or was restored, and tell it to start."""
+        is_here = address in self._recorders
+        recorder = self._recorders.get(address) or self._restored.pop(address, None)
+        if recorder is None:
+            recorder = Recorder(self._make_machine(address), self._record)
+        self._recorders[address] = recorder
         self.tell(address, start)
-        self._await_tick(recorder, machine)
+        machine = cast(PeriodicMachine, recorder.machine)
+        if not is_here:
+            self._await_tick(recorder, machine)
         return machine
+
+    def _make_machine(self, address: str) -> PeriodicMachine:
+        return make_machine(address, self.settings, self.plan.jobs)
 
     def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
         """Have the machine told of its next heartbeat, and then of those after it, as long as it is here."""
@@ -95,8 +114,10 @@ class MachineHost:
         self.at(due_ns, tick)
 
     def retire(self, address: str) -> None:
-        """The machine of ``address`` is gone and hears nothing any more."""
-        self._recorders.pop(address, None)
+        """The machine of ``address`` is gone and hears nothing any more, unless it starts again."""
+        recorder = self._recorders.pop(address, None)
+        if recorder is not None:
+            self._restored[address] = recorder
 
     def tell(self, address: str, message: Message) -> None:
         """Have a machine handle ``message`` now, or after the one that is being told."""
@@ -122,12 +143,20 @@ class MachineHost:
         self.fatal = self.fatal or f"{where}: {text}"
 
     def _record(self, record: Record) -> None:
-        self._journal.append(encode_record(record))
+        line = encode_record(record)
+        self._journal.append(line)
+        if self._own_journal is not None:
+            self._own_journal.add(line)
 
     def take_journal(self) -> tuple[list[bytes], int]:
         """The records since the last call, encoded, and the emulated instant before which none is to come."""
+        self._write_journal()
         records, self._journal = self._journal, []
         return records, self.clock.now_ns()
+
+    def _write_journal(self) -> None:
+        if self._own_journal is not None:
+            self._own_journal.write()
 
     # ---- effects ----
 
@@ -172,6 +201,7 @@ class MachineHost:
         self._outboxes.setdefault(host, []).append((address, message))
 
     def _empty_outboxes(self) -> None:
+        self._write_journal()  # first: what has been said must not be forgotten
         outboxes, self._outboxes = self._outboxes, {}
         for host, batch in outboxes.items():
             self._links.send(host, batch)

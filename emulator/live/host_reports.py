@@ -54,8 +54,18 @@ class HostReports:
         self._journal_news += status.journal
         self._lag_records[host] = status.lag
         self._statuses[host] = status
+        now_real_s, before = time.monotonic(), self._broken_since_real_s
+        mended = {link for link in before if link[0] == host and link[1] not in status.unreachable}
+        self._broken_since_real_s = {link: since for link, since in before.items() if link not in mended}
         for peer in status.unreachable:
-            self._broken_since_real_s.setdefault((host, peer), time.monotonic())
+            self._broken_since_real_s.setdefault((host, peer), now_real_s)
+
+    def replaced(self, host: str) -> None:
+        """It has died, and another one has its name and is linked to all: how late its timers were still counts."""
+        broken = self._broken_since_real_s.items()
+        self._broken_since_real_s = {link: since for link, since in broken if host not in link}
+        if host in self._lag_records:
+            self._lag_records[f"{host}, {len(self._lag_records)}"] = self._lag_records.pop(host)
 
     def replace_lag(self, host: str, lag: LagRecord) -> None:
         """The last word of a host on how late its timers were."""

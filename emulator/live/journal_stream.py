@@ -10,6 +10,7 @@ little that it held back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from emulator.engine import RecordSink
@@ -22,13 +23,25 @@ class JournalStream:
     def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
         self._held: list[Record] = []
+        self._counts: Counter[str] = Counter()
+        """Records of each actor that have been taken."""
         self._until_ns: dict[str, int] = {}
         """Of each living host: it has told all before this instant."""
 
-    def take(self, host: str, lines: Iterable[bytes], until_ns: int) -> None:
-        """A host's records since it was last asked, encoded; more of before ``until_ns`` it will never have."""
-        self._held.extend(map(decode_record, lines))
+    def take(self, host: str, lines: Iterable[bytes], until_ns: int) -> list[bytes]:
+        """A host's records since it was last asked, encoded; more of before ``until_ns`` it will never have.
+
+        One that has been replaced begins with all that it has kept; those that are new are returned.
+        """
+        news: list[bytes] = []
+        for line in lines:
+            record = decode_record(line)
+            if record.seq >= self._counts[record.actor]:
+                self._counts[record.actor] = record.seq + 1
+                self._held.append(record)
+                news.append(line)
         self._until_ns[host] = until_ns
+        return news
 
     def forget(self, host: str) -> None:
         """A host has died: nothing is to come from it."""

@@ -9,8 +9,8 @@ and, told where the others are, opens a link to each: batches go one way on it, 
 Both ends prove first that they know the secret, which itself never travels: each answers the other's random challenge
 with an HMAC of it and of both names.  Who cannot is cut off, having been shown nothing.  Traffic is not encrypted.
 
-A link that breaks stays broken: the peer has died, which the driver notices, or the network has failed, which ends the
-run.  Until then what is posted to it is dropped.
+A link that breaks stays broken until the peer is connected to again: it has died, which the driver notices, and perhaps
+been replaced, or the network has failed, which ends the run.  Until then what is posted to it is dropped.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Links:
     async def _connect(self, peer: str, address: Address) -> None:
         loop = asyncio.get_running_loop()
         proofs = _Proofs(self._secret, self._name, peer)
-        outgoing = _Outgoing(loop.create_future(), proofs, partial(self._broken, peer))
+        outgoing = _Outgoing(loop.create_future(), proofs, partial(self._lost, peer))
         try:
             await loop.create_connection(lambda: outgoing, *address)
             await asyncio.wait_for(outgoing.ready, _HANDSHAKE_PATIENCE_REAL_S)
         except (OSError, asyncio.TimeoutError, LinkError) as error:
             raise LinkError(f"cannot reach {peer} at {address[0]}:{address[1]}: {error or 'no answer'}") from error
         self._outgoing[peer] = outgoing
+        self.broken.discard(peer)
 
     def send(self, peer: str, batch: Batch) -> None:
         """Send to a connected peer.  Never blocks; dropped when the link has broken."""
@@ -89,8 +90,9 @@ class Links:
         for incoming in list(self._incoming):
             incoming.close()
 
-    def _broken(self, peer: str) -> None:
-        self.broken.add(peer)
+    def _lost(self, peer: str, outgoing: _Outgoing) -> None:
+        if self._outgoing.get(peer) is outgoing:
+            self.broken.add(peer)
 
     def _accept(self) -> asyncio.Protocol:
         incoming = _Incoming(_Proofs(self._secret, "", self._name), self._take, self._incoming.discard)
@@ -205,11 +207,11 @@ class _Incoming(_Lines):
 class _Outgoing(_Lines):
     """The end that has connected: proves itself, has the other do so, then sends."""
 
-    def __init__(self, ready: asyncio.Future[None], proofs: _Proofs, broken: Callable[[], None]) -> None:
+    def __init__(self, ready: asyncio.Future[None], proofs: _Proofs, lost: Callable[[_Outgoing], None]) -> None:
         super().__init__()
         self.ready = ready
         self._proofs = proofs
-        self._broken = broken
+        self._lost = lost
         self._challenge = secrets.token_hex(16).encode()
         self._challenges: bytes | None = None
 
@@ -222,7 +224,7 @@ class _Outgoing(_Lines):
         super().connection_lost(exc)
         if not self.ready.done():
             self.ready.set_exception(LinkError("it has closed the connection"))
-        self._broken()
+        self._lost(self)
 
     def _line(self, line: bytes) -> None:
         if self._challenges is None:

@@ -449,6 +449,14 @@ class NodeHost(MachineHost):
         code, signal = (None, 9) if message.killed else (0, None)
         self.tell(node_address(node), Exited(message.container, code, signal, 0))
 
+    def application_host_died(self, host: str) -> None:
+        """Its ApplicationMasters are gone; another host of that name is there."""
+        reason = f"its host {host} has died"
+        for container, (node, job, _) in list(self._applications.items()):
+            if self._routes[job_address(job)] == host:
+                del self._applications[container]
+                self.tell(node_address(node), Exited(container, None, 9, 0, reason))
+
     # ---- progress ----
 
     def _look_for_the_silent(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from emulator.core.client import Client
 from emulator.core.effects import AllFinished, Effect
@@ -17,8 +18,8 @@ from emulator.live.plan import RunPlan
 class ResourceManagerHost(MachineHost):
     """Runs the ResourceManager and the client; ``finished`` is set when every job has ended."""
 
-    def __init__(self, name: str, plan: RunPlan) -> None:
-        super().__init__(name, plan)
+    def __init__(self, name: str, plan: RunPlan, journal: Path) -> None:
+        super().__init__(name, plan, journal)
         self.finished = asyncio.Event()
         self._manager: ResourceManager | None = None
         self._client: Client | None = None
@@ -27,7 +28,7 @@ class ResourceManagerHost(MachineHost):
         """Last heartbeat of each node that has not been given up."""
 
     def begin(self, origin_real_ns: int) -> None:
-        """Start both machines at emulated time 0.
+        """Start both machines at emulated time 0, or where the host before this one has died.
 
         Now, before the nodes start: jobs submitted at once are there when the first heartbeats come, not sooner or
         later than these as the loops happen to wake up, which would cost the first job up to a heartbeat.
@@ -40,7 +41,7 @@ class ResourceManagerHost(MachineHost):
         assert isinstance(manager, ResourceManager)
         assert isinstance(client, Client)
         self._manager, self._client = manager, client
-        self._heard_ns = {node.name: 0 for node in self.settings.nodes}
+        self._heard_ns = {node.name: max(0, self.clock.now_ns()) for node in self.settings.nodes}
         self._give_up_silent_nodes()
 
     def tell(self, address: str, message: Message) -> None:

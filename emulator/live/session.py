@@ -5,8 +5,10 @@ Theory of operation
 First of all a janitor is started: should this process die, it ends every process that carries the run's id and removes
 the run's directories.  Then Ray (``emulator.live.ray_runtime``).  Each Ray node gets a node host; emulated time 0 is
 set a moment after all are ready.  While the run lasts every host is asked a few times a second how it is, which also
-brings its journal here, and to the disk.  A node host that has died is told to the ResourceManager; whatever else
-dies, or raises, ends the run.  However it ends, hosts are closed, and the janitor checks that nothing is left.
+brings its journal here, and to the disk.  A node host that has died is told to the ResourceManager; the
+ResourceManager's host, or one of applications, is replaced by another, which goes on from the journal it has kept.
+Whatever else dies, or raises, ends the run.  However it ends, hosts are closed, and the janitor checks that nothing is
+left.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,14 @@ class LiveSession:
         self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
+        self._addresses: dict[str, Any] = {}
+        """Where each host listens."""
+        self._urls: dict[str, str] = {}
+        """Of each node's shuffle service."""
+        self._origin_real_ns = 0
+        """Emulated time 0, on this machine's clock."""
+        self._finished: Any = None
+        """What comes when every job has ended."""
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
         self._journal = JournalStream(records)
@@ -99,8 +109,7 @@ class LiveSession:
             self._gauges = self._make_gauges()
             self._show("starting hosts")
             plan, machines = self._start_hosts()
-            finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
-            self._watch(finished, plan)
+            self._watch(plan)
             self._show("closing")
             closed = self._close_hosts(plan)
         return LiveResult(
@@ -148,7 +157,7 @@ class LiveSession:
         try:
             self._create_actors(actors, plan, [node["NodeID"] for node in ray_nodes])
             openings = {
-                name: handle.open.remote(str(marker)) if name in plan.node_hosts else handle.open.remote()
+                name: handle.open.remote(str(marker) if name in plan.node_hosts else self._own_journal(name))
                 for name, handle in self._hosts.items()
             }
             ready = {name: self._get(opening, f"starting {name}") for name, opening in openings.items()}
@@ -160,38 +169,48 @@ class LiveSession:
                 f"{', '.join(blind)} cannot see {self._output_dir}: on several machines storage.url must name a "
                 "directory that all of them share"
             )
-        urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
+        self._urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
         machines = self._machines()
-        addresses = {name: host.address for name, host in ready.items()}
-        self._all("meeting", lambda handle, _: handle.meet.remote(addresses, urls))
-        origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
-        self._startup_real_s = origin_real_ns / 1e9 - self._started_real_s
+        self._addresses = {name: host.address for name, host in ready.items()}
+        self._all("meeting", lambda handle, _: handle.meet.remote(self._addresses, self._urls))
+        self._origin_real_ns = time.monotonic_ns() + _BEFORE_BEGIN_REAL_NS
+        self._startup_real_s = self._origin_real_ns / 1e9 - self._started_real_s
         offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
-        self._all("beginning", lambda handle, name: handle.begin.remote(origin_real_ns + offsets[name]))
+        self._all("beginning", lambda handle, name: handle.begin.remote(self._origin_real_ns + offsets[name]))
+        self._finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
         return plan, machines
 
+    def _own_journal(self, name: str) -> str:
+        return str(self._root / f"{name}.journal")
+
     def _create_actors(self, actors: Any, plan: RunPlan, node_ids: list[str]) -> None:
+        head = self._ray.get_runtime_context().get_node_id()
+        self._create_on_head(RESOURCE_MANAGER_HOST, plan)
+        for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
+            root = str(self._root) if node_id == head else None
+            self._hosts[name] = actors.NodeHostActor.options(**self._on(node_id, name)).remote(name, plan, root)
+        for name in plan.application_hosts:
+            self._create_on_head(name, plan)
+
+    def _create_on_head(self, name: str, plan: RunPlan) -> None:
+        """The actor of the ResourceManager's host, or of one of applications."""
+        from emulator.live import actors
+
+        kind = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
+        options = self._on(self._ray.get_runtime_context().get_node_id(), name)
+        self._hosts[name] = kind.options(**options).remote(name, plan)
+
+    def _on(self, node_id: str, name: str) -> dict[str, Any]:
+        """Options of a host's actor on that Ray node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
-        def on(node_id: str, name: str) -> Any:
-            variables = {RUN_VARIABLE: self.run_id, HOST_VARIABLE: name}
-            return {
-                "num_cpus": 0,
-                "scheduling_strategy": On(node_id, soft=False),
-                "max_restarts": 0,
-                "runtime_env": {"env_vars": variables},
-            }
-
-        work_root = str(self._root)
-        head = self._ray.get_runtime_context().get_node_id()
-        self._hosts[RESOURCE_MANAGER_HOST] = actors.ResourceManagerActor.options(
-            **on(head, RESOURCE_MANAGER_HOST)
-        ).remote(RESOURCE_MANAGER_HOST, plan)
-        for name, node_id in zip(plan.node_hosts, node_ids, strict=False):
-            root = work_root if node_id == head else None
-            self._hosts[name] = actors.NodeHostActor.options(**on(node_id, name)).remote(name, plan, root)
-        for name in plan.application_hosts:
-            self._hosts[name] = actors.ApplicationHostActor.options(**on(head, name)).remote(name, plan)
+        variables = {RUN_VARIABLE: self.run_id, HOST_VARIABLE: name}
+        return {
+            "num_cpus": 0,
+            "scheduling_strategy": On(node_id, soft=False),
+            "max_restarts": 0,
+            "runtime_env": {"env_vars": variables},
+        }
 
     def _machines(self) -> list[dict[str, Any]]:
         """The computers, and how far each one's monotonic clock is ahead of this one's."""
@@ -245,9 +264,10 @@ class LiveSession:
 
     # ---- while it runs ----
 
-    def _watch(self, finished: Any, plan: RunPlan) -> None:
+    def _watch(self, plan: RunPlan) -> None:
         """Until every job has ended."""
         while True:
+            finished = self._finished
             done, _ = self._ray.wait([finished], timeout=STATUS_PERIOD_REAL_S)
             self._poll(plan)
             check_interrupted()
@@ -257,7 +277,7 @@ class LiveSession:
                 asked = [self._get(self._hosts[name].stuck_attempts.remote(), f"asking {name}") for name in hosts]
                 raise self._reports.standstill([attempt for attempts in asked for attempt in attempts])
             self._show("running")
-            if done:
+            if done and finished is self._finished:  # else that of a host that has been replaced
                 self._get(finished, "running")
                 return
 
@@ -271,25 +291,49 @@ class LiveSession:
                 status = self._result(reference, _ANSWER_PATIENCE_REAL_S)
             except RayActorError as error:
                 died[name] = error
-                self._journal.forget(name)
+                if name in plan.node_hosts:
+                    self._journal.forget(name)
                 continue
             except TimeoutError:
                 raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
-            self._reports.take(name, status)
-            self._journal.take(name, status.journal, status.until_ns)
+            news = self._journal.take(name, status.journal, status.until_ns)
+            self._reports.take(name, replace(status, journal=news))
         self._journal.write_settled()
-        for name, error in died.items():
-            self._host_died(name, plan, error)
+        self._mend(died, plan)
 
-    def _host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
-        self._lost.add(name)
-        if name not in plan.node_hosts:
-            raise RunError(f"{name} has died: {_first_line(error)}")
+    def _mend(self, died: dict[str, Exception], plan: RunPlan) -> None:
+        """Replace the hosts that have died, the ResourceManager's first; tell it of the nodes that are gone."""
+        self._lost.update(died)
+        replaceable = died.keys() - plan.node_hosts.keys()
+        for name in sorted(replaceable, key=lambda name: (name != RESOURCE_MANAGER_HOST, name)):
+            self._replace(name, plan)
+        for name in died.keys() & plan.node_hosts.keys():
+            self._node_host_died(name, plan, died[name])
+
+    def _node_host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
         if self._lost.issuperset(plan.node_hosts):
             raise RunError(f"{name} has died and no node is left to go on with: {_first_line(error)}")
         manager = self._hosts[RESOURCE_MANAGER_HOST]
         lost = manager.nodes_lost.remote(plan.node_hosts[name], f"its host {name} has died")
         self._get(lost, "telling the ResourceManager")
+
+    def _replace(self, name: str, plan: RunPlan) -> None:
+        """Another host of that name goes on where the one that has died was; the others get to know it."""
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._hosts[name])
+        self._create_on_head(name, plan)
+        host, doing = self._hosts[name], f"replacing {name}, which has died,"
+        self._addresses[name] = self._get(host.open.remote(self._own_journal(name)), doing).address
+        self._lost.discard(name)
+        others = {n: at for n, at in self._addresses.items() if n not in self._lost}
+        self._get(host.meet.remote(others, self._urls), doing)
+        self._get(host.begin.remote(self._origin_real_ns), doing)
+        met = [self._hosts[n].meet_again.remote(name, self._addresses[name]) for n in others if n != name]
+        for meeting in met:
+            self._get(meeting, doing)
+        self._reports.replaced(name)
+        if name == RESOURCE_MANAGER_HOST:
+            self._finished = host.finished.remote()
 
     def _close_hosts(self, plan: RunPlan) -> list[Any]:
         """Close the node hosts; the last of every journal."""

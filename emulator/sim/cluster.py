@@ -14,6 +14,7 @@ from functools import partial
 
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
+from emulator.core.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import (
@@ -63,6 +64,8 @@ class SimulatedCluster:
         )
         self._recorders: dict[str, Recorder] = {}
         self._telling = False
+        self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
+        """Machines that have died and may be on again, as their journals would restore them."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be on its way when something happens."""
@@ -100,10 +103,17 @@ class SimulatedCluster:
         self.kernel.run(limit_ns, until=is_over)
 
     def boot(self, address: str, start: Start) -> None:
-        """Make the machine of ``address`` and tell it to start."""
-        machine = make_machine(address, self._settings, self.jobs)
+        """Make the machine of ``address``, or restore the one that has died, and tell it to start.
+
+        A machine is what its journal makes of a fresh one (``emulator.records.replay``): it need not be fed anew.
+        """
+        if address in self._halted:
+            machine, recorder = self._halted.pop(address)
+        else:
+            machine = make_machine(address, self._settings, self.jobs)
+            recorder = Recorder(machine, self._sink)
         self.machines[address] = machine
-        self._recorders[address] = Recorder(machine, self._sink)
+        self._recorders[address] = recorder
         self._heartbeats.add(machine, self._ranks.get(address, 0))
         self.tell(address, start)
 
@@ -140,16 +150,55 @@ class SimulatedCluster:
         self._switch_off(node_address(node))
         self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
+    def silence_node(self, node: str) -> None:
+        """A node and all that runs on it is gone, and nobody is told: the ResourceManager gives it up when it has not
+        heard of it for ``node_expiry_ns``."""
+        self.processes.lose_node(node)
+        self._switch_off(node_address(node))
+        expiry_ns = self._settings.protocol.node_expiry_ns
+        self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, expiry_ns))
+
+    def _give_up(self, node: str, expiry_ns: int) -> None:
+        lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
+        if self.is_on(RESOURCE_MANAGER):
+            self.tell(RESOURCE_MANAGER, lost)
+        else:  # who is on again waits anew
+            self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, expiry_ns))
+
+    def is_on(self, address: str) -> bool:
+        """Whether the machine of ``address`` hears what it is told."""
+        return address in self._recorders
+
+    def restart_manager(self, down_ns: int) -> None:
+        """The host of ResourceManager and client dies; after ``down_ns`` both are on again.  What is said to them
+        meanwhile is lost.
+
+        Which heartbeats can be left out is worked out for a ResourceManager that is there: with ``every_heartbeat``
+        only is the run the same to the nanosecond.
+        """
+        for address in (RESOURCE_MANAGER, CLIENT):
+            self._heartbeats.remove(address)
+            self._halted[address] = self.machines[address], self._recorders.pop(address)
+        self.kernel.at(self.kernel.now_ns + down_ns, self._manager_is_back)
+
+    def _manager_is_back(self) -> None:
+        self.boot(RESOURCE_MANAGER, Start())
+        self.boot(CLIENT, Start())
+
     def _switch_off(self, address: str) -> None:
         self._heartbeats.remove(address)
-        self.machines.pop(address, None)
-        self._recorders.pop(address, None)
+        if address in self._recorders:
+            self._halted[address] = self.machines.pop(address), self._recorders.pop(address)
 
     def _begin_application(self, job: str, container: str) -> None:
         self.boot(job_address(job), Start(container))
 
     def _end_application(self, job: str) -> None:
-        self._switch_off(job_address(job))
+        address = job_address(job)
+        master = self.machines.get(address)
+        self._switch_off(address)
+        if isinstance(master, ApplicationMaster) and master.has_left:
+            del self._halted[address]  # nobody will want it
 
     # ---- effects ----
 

@@ -22,6 +22,7 @@ the state it was in then, because this is done before it is told anything new.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,27 +46,28 @@ class EveryHeartbeat:
         self._kernel = kernel
         self._costs = costs
         self._run = run
-        self._machines: dict[str, PeriodicMachine] = {}
+        self._times_on: Counter[str] = Counter()
+        """How often each machine has been switched on: what it planned before is void."""
 
     def add(self, machine: PeriodicMachine, rank: int) -> None:
         """A machine is on; of beats of one instant the lower ``rank`` goes first."""
-        self._machines[machine.address] = machine
-        self._plan_next(machine, rank)
+        self._times_on[machine.address] += 1
+        self._plan_next(machine, rank, self._times_on[machine.address])
 
     def remove(self, address: str) -> None:
         """A machine is about to be switched off."""
-        self._machines.pop(address, None)
+        self._times_on[address] += 1
 
-    def _plan_next(self, machine: PeriodicMachine, rank: int) -> None:
+    def _plan_next(self, machine: PeriodicMachine, rank: int, times_on: int) -> None:
         if machine.heartbeat is not None:
             nominal_ns = machine.heartbeat.after(self._kernel.now_ns)
             fires_ns = nominal_ns + self._costs.timer_lag(machine.address, nominal_ns)
-            self._kernel.beat(fires_ns, rank, partial(self._beat, machine, rank, nominal_ns))
+            self._kernel.beat(fires_ns, rank, partial(self._beat, machine, rank, times_on, nominal_ns))
 
-    def _beat(self, machine: PeriodicMachine, rank: int, nominal_ns: int) -> None:
-        if self._machines.get(machine.address) is machine:
+    def _beat(self, machine: PeriodicMachine, rank: int, times_on: int, nominal_ns: int) -> None:
+        if self._times_on[machine.address] == times_on:
             self._run(machine.address, Tick(nominal_ns), self._kernel.now_ns)
-            self._plan_next(machine, rank)
+            self._plan_next(machine, rank, times_on)
 
     def before(self, address: str) -> None:
         """The machine of ``address`` is about to be told something."""

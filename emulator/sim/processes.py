@@ -41,6 +41,8 @@ from emulator.sim.memory import VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
+_SAY_AGAIN_NS = 5_000_000_000
+"""A map's output that could not be fetched is asked for again so often, until other outputs are known."""
 _NO_COST = RealCost(0)
 """One for all: a run keeps some of every process."""
 
@@ -226,13 +228,22 @@ class VirtualProcesses:
             if inputs is None or missing is not None:
                 task.waited = True
                 if inputs is not None and missing is not None:
-                    failed = FetchFailed(container, missing, inputs.version, "lost")
-                    self._tell(job_address(launch.job), failed)
+                    self._report_failed_fetch(container, FetchFailed(container, missing, inputs.version, "lost"))
                 return  # ProvideInput will come
             fetched = self._fetched(task, inputs.nodes)
             task.input_ready_ns = now_ns + self._costs.fetch_input(task.node, container, fetched, now_ns)
         begin_ns = max(now_ns, task.input_ready_ns)
         self._kernel.at(max(begin_ns, launch.first_key_at_ns), partial(self._first_key, container, begin_ns, now_ns))
+
+    def _report_failed_fetch(self, container: str, failed: FetchFailed) -> None:
+        task = self.tasks.get(container)
+        if task is None or task.ready_ns is not None:
+            return
+        launch = task.launch
+        inputs = self._inputs.get((task.node, launch.job))
+        if inputs is not None and inputs.version == failed.version:
+            self._tell(job_address(launch.job), failed)
+            self._later(_SAY_AGAIN_NS, partial(self._report_failed_fetch, container, failed))
 
     def _is_localised(self, task: VirtualTask) -> bool:
         """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
@@ -311,8 +322,10 @@ class VirtualProcesses:
         done: Callable[[str, str, int], None],
     ) -> None:
         """Call ``done`` once an operation on a process has taken what it costs; with ``failure`` it is answered if the
-        process ends before that."""
-        task = self.tasks[container]
+        process ends before that.  Of one that has ended, the end is on its way to who asks."""
+        task = self.tasks.get(container)
+        if task is None:
+            return
         task.pending.append(failure)
         delay_ns = cost(task.node, container, self._kernel.now_ns)
         self._later(delay_ns, partial(done, address, container, delay_ns))
@@ -359,7 +372,9 @@ class VirtualProcesses:
 
     def checkpoint(self, address: str, effect: fx.Checkpoint) -> None:
         """Save a process's key counter and end it; the key in progress is finished first."""
-        task = self.tasks[effect.container]
+        task = self.tasks.get(effect.container)
+        if task is None:
+            return  # its end is on the way
         if self.disks.is_full(task.node):
             self._tell(address, CheckpointFailed(effect.container, NO_SPACE))
             return

@@ -83,14 +83,6 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
         check_failed_summary(run, "nodes-1 has died and no node is left to go on with")
 
 
-def test_the_death_of_the_resource_manager_leaves_what_there_is(tmp_path: Path) -> None:
-    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
-        run.walking("research")
-        os.kill(run.host("rm"), signal.SIGKILL)
-        run.check_failed("rm has died", f"is in {run.out}")
-        check_failed_summary(run, "rm has died")
-
-
 def test_a_killed_shuffle_service_is_replaced_where_it_was(ray_cluster: RayCluster, tmp_path: Path) -> None:
     two_waves = SMALL.replace("reduces: 7, reduce_s: [30]", "reduces: 12, reduce_s: [30]")
     with NatjamRun(tmp_path, experiment=two_waves, cluster=ray_cluster) as run:

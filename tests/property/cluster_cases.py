@@ -60,13 +60,16 @@ class Case:
     chaos: Chaos | None
     crashes: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which of the processes then alive): map or reduce processes."""
-    master_crash: tuple[int, int] | None = None
+    master_crashes: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, which of the ApplicationMasters then alive)."""
     losses: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which node)."""
     lost_outputs: tuple[tuple[int, int], ...] = ()
     """(emulated ms, which of the map outputs then there)."""
     orders: tuple[tuple[int, int, int, Order], ...] = ()
     """(emulated ms, which job, which reduce, what): by a user."""
+    restarts: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, how long for, in tenths of a second): the ResourceManager's host dies and is there again."""
 
 
 @st.composite
@@ -220,7 +223,7 @@ def races(draw: st.DrawFn) -> Case:
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
     costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(CALM | BAD_NETWORK)
     losses = draw(st.sampled_from((0, 0, 1)).flatmap(_misfortunes))
-    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), None, losses)
+    return Case(cluster, tuple(jobs), costs, chaos, draw(_misfortunes(_ATTEMPTS_MAX - 1)), (), losses)
 
 
 def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[tuple[int, int], ...]]:
@@ -229,9 +232,14 @@ def _misfortunes(most: int, latest_ms: int = 60_000) -> st.SearchStrategy[tuple[
 
 @st.composite
 def cases(
-    draw: st.DrawFn, network: st.SearchStrategy[Chaos | None], faults: bool = False, shared: bool = False
+    draw: st.DrawFn,
+    network: st.SearchStrategy[Chaos | None],
+    faults: bool = False,
+    shared: bool = False,
+    restarts: bool = True,
 ) -> Case:
-    """Clusters with work; ``faults``: processes crash and nodes are lost; ``shared``: every job has a share."""
+    """Clusters with work; ``faults``: processes crash, nodes are lost; ``shared``: every job has a share;
+    ``restarts``: the ResourceManager's host dies too."""
     cluster = draw(_shared_settings() if shared else _cluster_settings())
     one_queue = len(cluster.scheduler.queues) == 1
     maps_are_victims = Kind.MAP in cluster.scheduler.victims
@@ -239,10 +247,11 @@ def cases(
     costs, chaos = draw(st.builds(CostModel, *[_COST_NS] * 8)), draw(network)
     if not faults:
         return Case(cluster, jobs, costs, chaos)
-    master_crash = draw(st.sampled_from((None, None, None, (8_000, 0), (30_000, 1))))
+    master_crashes = draw(_misfortunes(3))
+    manager_restarts = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes)) if restarts else ()
     losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
     crashes, lost_outputs = draw(_misfortunes(_ATTEMPTS_MAX - 1)), draw(_misfortunes(4, latest_ms=30_000))
-    return Case(cluster, jobs, costs, chaos, crashes, master_crash, losses, lost_outputs)
+    return Case(cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, manager_restarts)
 
 
 @st.composite
@@ -272,8 +281,12 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
 
     for at_ms, which in case.crashes:
         cluster.kernel.at(at_ms * 1_000_000, partial(crash, which, False))
-    if case.master_crash is not None:
-        cluster.kernel.at(case.master_crash[0] * 1_000_000, partial(crash, case.master_crash[1], True))
+    for at_ms, which in case.master_crashes:
+        cluster.kernel.at(at_ms * 1_000_000, partial(crash, which, True))
+
+    def restart(tenths_s: int) -> None:
+        if not cluster.finished and cluster.is_on(RESOURCE_MANAGER):
+            cluster.restart_manager(tenths_s * 100_000_000)
 
     def lose_output(which: int) -> None:
         masters = [machine for machine in cluster.machines.values() if isinstance(machine, ApplicationMaster)]
@@ -287,6 +300,8 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         cluster.kernel.at(at_ms * 1_000_000, partial(cluster.tell, RESOURCE_MANAGER, ordered))
     for at_ms, which in case.lost_outputs:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose_output, which))
+    for at_ms, tenths_s in case.restarts:
+        cluster.kernel.at(at_ms * 1_000_000, partial(restart, tenths_s))
     for at_ms, which in case.losses:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose, which))
 
@@ -310,10 +325,10 @@ def run(case: Case, **checks: bool) -> CheckedCluster:
 
 
 def _check_failure(case: Case, state: JobState, reason: str) -> None:
-    """Only an ApplicationMaster that is gone or has no room fails a job: a task is not crashed often enough here."""
+    """Only an ApplicationMaster that dies too often, or has no room, fails a job: no task crashes often enough here."""
     assert state is JobState.FAILED
     if reason.startswith("its ApplicationMaster ended"):
-        assert case.master_crash is not None or case.losses
+        assert len(case.master_crashes) >= case.settings.protocol.am_attempts
     else:
         assert reason.startswith("no node is left") or "too few" in reason
         assert case.losses

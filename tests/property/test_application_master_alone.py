@@ -35,6 +35,7 @@ from emulator.core.messages import (
     MapOutputsReceived,
     Message,
     NodeHeartbeatResponse,
+    NodeLost,
     Outcome,
     ProgressSamples,
     ResumeContainer,
@@ -318,7 +319,12 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
     @rule(
         message=st.sampled_from(
-            (Start("c0"), FirstKey("c1", 1, 1, RealCost(0)), NodeHeartbeatResponse(1), KillContainer("c1", "a", "test"))
+            (
+                NodeLost("node-1"),
+                FirstKey("c1", 1, 1, RealCost(0)),
+                NodeHeartbeatResponse(1),
+                KillContainer("c", "a", ""),
+            )
         )
     )
     def an_illegal_message_changes_nothing(self, message: Message) -> None:
@@ -326,6 +332,13 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         with pytest.raises(IllegalTransition):
             self.machine.handle(message, self.now_ns)
         assert freeze(self.machine) == before
+
+    @rule(rarely=st.integers(0, 3))
+    def dies_and_starts_again(self, rarely: int) -> None:
+        """Restored from its journal: its timers must be set anew."""
+        if not rarely:
+            self.timers.clear()
+            self.tell(Start("c0"))
 
     # ---- longer ways at once, to get far ----
 

@@ -23,6 +23,7 @@ from emulator.core.messages import (
     KillContainer,
     MapOutputs,
     Message,
+    NodeLost,
     Outcome,
     ProgressSamples,
     ResumeContainer,
@@ -311,7 +312,7 @@ def test_a_checkpoint_is_what_the_next_attempt_and_a_retry_start_from() -> None:
     assert start.saved == saved
 
 
-@pytest.mark.parametrize("message", [Start("c0"), Launched("c1", RealCost(0))])
+@pytest.mark.parametrize("message", [NodeLost("node-1"), Launched("c1", RealCost(0))])
 def test_an_illegal_message_is_refused_and_changes_nothing(message: Message) -> None:
     bench = Bench()
     revision = bench.machine.revision

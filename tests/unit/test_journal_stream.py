@@ -48,11 +48,11 @@ def take(stream: JournalStream, host: str, until_ns: int, *records: Record) -> N
 def test_what_may_still_be_preceded_is_held_back() -> None:
     sink = Sink()
     stream = JournalStream(sink)
-    take(stream, "a", 10, record(9), record(3))
+    take(stream, "a", 10, record(9), record(3, "nm:n"))
     take(stream, "b", 5, record(4, "client"))
     stream.write_settled()
     assert [each.t_ns for each in sink.records] == [3, 4]
-    take(stream, "b", 9, record(8, "client"), record(5, "client"))
+    take(stream, "b", 9, record(5, "client", 1), record(8, "client", 2))
     stream.write_settled()
     assert [each.t_ns for each in sink.records] == [3, 4, 5, 8]
     assert sink.flushed == 4
@@ -66,10 +66,19 @@ def test_a_host_that_died_holds_nothing_back_and_the_end_nothing_at_all() -> Non
     stream.forget("b")
     stream.write_settled()
     assert [each.t_ns for each in sink.records] == [9]
-    take(stream, "a", 20, record(25), record(22))
+    take(stream, "a", 20, record(22, seq=1), record(25, seq=2))
     stream.write_all()
     assert [each.t_ns for each in sink.records] == [9, 22, 25]
     assert sink.flushed == 3
+
+
+def test_a_host_that_replaces_one_repeats_what_is_known_and_adds_what_was_not_told() -> None:
+    sink = Sink()
+    stream = JournalStream(sink)
+    take(stream, "a", 10, record(3), record(9, seq=1))
+    take(stream, "a", 30, record(3), record(9, seq=1), record(12, seq=2))
+    stream.write_all()
+    assert [each.t_ns for each in sink.records] == [3, 9, 12]
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), max_size=40), st.lists(st.integers(0, 30)))

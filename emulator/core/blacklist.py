@@ -1,0 +1,37 @@
+"""Nodes where tasks of a job keep failing: its ApplicationMaster wants nothing more there (YARN's blacklisting).
+
+A node is avoided once ``node_blacklist_failures`` attempts of the job have failed there.  Where a third of the nodes or
+more would be, as many may be at fault as the job itself: none is avoided then (in Hadoop
+``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+_IGNORED_FROM_PERCENT = 33
+
+
+class Blacklist:
+    """Part of one ApplicationMaster; see the module's text."""
+
+    def __init__(self, failures_max: int, nodes: int) -> None:
+        """``nodes``: of the cluster."""
+        self._failures_max = failures_max
+        self._nodes = nodes
+        self._failures: Counter[str] = Counter()
+
+    def failed(self, node: str) -> None:
+        """An attempt has failed there."""
+        self._failures[node] += 1
+
+    def node_lost(self, node: str) -> None:
+        """It is gone, and so one less to choose from; should it return, nothing is held against it."""
+        self._nodes -= 1
+        self._failures.pop(node, None)
+
+    @property
+    def avoided(self) -> tuple[str, ...]:
+        """Nodes to be avoided, in the order of their names."""
+        black = sorted(node for node, failures in self._failures.items() if failures >= self._failures_max)
+        return () if len(black) * 100 >= self._nodes * _IGNORED_FROM_PERCENT else tuple(black)

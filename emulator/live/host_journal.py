@@ -1,0 +1,66 @@
+"""The journal that a host keeps on its own disk, so that its machines can be restored should it die.
+
+Theory of operation
+-------------------
+A machine is pure: its journal, fed to a fresh machine, makes its state.  What a host's machines record is written here
+before anything they want said leaves the host, and before the driver is given it.  So when the host is killed, what is
+missing here has had no effect: to everybody else it is a message that was lost, which the protocol bears.  Bytes once
+written survive the death of the process that wrote them; the machine's own death ends the run in any case.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from emulator.core.machine import PeriodicMachine
+from emulator.records.journal import Record, Recorder, decode_record
+
+
+class HostJournal:
+    """Lines of records; see the module's theory of operation."""
+
+    def __init__(self, path: Path) -> None:
+        """Continue ``path``, or begin it.  Raises OSError."""
+        self.found = _whole_lines(path)
+        """What was there already, one encoded record each."""
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.truncate(path, sum(len(line) + 1 for line in self.found))
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._unwritten: list[bytes] = []
+
+    def add(self, line: bytes) -> None:
+        """Another record, encoded."""
+        self._unwritten.append(line)
+
+    def write(self) -> None:
+        """Have written all that was added.  Raises OSError."""
+        if not self._unwritten:
+            return
+        rest = memoryview(b"\n".join([*self._unwritten, b""]))
+        self._unwritten.clear()
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+
+def restored(
+    lines: list[bytes], make_machine: Callable[[str], PeriodicMachine], sink: Callable[[Record], None]
+) -> dict[str, Recorder]:
+    """The machines that a journal makes, by address, each in a recorder that goes on with ``sink``."""
+    recorders: dict[str, Recorder] = {}
+    for record in map(decode_record, lines):
+        recorder = recorders.get(record.actor)
+        if recorder is None:
+            recorder = recorders[record.actor] = Recorder(make_machine(record.actor), sink)
+        recorder.machine.handle(record.message, record.t_ns)
+        recorder.seq = record.seq + 1
+    return recorders
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """A line that was being written when its writer died is not whole."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []

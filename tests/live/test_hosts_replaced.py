@@ -1,0 +1,125 @@
+"""Hosts of a run in this process; one dies and is replaced: its machines go on from the journal it has kept."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from emulator.assemble import make_machine, make_settings
+from emulator.core.messages import Start
+from emulator.experiment.load import load_experiment
+from emulator.live.application_host import ApplicationHost
+from emulator.live.host import MachineHost
+from emulator.live.journal_stream import JournalStream
+from emulator.live.node_host import NodeHost
+from emulator.live.plan import RunPlan, make_plan
+from emulator.live.resource_manager_host import ResourceManagerHost
+from emulator.records.journal import Record
+from emulator.records.replay import replay
+from tests.live_runs import SMALL
+from workloads.expand import expand
+
+BOUND_S = 120.0
+ALONE = "workload.only={jobs: [research]}"
+
+
+class _Kept:
+    """A sink of records."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def write(self, record: Record) -> None:
+        self.records.append(record)
+
+    def flush(self) -> None:
+        pass
+
+
+class _Hosts:
+    """ResourceManager, ApplicationMasters and nodes of a run, linked to each other."""
+
+    def __init__(self, plan: RunPlan, directory: Path) -> None:
+        self._plan, self._directory = plan, directory
+        self.nodes = NodeHost("nodes-1", plan, directory / "work")
+        self.all: dict[str, MachineHost] = {"nodes-1": self.nodes}
+        self._origin_real_ns = 0
+        self._addresses: dict[str, tuple[str, int]] = {}
+        self._kept = _Kept()
+        self._journal = JournalStream(self._kept)
+
+    def make(self, name: str) -> MachineHost:
+        kind = ResourceManagerHost if name == "rm" else ApplicationHost
+        host = self.all[name] = kind(name, self._plan, self._directory / f"{name}.journal")
+        return host
+
+    async def start(self) -> None:
+        self.make("rm")
+        self.make("applications-1")
+        urls = await self.nodes.open()
+        self._addresses = {name: await host.listen() for name, host in self.all.items()}
+        for host in self.all.values():
+            await host.meet(self._addresses)
+        self.nodes.shuffle_urls.update(urls)
+        self._origin_real_ns = time.monotonic_ns()
+        for host in self.all.values():
+            host.begin(self._origin_real_ns)
+
+    async def replace(self, name: str) -> None:
+        """It dies with all that it has not written; after a moment another one is there."""
+        dead = self.all[name]
+        dead.fatal = "killed"
+        dead._links.close()
+        await asyncio.sleep(0.2)
+        host = self.make(name)
+        self._addresses[name] = await host.listen()
+        await host.meet(self._addresses)
+        host.begin(self._origin_real_ns)
+        for other in self.all.values():
+            if other is not host:
+                await other.meet({name: self._addresses[name]})
+        self.nodes.application_host_died(name)
+
+    async def finished(self) -> None:
+        manager = self.all["rm"]
+        assert isinstance(manager, ResourceManagerHost)
+        await asyncio.wait_for(manager.finished.wait(), BOUND_S)
+
+    def records(self) -> list[Record]:
+        for name, host in self.all.items():
+            assert host.fatal is None, host.fatal
+            self._journal.take(name, *host.take_journal())
+        self._journal.write_all()
+        return self._kept.records
+
+
+@pytest.mark.parametrize("names", [("applications-1",), ("rm",), ("applications-1", "rm", "rm")])
+def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, names: tuple[str, ...]) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    experiment = load_experiment(file, [ALONE, "time_scale=10"])
+    jobs = {job.name: job for job in expand(experiment, 1)}
+    (tmp_path / "output").mkdir()
+
+    async def run() -> list[Record]:
+        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, tmp_path / "output", ["127.0.0.1"]), tmp_path)
+        await hosts.start()
+        try:
+            for name in names:
+                await asyncio.sleep(0.8)
+                await hosts.replace(name)
+            await hosts.finished()
+            return hosts.records()
+        finally:
+            await hosts.nodes.close()
+
+    records = asyncio.run(run())
+    assert len(list((tmp_path / "output/research").glob("part-r-*"))) == 7
+    starts = [record.actor for record in records if isinstance(record.message, Start)]
+    assert starts.count("rm") == 1 + names.count("rm")
+    assert starts.count("am:research") == 1 + names.count("applications-1")
+    settings = make_settings(experiment, 1)
+    assert replay(records, lambda address: make_machine(address, settings, jobs)) is None

@@ -1,0 +1,63 @@
+"""SIGKILL of the hosts of the ResourceManager and of ApplicationMasters: the run goes on, and nothing is done twice."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from analysis.verify_run import verify_runs
+from emulator.core.messages import Start
+from emulator.records.journal import JournalError, read_journal
+from tests.live_runs import SMALL, NatjamRun
+from tests.run_results import job_of
+
+ALONE = ("--set", "workload.only={jobs: [research]}")
+"""Nobody asks for containers meanwhile, which the ResourceManager would take by killing if none answers."""
+LONGER = SMALL.replace("reduce_s: [30]", "reduce_s: [60]")
+ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
+
+
+def starts(run: NatjamRun, actor: str) -> int:
+    """How often a machine has started, as far as the journal on the disk says."""
+    found = 0
+    with contextlib.suppress(JournalError):  # where what has been written so far ends
+        for record in read_journal(run.out / "journal.jsonl.zst.unfinished")[1]:
+            found += record.actor == actor and isinstance(record.message, Start)
+    return found
+
+
+def kill(run: NatjamRun, host: str) -> None:
+    """End a host, and wait for the one that takes its place."""
+    before = run.host(host)
+    os.kill(before, signal.SIGKILL)
+    run.until(lambda: run.host(host) != before, f"another {host}")
+
+
+@pytest.mark.parametrize("host", ["rm", "applications-1"])
+def test_a_killed_host_is_replaced_and_what_runs_goes_on(tmp_path: Path, host: str) -> None:
+    with NatjamRun(tmp_path, *ALONE, experiment=LONGER) as run:
+        run.walking("research")
+        kill(run, host)
+        summary = run.check_verified()
+        attempts = run.table("attempts")
+        assert [checked.findings for checked in verify_runs(run.out)] == [[]]
+    assert job_of(summary, "research")["lost_work_s"] == 0
+    tasks = [(row["attempt"], row["outcome"]) for row in attempts if "/am" not in row["attempt"]]
+    assert {outcome for _, outcome in tasks} == {"succeeded"}, "processes go on"
+    assert len(tasks) == 2 + 7, "none was launched again"
+    masters = [row["outcome"] for row in attempts if row["attempt"].startswith("research/am")]
+    assert masters == (["succeeded"] if host == "rm" else ["crashed", "succeeded"])
+
+
+def test_a_job_fails_when_its_application_master_has_died_too_often(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+        run.walking("research")
+        kill(run, "applications-1")
+        run.until(lambda: starts(run, "am:research") == 2, "the second attempt")
+        os.kill(run.host("applications-1"), signal.SIGKILL)
+        assert run.wait() == 1, run.log
+    assert "its ApplicationMaster ended, for the 2. time: its host applications-1 has died" in run.log

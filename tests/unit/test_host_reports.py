@@ -1,0 +1,41 @@
+"""What is made of the statuses of a run's hosts."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
+from emulator.live.host_reports import HostReports, HostStatus
+from emulator.records.lag import LagRecorder
+from tests.simulated_runs import FIG4
+
+
+def cut_off_from(*peers: str) -> HostStatus:
+    return HostStatus(None, [], 0, LagRecorder().to_record(), peers)
+
+
+def test_a_link_that_stays_broken_ends_the_run_unless_a_host_at_its_end_has_been_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock_real_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock_real_s[0])
+    reports = HostReports(load_experiment(FIG4), {})
+    reports.take("nodes-1", cut_off_from("rm"))
+    clock_real_s[0] = 9.0
+    reports.check({"rm"})
+    with pytest.raises(RunError, match="the connection from nodes-1 to rm has broken, and both are alive"):
+        reports.check(set())
+    reports.replaced("rm")  # which has taken nine seconds
+    reports.check(set())
+    reports.take("nodes-1", cut_off_from())
+    clock_real_s[0] = 30.0
+    reports.check(set())
+    reports.take("nodes-1", cut_off_from("rm"))
+    clock_real_s[0] = 31.0
+    reports.check(set())
+    clock_real_s[0] = 39.0
+    with pytest.raises(RunError, match="has broken"):
+        reports.check(set())
