@@ -251,7 +251,7 @@ def cases(
     manager_restarts = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes)) if restarts else ()
     losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
     crashes, lost_outputs = draw(_misfortunes(_ATTEMPTS_MAX - 1)), draw(_misfortunes(4, latest_ms=30_000))
-    return Case(cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, manager_restarts)
+    return Case(cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, (), manager_restarts)
 
 
 @st.composite
