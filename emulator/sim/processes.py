@@ -237,7 +237,7 @@ class VirtualProcesses:
 
     def _report_failed_fetch(self, container: str, failed: FetchFailed) -> None:
         task = self.tasks.get(container)
-        if task is None or task.ready_ns is not None:
+        if task is None or task.input_ready_ns is not None:
             return
         launch = task.launch
         inputs = self._inputs.get((task.node, launch.job))
