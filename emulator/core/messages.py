@@ -363,12 +363,10 @@ class ContainerReported(_Message):
 
 
 class Start(_Message):
-    """The machine is on: first message of every machine, and again when it has been restored from its journal.
-
-    An ApplicationMaster is told its own container, which is another one each time.
-    """
+    """The machine is on: first message of every machine, and again when it has been restored from its journal."""
 
     container: str | None = None
+    """Its own, which an ApplicationMaster is told."""
 
 
 class Tick(_Message):
