@@ -1,0 +1,52 @@
+"""Memory and swap of nodes for live tests: who may make them, and what of them is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
+
+MIB = 1 << 20
+
+
+def _why_not() -> str:
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        find_controller()
+    except NoMemoryGroups as error:
+        return str(error)
+    return ""
+
+
+needs_swap = pytest.mark.skipif(bool(_why_not()), reason=f"swap and memory cgroups: {_why_not()}")
+
+
+def swaps_below(directory: Path) -> list[str]:
+    """Active swap files below a directory."""
+    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    return [line.split()[0] for line in lines if line.startswith(f"{os.path.realpath(directory)}/")]
+
+
+def groups_of(mark: str) -> list[Path]:
+    """Memory cgroups whose mark begins so."""
+    return list(find_controller().folder.glob(f"natjam-{mark}*"))
+
+
+def overwrite_memory(pid: int, size_bytes: int) -> None:
+    """Turn over one byte in the middle of what a task holds: of its one private mapping of that size."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    wanted = -(-size_bytes // page_bytes) * page_bytes
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        first, last = (int(part, 16) for part in line.split()[0].split("-"))
+        if last - first == wanted and line.split()[1] == "rw-p":
+            with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+                memory.seek(first + size_bytes // 2)
+                byte = memory.read(1)[0]
+                memory.seek(first + size_bytes // 2)
+                memory.write(bytes([byte ^ 1]))
+            return
+    raise AssertionError(f"process {pid} has no mapping of {wanted} bytes")
