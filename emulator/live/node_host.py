@@ -104,7 +104,7 @@ class NodeHost(MachineHost):
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """(node, job): where the outputs of its maps lie, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
-        mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs) else []
+        mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
         self._memories = NodeMemories(f"{plan.run_id}-{name}", work_dir, plan.experiment.live.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes on their way out

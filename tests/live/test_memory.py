@@ -170,7 +170,7 @@ def test_what_is_left_of_a_run_is_found_by_its_marks(tmp_path: Path) -> None:
 
 
 def test_a_swap_file_larger_than_the_disk_is_refused_with_the_numbers(tmp_path: Path) -> None:
-    with pytest.raises(SwapFailed, match=r"a swap file of 1073741824 MiB does not fit: \d+ MiB are free"):
+    with pytest.raises(SwapFailed, match=r"swap of 1073741824 MiB does not fit: \d+ MiB are free"):
         make_swap_file(tmp_path / "swap", 1 << 50)
     assert list(tmp_path.iterdir()) == []
 

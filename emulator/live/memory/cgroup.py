@@ -50,15 +50,6 @@ def find_controller() -> Controller:
 def _usable(controller: Controller) -> Controller:
     if not os.access(controller.folder, os.W_OK):
         raise NoMemoryGroups(f"{controller.folder} may not be written to")
-    if controller.version == 2:
-        switch = controller.folder / "cgroup.subtree_control"
-        if "memory" not in switch.read_text().split():
-            try:
-                switch.write_text("+memory")
-            except OSError as error:
-                raise NoMemoryGroups(
-                    f"{switch}: the memory controller cannot be switched on: {error.strerror}"
-                ) from None
     return controller
 
 
@@ -77,6 +68,8 @@ class MemoryGroup:
 
     def make(self, memory_bytes: int, swap_bytes: int) -> None:
         """Make it, with its limits.  Raises OSError."""
+        if self._version == 2:
+            (self.folder.parent / "cgroup.subtree_control").write_text("+memory")
         self.folder.mkdir()
         if self._version == 1:
             limits = {

@@ -7,12 +7,12 @@ has a limit and none has swap.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from emulator.core.job import JobSpec
 from emulator.core.settings import NodeSettings
-from emulator.live.memory.cgroup import MemoryGroup, find_controller, remove_groups
+from emulator.live.memory.cgroup import MemoryGroup, NoMemoryGroups, find_controller, remove_groups
 from emulator.live.memory.swap_file import SwapFailed, end_swap, make_swap_file
 
 SWAP_FILE = "swap"
@@ -20,9 +20,20 @@ _PROCESS_BYTES = 8 << 20
 """What a task's process needs besides the memory it is to hold; a node has so much more for each."""
 
 
-def largest_task_bytes(jobs: Mapping[str, JobSpec]) -> int:
+def largest_task_bytes(jobs: Iterable[JobSpec]) -> int:
     """The most memory that a task of these jobs holds, emulated; 0: none holds any."""
-    return max((max(job.facts.task_memory_bytes, default=0) for job in jobs.values()), default=0)
+    return max((max(job.facts.task_memory_bytes, default=0) for job in jobs), default=0)
+
+
+def why_no_swap() -> str | None:
+    """Why no run can have swap of its own here, nor limits of its nodes' memory; None: one can."""
+    if os.geteuid() != 0:
+        return "real swap needs root"
+    try:
+        find_controller()
+    except NoMemoryGroups as error:
+        return f"real swap needs memory cgroups: {error}"
+    return None
 
 
 class NodeMemories:
@@ -49,9 +60,9 @@ class NodeMemories:
         swap_bytes = sum(map(self._swap_bytes, self._nodes.values()))
         if not self._nodes:
             return
-        if os.geteuid() != 0:
+        if (why := why_no_swap()) is not None:
             if swap_bytes:
-                raise SwapFailed("cluster.swap_gb needs root on every machine of the cluster; set it to 0")
+                raise SwapFailed(f"cluster.swap_gb: {why}, on every machine of the cluster; set it to 0")
             return
         controller = find_controller()
         try:

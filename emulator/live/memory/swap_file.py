@@ -26,18 +26,23 @@ class SwapFailed(Exception):
 
 def make_swap_file(path: Path, size_bytes: int) -> None:
     """Make a swap file of that size and switch it on.  Raises SwapFailed; nothing is left then."""
-    free_bytes = shutil.disk_usage(path.parent).free
-    if free_bytes < size_bytes:
-        raise SwapFailed(
-            f"{path}: a swap file of {_mib(size_bytes)} does not fit: {_mib(free_bytes)} are free; lower"
-            " live.memory_scale or cluster.swap_gb, or set TMPDIR to a directory on a larger disk"
-        )
+    check_room(path.parent, size_bytes)
     try:
         _allocate(path, size_bytes)
         _switch_on(path, size_bytes)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+def check_room(directory: Path, size_bytes: int) -> None:
+    """Raise SwapFailed where a swap file of that size does not fit a directory's disk."""
+    free_bytes = shutil.disk_usage(directory).free
+    if free_bytes < size_bytes:
+        raise SwapFailed(
+            f"{directory}: swap of {_mib(size_bytes)} does not fit: {_mib(free_bytes)} are free; lower"
+            " live.memory_scale or cluster.swap_gb, or set TMPDIR to a directory on a larger disk"
+        )
 
 
 def _allocate(path: Path, size_bytes: int) -> None:
