@@ -39,17 +39,17 @@ def groups_of(mark: str) -> list[Path]:
         return []
 
 
-def overwrite_memory(pid: int, size_bytes: int) -> None:
-    """Turn over one byte in the middle of what a task holds: of its one private mapping of that size."""
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    wanted = -(-size_bytes // page_bytes) * page_bytes
+def overwrite_memory(pid: int) -> None:
+    """Turn over a bit in the middle of the largest private memory of a process, which is what a task holds."""
+    sizes = {}
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-        first, last = (int(part, 16) for part in line.split()[0].split("-"))
-        if last - first == wanted and line.split()[1] == "rw-p":
-            with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
-                memory.seek(first + size_bytes // 2)
-                byte = memory.read(1)[0]
-                memory.seek(first + size_bytes // 2)
-                memory.write(bytes([byte ^ 1]))
-            return
-    raise AssertionError(f"process {pid} has no mapping of {wanted} bytes")
+        where, access, _, _, inode, *_ = line.split()
+        first, last = (int(part, 16) for part in where.split("-"))
+        if access == "rw-p" and inode == "0":
+            sizes[first] = last - first
+    first = max(sizes, key=sizes.__getitem__)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(first + sizes[first] // 2)
+        byte = memory.read(1)[0]
+        memory.seek(first + sizes[first] // 2)
+        memory.write(bytes([byte ^ 1]))

@@ -36,19 +36,19 @@ def test_what_was_written_is_read_back(size_bytes: int) -> None:
 def test_a_byte_that_changes_is_found() -> None:
     held = HeldMemory(300_001)
     held.write(lambda: None)
-    overwrite_memory(os.getpid(), 300_001)
+    held.mapping[150_000] ^= 1
     with pytest.raises(MemoryChanged, match="of 300001 bytes it had written, those from 131072 to 196608"):
         held.check(lambda: None)
 
 
 def test_a_task_whose_memory_changes_fails(tmp_path: Path) -> None:
     async def scenario(host: Host) -> None:
-        launched = await host.launch("one", keys=40, memory_bytes=5 * MIB + 1)
+        launched = await host.launch("one", keys=40, memory_bytes=50 * MIB + 1)
         await host.keys_done("one", 1)
-        overwrite_memory(launched["pid"], 5 * MIB + 1)
+        overwrite_memory(launched["pid"])
         ended = await host.event("exited", "one")
         assert ended["code"] == os.EX_IOERR
-        assert "the task's memory has changed: of 5242881 bytes" in ended["reason"]
+        assert "the task's memory has changed: of 52428801 bytes" in ended["reason"]
 
     in_host(tmp_path, scenario)
 

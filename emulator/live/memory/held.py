@@ -25,20 +25,20 @@ class HeldMemory:
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
         self._block = os.urandom(_CHUNK_BYTES) * 2
-        self._bytes = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.mapping = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
     def write(self, between: Callable[[], None]) -> None:
         """Write all of it, ``between`` two chunks being called."""
         for start in range(0, self._size_bytes, _CHUNK_BYTES):
             expected = self._expected(start)
-            self._bytes[start : start + len(expected)] = expected
+            self.mapping[start : start + len(expected)] = expected
             between()
 
     def check(self, between: Callable[[], None]) -> None:
         """Read all of it back, likewise.  Raises MemoryChanged."""
         for start in range(0, self._size_bytes, _CHUNK_BYTES):
             expected = self._expected(start)
-            if self._bytes[start : start + len(expected)] != expected:
+            if self.mapping[start : start + len(expected)] != expected:
                 raise MemoryChanged(
                     f"the task's memory has changed: of {self._size_bytes} bytes it had written, those from {start} to"
                     f" {start + len(expected)} are others now"
