@@ -174,7 +174,7 @@ class _Reduce:
             self._task.memory.check(self._obey_pending)
 
     def _obey_pending(self) -> None:
-        self._slot.alive(time.monotonic_ns())
+        self._task.slot.alive(time.monotonic_ns())
         while taken := take_signal(0):
             if taken == CHECKPOINT:
                 raise _CheckpointWanted

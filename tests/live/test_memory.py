@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -160,7 +162,11 @@ def test_what_is_left_of_a_run_is_found_by_its_marks(tmp_path: Path) -> None:
         (tmp_path / of).mkdir()
         NodeMemories(f"{of}-nodes-1", tmp_path / of, 1.0, [node(SIZE_BYTES, SIZE_BYTES)]).open()
     try:
-        end_memory(mark, [tmp_path / mark])
+        (group,) = groups_of(mark)
+        with subprocess.Popen(["sleep", "600"]) as member:
+            (group / "cgroup.procs").write_text(str(member.pid))
+            end_memory(mark, [tmp_path / mark])
+            assert member.wait() == -signal.SIGKILL
         assert (swaps_below(tmp_path / mark), groups_of(mark)) == ([], [])
         assert swaps_below(tmp_path / other)
         assert groups_of(other)

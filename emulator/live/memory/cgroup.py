@@ -8,6 +8,7 @@ kernels, and the kernel kills instead.  Version 2 has no swappiness of a group. 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ class MemoryGroup:
 
 
 def remove_groups(mark: str) -> None:
-    """Remove the groups whose mark begins so; their processes have been killed, and are waited for a while."""
+    """Remove the groups whose mark begins so; who is still in one is killed."""
     with suppress(NoMemoryGroups, OSError):
         for folder in find_controller().folder.glob(f"{_PREFIX}{mark}-*"):
             _remove(folder)
@@ -107,4 +108,12 @@ def _remove(folder: Path) -> None:
         except OSError:
             if time.monotonic() > deadline:
                 return
+            _kill_members(folder)
             time.sleep(_BETWEEN_TRIES_REAL_S)
+
+
+def _kill_members(folder: Path) -> None:
+    with suppress(OSError):
+        for pid in set((folder / "cgroup.procs").read_text().split()) - {"0"}:  # 0: not of our pid namespace
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
