@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import __version__
+from emulator.core.job import JobSpec
 from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
 from emulator.engine import Aftermath, Engine, OnStatus, RecordSink
@@ -98,7 +99,7 @@ def _run_and_write(
     experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
 ) -> dict[str, Any]:
     jobs = expand(experiment, seed)
-    once = experiment.model_copy(update={"seed": seed, "repeats": 1})
+    once = _as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs)
     sha256 = directory.write_experiment(once)
     kept, versions = experiment.journal, {"natjam": __version__}
     history = HistoryBuilder(jobs)
@@ -130,6 +131,14 @@ def _run_and_write(
         on_status(replace(last[0], phase="verifying the output", journal=()))
         output = aftermath.verify(jobs, seed, result.output_path)
     return write_results(directory, once, history, result, output, aftermath)
+
+
+def _as_it_can_be(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> Experiment:
+    if experiment.engine != "live":
+        return experiment
+    from emulator.live.memory.fitting import fitted_to_machine
+
+    return fitted_to_machine(experiment, jobs)
 
 
 def _engine(name: str) -> Engine:

@@ -21,6 +21,7 @@ from emulator.core.messages import Message
 from emulator.live.janitor import RUN_VARIABLE, find_run_processes
 from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
+from tests.memory import groups_of, swaps_below
 from tests.run_results import RunResults
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -166,16 +167,16 @@ class NatjamRun(RunResults):
         return self.process.wait(END_BOUND_S)
 
     def check_nothing_left(self) -> None:
-        """Within a bound no process of the run lives, and no file is in its temporary directory."""
+        """Within a bound no process of the run lives, no swap, memory cgroup or temporary file of it is there."""
         until(lambda: not self.left(), lambda: f"nothing left of the run, but {self.left()}", LEFT_BOUND_S)
 
     def left(self) -> list[str]:
-        """Processes and temporary files of the run."""
+        """Processes, swap, memory cgroups and temporary files of the run."""
         pids = self.processes()
-        files = list(self.temporary.iterdir())
+        files = [*self.temporary.iterdir(), *swaps_below(self.temporary)]
         if self._found_run_id is not None:  # else it has not come far
             pids += find_run_processes(self._found_run_id, directories=[self.temporary])
-            files += self.work_directories()
+            files += [*self.work_directories(), *groups_of(self._found_run_id)]
         return [*(f"{pid} {command_line(pid)}" for pid in pids), *map(str, files)]
 
     def processes(self) -> list[int]:

@@ -41,6 +41,7 @@ def measure(
     """
     from emulator.costs.calibration import default_path
     from emulator.costs.fingerprint import busy_warning
+    from emulator.live.memory.nodes import why_no_swap
     from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
 
     if warning := busy_warning():
@@ -51,6 +52,8 @@ def measure(
         calibration = run_campaign(out_dir, quick, display.update)
     console.print(_operations_table(calibration))
     console.print(_bandwidths(calibration), highlight=False)
+    if calibration.memory is not None and calibration.memory.swap_out_bytes_s is None and (why := why_no_swap()):
+        console.print(f"the part 'swap' was left out: {why}", highlight=False)
     console.print(f"results in {out_dir}; simulations with 'overheads: native' use ", end="", soft_wrap=True)
     console.print("them" if out is None else f"this machine's: 'overheads: {out_dir / CALIBRATION_NAME}' uses these")
 
@@ -84,6 +87,9 @@ def replay(
         raise RunError("\n".join(differing))
 
 
+_SWAP = (("swap_out", "paged out"), ("swap_in", "paged in"))
+
+
 def _operations_table(calibration: Calibration) -> Table:
     table = Table(title="real milliseconds; the mean with its 95% interval", title_justify="left")
     for name in ("operation", "at"):
@@ -111,6 +117,10 @@ def _bandwidths(calibration: Calibration) -> str:
         first, last = series.points[0], series.points[-1]
         took_real_ns = last.distribution.mean_real_ns - first.distribution.mean_real_ns
         found.append(f"{name} {1e3 * (last.at - first.at) / took_real_ns:.0f} MB/s" if took_real_ns > 0 else "")
+    speeds = calibration.memory.model_dump() if calibration.memory else {}
+    for name, what in (("memory_write", "memory written"), ("memory_read", "read back"), *_SWAP):
+        if bytes_s := speeds.get(f"{name}_bytes_s"):
+            found.append(f"{what} {bytes_s / 1e6:.0f} MB/s")
     return "bandwidth, start-up not counted: " + ", ".join(filter(None, found))
 
 

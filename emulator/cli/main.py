@@ -117,6 +117,11 @@ def run(
     experiment = load_experiment(file, [*(set_ or ()), *options])
     if warning := minima_warning(experiment):
         typer.echo(f"natjam: warning: {warning}", err=True)
+    if experiment.engine == "live":
+        from emulator.live.memory.fitting import swap_warning
+
+        if warning := swap_warning(experiment):
+            typer.echo(f"natjam: warning: {warning}", err=True)
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
 

@@ -11,11 +11,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from emulator.live import mapper, reducer
 from emulator.live.containers import ContainerProcess
 from emulator.live.dumpers.criu import CriuDumper
+from emulator.live.memory.held import MemoryChanged
 from emulator.live.progress_page import ProgressPage
 from emulator.live.task import (
     EXIT_CRASHED,
@@ -33,7 +35,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def _run_map(task: TaskProcess) -> int:
     try:
         mapper.run_map(task.params, task)
-    except OSError as error:
+    except (OSError, MemoryChanged) as error:
         task.report("failed", reason=failure_reason(error))
         return EXIT_IO_FAILED
     return EXIT_DONE
@@ -102,6 +104,8 @@ class Children:
     def _do_task(self, container: ContainerProcess) -> int:
         task = None
         try:
+            if (group := container.params.get("memory_group")) is not None:
+                Path(group).write_text("0")
             task = TaskProcess(container.params, self._page.writer(container.slot), self._reports)
             if container.params.get("images", {}).get("dumper") == CriuDumper.name:
                 task.may_be_made_again(self.attachment(container))

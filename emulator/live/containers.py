@@ -89,8 +89,10 @@ class ContainerProcess:
     received_real_ns: int
     pid: int | None = None
     """None until it is forked; operations asked for before that wait."""
+    swapped_bytes: int = 0
+    """What of its memory was in swap when it was last told to go on, or killed, while it was stopped."""
+    is_stopped: bool = False
     _new_outputs: list[Any] = field(default_factory=list)
-    _stopped: bool = False
     _current: PendingCommand | None = None
     _waiting: deque[PendingCommand] = field(default_factory=deque)
     _kills: list[PendingCommand] = field(default_factory=list)
@@ -113,6 +115,11 @@ class ContainerProcess:
     def directory(self) -> Path:
         """Its scratch directory on the node's disk."""
         return container_directory(self.params["work_dir"], self.id)
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether it has any to speak of."""
+        return bool(self.params.get("memory_bytes"))
 
     def prepare_directory(self) -> None:
         """Make its scratch directory.  Raises OSError."""
@@ -157,8 +164,8 @@ class ContainerProcess:
         if op == "dump" and "images" not in self.params:
             return "no images are made of it"
         if op == "resume":
-            return None if self._stopped else "the container is not suspended"
-        return "the container is suspended" if self._stopped else None
+            return None if self.is_stopped else "the container is not suspended"
+        return "the container is suspended" if self.is_stopped else None
 
     def signalled(self, real_ns: int) -> None:
         """The signal that `next_signal` gave has been sent."""
@@ -167,7 +174,7 @@ class ContainerProcess:
 
     def stop_changed(self, stopped: bool, real_ns: int, emit: Emit) -> None:
         """The kernel says that the process has stopped, or goes on."""
-        self._stopped = stopped
+        self.is_stopped = stopped
         if stopped and self._walking_since_real_ns:
             self._worked_real_ns += real_ns - self._walking_since_real_ns
         if self._walking_since_real_ns or self._worked_real_ns:
@@ -178,8 +185,11 @@ class ContainerProcess:
         if operation is None or operation.op != awaited:
             return
         self._current = None
-        event, instant = ("suspended", "stopped_real_ns") if stopped else ("resumed", "continued_real_ns")
-        emit(event, id=self.id, **_instants(operation), **{instant: real_ns})
+        if stopped:
+            emit("suspended", id=self.id, **_instants(operation), stopped_real_ns=real_ns)
+            return
+        swapped_bytes = self.swapped_bytes
+        emit("resumed", id=self.id, **_instants(operation), continued_real_ns=real_ns, swapped_bytes=swapped_bytes)
 
     def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
         """The task says something: kept for its exit, or passed on."""
@@ -198,7 +208,7 @@ class ContainerProcess:
 
     def to_be_dumped(self, keys_done: int) -> bool:
         """Whether it has stopped to be saved, with so many keys done: its counters are set then."""
-        if self._current is None or self._current.op != "dump" or not self._stopped or self.counters:
+        if self._current is None or self._current.op != "dump" or not self.is_stopped or self.counters:
             return False
         params, past = self.params, self.params.get("checkpoint")
         worked_ns = round(self._worked_real_ns * params["scale"]) + params.get("in_key_ns", 0)
@@ -241,7 +251,7 @@ class ContainerProcess:
 
     def made_again(self, counters: Mapping[str, Any], real_ns: int) -> None:
         """Its process is there again, stopped, as it was when its image was made; it goes on when that is due."""
-        self._stopped = True
+        self.is_stopped = True
         self._current = PendingCommand("restore", real_ns)
         self._was_walking = counters["walking"]
 
@@ -280,8 +290,14 @@ class ContainerProcess:
         self._fail_waiting(f"the process ended first: {reason}", emit)
         for operation in self._kills:
             if killed_by == signal.SIGKILL:
-                received_real_ns = operation.received_real_ns
-                emit("killed", id=self.id, received_real_ns=received_real_ns, exited_real_ns=real_ns)
+                swapped_bytes = self.swapped_bytes if self.is_stopped else 0
+                emit(
+                    "killed",
+                    id=self.id,
+                    received_real_ns=operation.received_real_ns,
+                    exited_real_ns=real_ns,
+                    swapped_bytes=swapped_bytes,
+                )
             else:
                 emit("kill_failed", id=self.id, reason=f"the process ended first: {reason}")
         emit(

@@ -6,12 +6,14 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from emulator.live.dumpers.criu import find_criu, tracks_memory
+from emulator.live.memory.nodes import why_no_swap
 from emulator.storage.images import PAGE_TRACKER
 
 _CGROUP_FOLDER = Path("/sys/fs/cgroup")
@@ -32,7 +34,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at everything; takes under a second, changes nothing."""
-    return [_system(), _root(), *_criu(), _cgroups(), _swap(), _staging(), _ray(), _chromium()]
+    return [_system(), _root(), *_criu(), _cgroups(), _swap(), _own_swap(), _staging(), _ray(), _chromium()]
 
 
 def _finding(name: str, works: bool, found: str, without: str) -> Finding:
@@ -47,7 +49,9 @@ def _system() -> Finding:
 
 def _root() -> Finding:
     is_root = os.geteuid() == 0
-    return _finding("root", is_root, "yes" if is_root else f"no: user {os.geteuid()}", "process images by criu")
+    return _finding(
+        "root", is_root, "yes" if is_root else f"no: user {os.geteuid()}", "process images by criu; swap of runs"
+    )
 
 
 def _criu() -> list[Finding]:
@@ -84,6 +88,14 @@ def _swap() -> Finding:
     swap = psutil.swap_memory()
     text = f"{swap.total / 2**30:.1f} GiB, {swap.free / 2**30:.1f} free" if swap.total else "none"
     return _finding("swap", swap.total > 0, text, "room for the memory of stopped tasks beyond the machine's own")
+
+
+def _own_swap() -> Finding:
+    why = why_no_swap() or ("" if shutil.which("mkswap") else "real swap needs mkswap, of util-linux")
+    where = Path(tempfile.gettempdir())
+    free_gib = shutil.disk_usage(where).free / 2**30
+    without = "swap of a run's own: nodes have none, and what would need some is not suspended"
+    return _finding("swap of runs", not why, why or f"up to {free_gib:.1f} GiB in {where}", without)
 
 
 def _staging() -> Finding:

@@ -3,10 +3,11 @@
 It is started first, in a session of its own, with a pipe from the driver as stdin.  When the pipe ends
 without a goodbye (the driver crashed or was killed), or after a goodbye, it kills every process that
 carries the run's id in its environment, or has a file of the run's temporary directories open for writing (two
-of Ray's write over their environment), and removes those directories.  After a goodbye there
-should be nothing of either left; it says how many processes there were.  A node host away from the driver has
-one of its own, for what it has started and its directory.  Should a janitor be killed with its driver, the next run
-finds what they have left by the names of their directories (``end_left_over_runs``).  Standard library only.
+of Ray's write over their environment), and removes the run's swap file and memory cgroups and those
+directories.  After a goodbye there should be nothing of either left; it says how many processes there were.
+A node host away from the driver has one of its own, for what it has started and its directory.  Should a
+janitor be killed with its driver, the next run finds what they have left by the names of their directories
+(``end_left_over_runs``).  Standard library only.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from emulator.live.memory.left_over import end_memory
 
 RUN_VARIABLE = "NATJAM_RUN"
 """In the environment of every process of a run, so that leaks can be found."""
@@ -150,6 +153,7 @@ def end_left_over_runs() -> int:
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
         if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
             end_run_processes(run_id, directories=[directory])
+            end_memory(run_id, [directory])
             shutil.rmtree(directory, ignore_errors=True)
             ended += 1
     return ended
@@ -250,6 +254,7 @@ def main() -> int:
     if clean:
         _let_end(arguments.run_id, arguments.host, arguments.dir, driver)
     killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)
+    end_memory(arguments.run_id, arguments.dir, arguments.host)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)
     if killed and not clean:

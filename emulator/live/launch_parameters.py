@@ -37,6 +37,10 @@ class Place:
     container: str
     first_key_at_ns: int = 0
     """Emulated instant before which its first key must not start."""
+    memory_bytes: int = 0
+    """Real bytes that it holds."""
+    memory_group: str | None = None
+    """Where it joins the memory cgroup of its node; None: there is none."""
 
 
 def map_parameters(
@@ -95,6 +99,8 @@ def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]
         "reduce_keys": job.reduce_keys,
         "output_bytes": job.output_bytes,
         "first_key_at_ns": place.first_key_at_ns,
+        "memory_bytes": place.memory_bytes,
+        "memory_group": place.memory_group,
         "node": place.node,
         "work_dir": str(site.directory / place.node),
         "output_dir": site.output_dir,

@@ -122,7 +122,12 @@ def run_map(params: dict[str, Any], services: TaskProcess) -> None:
             input_ready_real_ns=min(ready_real_ns, time_spent.first_key_real_ns),
             waited=False,
         )
+        if services.memory is not None:
+            services.memory.write(time_spent.give_way)
+            time_spent.work_from_now()
         time_spent.wait(duration_real_ns)
+        if services.memory is not None:
+            services.memory.check(time_spent.give_way)
 
     if params.get("only_partition") is not None:
         localise_without_maps(params)
@@ -142,16 +147,29 @@ class _ActiveTime:
     def __init__(self, services: TaskProcess, first_key_at_ns: int) -> None:
         self._services = services
         self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
-        done_ns = services.params.get("in_key_ns", 0)
-        self._stopped_real_ns = -services.clock.to_real_duration_ns(done_ns)
-        """Of the time since the first key, less what an image says that it had worked before."""
+        self._done_real_ns = services.clock.to_real_duration_ns(services.params.get("in_key_ns", 0))
+        """What an image says that it had worked before."""
+        self._stopped_real_ns = -self._done_real_ns
+        """Of the time since the first key, less that: in which no key was worked on."""
 
     def between(self, steps: Iterable[StepT]) -> Iterator[StepT]:
         """The steps of the work, with a stop between two of them where one is due."""
         for step in steps:
-            while taken := take_signal(0):
-                self._obey(taken)
+            self._obey_pending()
             yield step
+
+    def give_way(self) -> None:
+        """Give a sign of life, and stop here where that is due."""
+        self._services.slot.alive(time.monotonic_ns())
+        self._obey_pending()
+
+    def _obey_pending(self) -> None:
+        while taken := take_signal(0):
+            self._obey(taken)
+
+    def work_from_now(self) -> None:
+        """What has been done since the first key is none of the work of the keys."""
+        self._stopped_real_ns = time.monotonic_ns() - self.first_key_real_ns - self._done_real_ns
 
     def wait_first_key(self) -> None:
         """Sleep until the first key."""

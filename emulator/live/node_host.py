@@ -16,6 +16,7 @@ import asyncio
 import math
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ from emulator.live import records
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
 from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
+from emulator.live.memory.nodes import NodeMemories, largest_task_bytes
 from emulator.live.node_images import NodeImages
 from emulator.live.plan import (
     HOST,
@@ -102,6 +104,8 @@ class NodeHost(MachineHost):
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """(node, job): where the outputs of its maps lie, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
+        mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
+        self._memories = NodeMemories(f"{plan.run_id}-{name}", work_dir, plan.experiment.live.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
         self.moves = 0
@@ -135,6 +139,7 @@ class NodeHost(MachineHost):
         os.makedirs(self.plan.output_dir, exist_ok=True)
         if self._images is not None:
             await asyncio.to_thread(self._images.choose_dumper)
+        await asyncio.to_thread(self._memories.open)
         self._supervisor = self._new_supervisor()
         urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())
         self.spawn(self.shuffle.keep())
@@ -163,6 +168,7 @@ class NodeHost(MachineHost):
         if self._supervisor is not None:
             await self._supervisor.close()
         served = await self.shuffle.close()
+        await asyncio.to_thread(self._memories.close)
         await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
         return served
 
@@ -234,8 +240,7 @@ class NodeHost(MachineHost):
         spec = self.plan.jobs[launch.job]
         if launch.kind is Kind.MAP:
             duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
-            place = Place(node, launch.container, launch.first_key_at_ns)
-            params = map_parameters(self._site, spec, launch.task, place, duration_ns)
+            params = map_parameters(self._site, spec, launch.task, self._place(node, launch), duration_ns)
             self._launch_task(process, params)
         elif not spec.map_ns and not self._has_input(node, launch):
             # No maps made its input: make it here first, in a process that may hold the seed.
@@ -253,7 +258,7 @@ class NodeHost(MachineHost):
             self._site,
             spec,
             launch.task,
-            Place(node, launch.container, launch.first_key_at_ns),
+            self._place(node, launch),
             self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
             self._outputs.get((node, launch.job), ()),
             CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict()
@@ -267,6 +272,11 @@ class NodeHost(MachineHost):
         if self._images is not None:
             params |= self._images.parameters(process.node, launch)
         self._command("launch", launch.container, kind=launch.kind.value, slot=process.slot, params=params)
+
+    def _place(self, node: str, launch: fx.Launch) -> Place:
+        memory_bytes = self._memories.real_bytes(launch.memory_bytes or 0)
+        group = self._memories.processes_file(node)
+        return Place(node, launch.container, launch.first_key_at_ns, memory_bytes, group)
 
     def _has_input(self, node: str, launch: fx.Launch) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
@@ -386,7 +396,8 @@ class NodeHost(MachineHost):
         return SuspendFailed(event["id"], event["reason"])
 
     def _resumed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return Resumed(event["id"], RealCost(event["continued_real_ns"] - event["received_real_ns"]))
+        cost = RealCost(event["continued_real_ns"] - event["received_real_ns"])
+        return Resumed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
 
     def _resume_failed(self, process: _Process, event: dict[str, Any]) -> Message:
         return ResumeFailed(event["id"], event["reason"])
@@ -420,14 +431,16 @@ class NodeHost(MachineHost):
         return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
 
     def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
-        return Killed(event["id"], RealCost(event["exited_real_ns"] - event["received_real_ns"]))
+        cost = RealCost(event["exited_real_ns"] - event["received_real_ns"])
+        return Killed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
 
     def _kill_failed(self, process: _Process, event: dict[str, Any]) -> Message:
         return KillFailed(event["id"], event["reason"])
 
     def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
         self.lag.merge(event["lag"])
-        reason = process.timed_out or event["reason"]
+        killed = self._memories.why_killed(process.node) if event["signal"] == signal.SIGKILL else None
+        reason = process.timed_out or killed or event["reason"]
         return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason)
 
     # ---- ApplicationMasters ----

@@ -26,6 +26,7 @@ from emulator.errors import RunError
 from emulator.files.whole_files import held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
 from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_directory, start_janitor
+from emulator.live.memory.left_over import end_memory
 
 _REACH_PATIENCE_REAL_S = 5.0
 _LOOPBACK = ("127.0.0.1:", "localhost:")
@@ -165,6 +166,7 @@ def leave_nothing(janitor: Janitor, run_id: str) -> None:
         janitor.goodbye()
     except RuntimeError:  # somebody has killed it
         end_run_processes(run_id, directories=[run_directory(run_id)])
+        end_memory(run_id, [run_directory(run_id)])
         shutil.rmtree(run_directory(run_id), ignore_errors=True)
 
 

@@ -18,6 +18,7 @@ import msgpack
 from emulator.live import checkpoint, partial_output, records, shuffle
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
+from emulator.live.memory.held import MemoryChanged
 from emulator.live.progress_page import WorkState
 from emulator.live.task import (
     CHECKPOINT,
@@ -28,6 +29,7 @@ from emulator.live.task import (
     SUSPEND,
     TaskProcess,
     failure_reason,
+    take_signal,
 )
 from emulator.records.lag import LagRecorder
 
@@ -48,7 +50,13 @@ def run(task: TaskProcess) -> int:
     """
     try:
         return _Reduce(task).run()
-    except (OSError, records.RecordError, partial_output.OutputError, checkpoint.CheckpointError) as error:
+    except (
+        OSError,
+        MemoryChanged,
+        records.RecordError,
+        partial_output.OutputError,
+        checkpoint.CheckpointError,
+    ) as error:
         task.report("failed", reason=failure_reason(error))
         return EXIT_IO_FAILED
 
@@ -96,7 +104,9 @@ class _Reduce:
         try:
             self._localise()
             self._wait_first_key()
+            self._write_memory()
             self._walk()
+            self._check_memory()
         except _CheckpointWanted:
             self._write_checkpoint()
             return EXIT_CHECKPOINTED
@@ -150,6 +160,26 @@ class _Reduce:
     def _report_failed_fetch(self, failed: shuffle.FetchFailed) -> None:
         version = max(output["version"] for output in self._outputs)
         self._task.report("fetch_failed", map=failed.map_index, version=version, reason=str(failed)[:1000])
+
+    # Memory
+
+    def _write_memory(self) -> None:
+        if self._task.memory is not None:
+            began_real_ns = time.monotonic_ns()
+            self._task.memory.write(self._obey_pending)
+            self._base_real_ns += time.monotonic_ns() - began_real_ns
+
+    def _check_memory(self) -> None:
+        if self._task.memory is not None:
+            self._task.memory.check(self._obey_pending)
+
+    def _obey_pending(self) -> None:
+        self._task.slot.alive(time.monotonic_ns())
+        while taken := take_signal(0):
+            if taken == CHECKPOINT:
+                raise _CheckpointWanted
+            if taken == SUSPEND:
+                self._stop()
 
     # Keys
 

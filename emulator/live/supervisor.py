@@ -38,6 +38,7 @@ from emulator.live import shuffle
 from emulator.live.children import PR_SET_PDEATHSIG, TASKS, Children, libc
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
+from emulator.live.memory.held import swapped_bytes_of
 from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (
@@ -323,7 +324,10 @@ class Supervisor:
     def _advance(self, container: ContainerProcess) -> None:
         """Send what the container's next operation needs, if none is under way."""
         if (number := container.next_signal(self._emit)) is not None:
-            os.kill(_pid_of(container), number)
+            pid = _pid_of(container)
+            if container.is_stopped and container.holds_memory:
+                container.swapped_bytes = swapped_bytes_of(pid)
+            os.kill(pid, number)
             container.signalled(time.monotonic_ns())
 
     def _read_reports(self) -> None:

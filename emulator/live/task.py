@@ -18,6 +18,7 @@ from typing import Any
 import msgpack
 
 from emulator.live.clock import ScaledClock
+from emulator.live.memory.held import HeldMemory
 from emulator.live.progress_page import ProgressPage, SlotWriter
 from emulator.live.wire import pack
 
@@ -48,6 +49,9 @@ class TaskProcess:
         self.slot = slot
         self.clock = ScaledClock(params["origin_real_ns"], params["scale"])
         self._report_descriptor = report_descriptor
+        size_bytes = params.get("memory_bytes", 0)
+        self.memory = HeldMemory(size_bytes) if size_bytes else None
+        """What it is to write before its first key and to check after its last; None: nothing."""
         self._page: ProgressPage | None = None
 
     def may_be_made_again(self, attachment: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from emulator.costs.calibration import (
     Campaign,
     Distribution,
     MeasuredSeries,
+    MemorySpeeds,
     Observations,
     Operations,
     Point,
@@ -46,6 +47,7 @@ from emulator.live.janitor import start_janitor
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of
+from emulator.measure.memory import measure_memory
 from emulator.measure.parts import Part, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
 from emulator.measure.residents import measure_residents
@@ -58,6 +60,7 @@ PARTS = (
     Part("processes", measure_processes, real_s=24, quick_real_s=8),
     Part("files", measure_files, real_s=60, quick_real_s=7),
     Part("crowds", measure_residents, real_s=60, quick_real_s=11),
+    Part("swap", measure_memory, real_s=20, quick_real_s=20),
     Part("cluster", measure_cluster, real_s=44, quick_real_s=22),
 )
 _BY = {
@@ -204,7 +207,18 @@ def _sum_up(samples: Samples, quick: bool, facts: dict[str, Any]) -> Calibration
         operations=Operations(**{name: _distribution(samples, name) for name in Operations.model_fields}),
         observations=Observations(**{name: _distribution(samples, name) for name in Observations.model_fields}),
         series=MeasuredSeries(**{name: _series(samples, name) for name in MeasuredSeries.model_fields}),
+        memory=_memory_speeds(samples),
     )
+
+
+def _memory_speeds(samples: Samples) -> MemorySpeeds:
+    """Medians; those of swap are left out where it could not be measured."""
+    found = {}
+    for name in ("memory_write", "memory_read", "swap_out", "swap_in"):
+        for size_bytes in samples.places(name):
+            median_real_ns = summarise(samples.of(name, size_bytes)).p50_real_ns[0]
+            found[f"{name}_bytes_s"] = max(1, size_bytes * 10**9 // max(1, median_real_ns))
+    return MemorySpeeds(**found)
 
 
 def _distribution(samples: Samples, name: str, at: int | None = None) -> Distribution:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from emulator.live.janitor import find_run_processes
+from emulator.live.memory.nodes import why_no_swap
 from emulator.measure.files import measure_files
+from emulator.measure.memory import measure_memory
 from emulator.measure.parts import Surroundings
 from emulator.measure.processes import measure_processes
 from emulator.measure.samples import Samples
@@ -18,6 +20,7 @@ ROUNDS = 2
 LAUNCHES = {"launch", "map_begin", "map_end", "input_fetch", "input_local", "commit", "commit_resumed", "kill"}
 STOPS = {"suspend", "signal_stop", "resume", "signal_continue", "checkpoint"}
 FILES = {"checkpoint_write", "checkpoint_read", "storage_write", "storage_read", "map_by_records", "map_by_bytes"}
+MEMORY = {"memory_write", "memory_read"} | (set() if why_no_swap() else {"swap_out", "swap_in"})
 FETCHES = {"fetch_by_records", "fetch_by_bytes", "fetch_by_requests"}
 
 SINCE_FORK = {"map_begin", "input_fetch", "input_local"}
@@ -25,7 +28,8 @@ SINCE_FORK = {"map_begin", "input_fetch", "input_local"}
 
 
 @pytest.mark.parametrize(
-    ("measure", "operations"), [(measure_processes, LAUNCHES | STOPS), (measure_files, FILES | FETCHES)]
+    ("measure", "operations"),
+    [(measure_processes, LAUNCHES | STOPS), (measure_files, FILES | FETCHES), (measure_memory, MEMORY)],
 )
 def test_each_operation_is_sampled_as_often_as_asked(
     tmp_path: Path, measure: Callable[[Surroundings], Samples], operations: set[str]

@@ -1,0 +1,119 @@
+"""The memory cgroup of a node, version 1 or 2: what its tasks may use of memory, and of memory and swap together.
+
+A group stands right below the mount of the controller, named after its run, so that it can be found when whoever made
+it is gone.  In version 1 its swappiness is 1, the paper's setting in effect: 0 forbids swap in a group on today's
+kernels, and the kernel kills instead.  Version 2 has no swappiness of a group.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_MOUNTS = Path("/proc/self/mounts")
+_PREFIX = "natjam-"
+_SWAPPINESS = 1
+_GONE_PATIENCE_REAL_S = 5.0
+_BETWEEN_TRIES_REAL_S = 0.02
+
+
+class NoMemoryGroups(Exception):
+    """This machine has no memory controller that this process may use; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Where the memory controller is mounted."""
+
+    folder: Path
+    version: int
+
+
+def find_controller() -> Controller:
+    """The memory controller.  Raises NoMemoryGroups."""
+    for line in _MOUNTS.read_text().splitlines():
+        _, folder, kind, options, *_ = line.split()
+        if kind == "cgroup" and "memory" in options.split(","):
+            return _usable(Controller(Path(folder), 1))
+    for line in _MOUNTS.read_text().splitlines():
+        _, folder, kind, *_ = line.split()
+        if kind == "cgroup2":
+            found = Controller(Path(folder), 2)
+            if "memory" in (found.folder / "cgroup.controllers").read_text().split():
+                return _usable(found)
+    raise NoMemoryGroups("no memory controller of cgroups is mounted")
+
+
+def _usable(controller: Controller) -> Controller:
+    if not os.access(controller.folder, os.W_OK):
+        raise NoMemoryGroups(f"{controller.folder} may not be written to")
+    return controller
+
+
+class MemoryGroup:
+    """The group of one node."""
+
+    def __init__(self, controller: Controller, mark: str, node: str) -> None:
+        """``mark`` is its run's id, and its host's name."""
+        self._version = controller.version
+        self.folder = controller.folder / f"{_PREFIX}{mark}-{node}"
+
+    @property
+    def processes_file(self) -> Path:
+        """A process that writes 0 there joins the group."""
+        return self.folder / "cgroup.procs"
+
+    def make(self, memory_bytes: int, swap_bytes: int) -> None:
+        """Make it, with its limits.  Raises OSError."""
+        if self._version == 2:
+            (self.folder.parent / "cgroup.subtree_control").write_text("+memory")
+        self.folder.mkdir()
+        if self._version == 1:
+            limits = {
+                "memory.swappiness": _SWAPPINESS,
+                "memory.limit_in_bytes": memory_bytes,
+                "memory.memsw.limit_in_bytes": memory_bytes + swap_bytes,
+            }
+        else:
+            limits = {"memory.max": memory_bytes, "memory.swap.max": swap_bytes}
+        for name, value in limits.items():
+            (self.folder / name).write_text(str(value))
+
+    def killed_for_memory(self) -> int:
+        """How many of its processes the kernel has killed because memory and swap were full."""
+        name = "memory.oom_control" if self._version == 1 else "memory.events"
+        lines = (self.folder / name).read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def remove_groups(mark: str) -> None:
+    """Remove the groups whose mark begins so; who is still in one is killed."""
+    with suppress(NoMemoryGroups, OSError):
+        for folder in find_controller().folder.glob(f"{_PREFIX}{mark}-*"):
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    deadline = time.monotonic() + _GONE_PATIENCE_REAL_S
+    while True:
+        try:
+            folder.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                return
+            _kill_members(folder)
+            time.sleep(_BETWEEN_TRIES_REAL_S)
+
+
+def _kill_members(folder: Path) -> None:
+    with suppress(OSError):
+        for pid in set((folder / "cgroup.procs").read_text().split()) - {"0"}:  # 0: not of our pid namespace
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)

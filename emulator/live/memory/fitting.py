@@ -1,0 +1,61 @@
+"""Whether this machine has the memory and the swap that a live run asks for: found out before anything is started."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from emulator.assemble import GIB_BYTES
+from emulator.core.job import JobSpec
+from emulator.errors import ConfigError
+from emulator.experiment.model import Experiment
+from emulator.live.memory.nodes import largest_task_bytes, why_no_swap
+from emulator.live.memory.swap_file import SwapFailed, check_room
+
+
+def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experiment:
+    """A live experiment as it can be run here: without root its nodes have no swap, so that the rule for memory refuses
+    what would need some.
+
+    Raises:
+        ConfigError: its tasks hold more memory than this machine has, or it cannot have the swap; with the numbers.
+    """
+    held_bytes = largest_task_bytes(jobs)
+    if not held_bytes or os.environ.get("RAY_ADDRESS"):
+        return experiment  # of the machines of a cluster each finds out for itself
+    cluster, scale = experiment.cluster, experiment.live.memory_scale
+    processes = cluster.containers_per_node + cluster.max_suspended_per_node
+    node_bytes = min(cluster.memory_gb * GIB_BYTES, processes * held_bytes)
+    wanted_bytes, there_bytes = cluster.nodes * node_bytes * scale, psutil.virtual_memory().available
+    if wanted_bytes > there_bytes:
+        raise ConfigError(
+            f"live.memory_scale: at {scale:g} the tasks of {cluster.nodes} nodes hold up to"
+            f" {wanted_bytes / 2**20:.0f} MiB, and this machine has {there_bytes / 2**20:.0f} MiB to spare; lower it to"
+            f" {scale * there_bytes / wanted_bytes:.2g}"
+        )
+    if not cluster.swap_gb:
+        return experiment
+    if (why := why_no_swap()) is not None:
+        if os.geteuid() == 0:
+            raise ConfigError(f"cluster.swap_gb: {cluster.swap_gb:g} GB a node: {why}; set it to 0")
+        return experiment.model_copy(update={"cluster": cluster.model_copy(update={"swap_gb": 0.0})})
+    try:
+        check_room(Path(tempfile.gettempdir()), int(cluster.nodes * cluster.swap_gb * GIB_BYTES * scale))
+    except SwapFailed as error:
+        raise ConfigError(f"cluster.swap_gb: {error}") from None
+    return experiment
+
+
+def swap_warning(experiment: Experiment) -> str | None:
+    """What a user must know whose live run cannot have the swap that the experiment gives its nodes."""
+    holds = any(job.memory_gb for job in experiment.workload.jobs or ())
+    if experiment.engine != "live" or not holds or not experiment.cluster.swap_gb or os.geteuid() == 0:
+        return None
+    return (
+        f"cluster.swap_gb {experiment.cluster.swap_gb:g} is taken for 0: {why_no_swap()}; what does not fit"
+        " cluster.memory_gb is not suspended"
+    )

@@ -1,0 +1,168 @@
+"""Runs whose tasks hold memory: paged out and in on a swap file of their own, of which nothing is ever left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.live_runs import NatjamRun, RayCluster, until
+from tests.memory import MIB, groups_of, needs_swap, swaps_below
+
+pytestmark = needs_swap
+
+SIZE_BYTES = 48 * MIB
+PAGED = """\
+name: paged
+time_scale: 20
+cluster: {nodes: 1, containers_per_node: 1, container_memory_gb: 1, memory_gb: 1, swap_gb: 2,
+          application_masters: outside}
+live: {memory_scale: 0.046875}
+scheduler:
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.5, maximum: 1.0}, research: {capacity: 0.5, maximum: 1.0}}
+  mechanism: suspend
+workload:
+  jobs:
+    - {name: low, queue: research, submit_s: 0, maps: 0, reduces: 1, reduce_s: 60, key_s: 1, memory_gb: 1}
+    - {name: high, queue: production, submit_s: 20, maps: 0, reduces: 1, reduce_s: 20, key_s: 1, memory_gb: 1}
+"""
+"""Of two tasks that fill a node the first is stopped for the second."""
+ENDLESS = PAGED.replace("reduce_s: 20", "reduce_s: 9000")
+
+
+def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_cluster) as run:
+        run.until(run.stopped, "a suspended reduce")
+        assert len(groups_of(run.run_id)) == 1
+        summary = run.check_verified()
+    emulated_bytes = SIZE_BYTES / 0.046875
+    assert 0.7 * emulated_bytes < summary["swap_bytes"] < 1.3 * emulated_bytes
+    assert sum(row["swapped_bytes"] for row in run.table("attempts") if row["job"] == "low") == summary["swap_bytes"]
+    (resume,) = [row for row in run.table("operations") if row["operation"] == "resume"]
+    assert resume["swapped_bytes"] == summary["swap_bytes"]
+    assert [job["suspensions"] for job in summary["jobs"]] == [1, 0]
+    assert summary["work"]["lost_s"] == 0
+
+
+def paged_out(run: NatjamRun) -> list[int]:
+    """Stopped tasks, once most of the memory of one is in swap."""
+    pids = [task.pid for task in run.stopped()]
+    return [pid for pid in pids if _swapped_bytes(pid) > SIZE_BYTES / 2]
+
+
+def _swapped_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmSwap:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _interrupted(run: NatjamRun) -> None:
+    os.killpg(run.process.pid, signal.SIGINT)
+    assert run.wait() == 130, run.log
+
+
+def _killed(run: NatjamRun) -> None:
+    run.process.kill()
+    run.wait()
+
+
+def _host_killed(run: NatjamRun) -> None:
+    os.kill(run.host("nodes-1"), signal.SIGKILL)
+    run.check_failed("nodes-1 has died")
+
+
+@pytest.mark.parametrize("end", [_interrupted, _killed, _host_killed])
+def test_nothing_of_it_is_left_however_a_run_ends(
+    ray_cluster: RayCluster, tmp_path: Path, end: Callable[[NatjamRun], None]
+) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+        run.until(lambda: paged_out(run), "a task that is paged out")
+        assert len(groups_of(run.run_id)) == 1
+        end(run)
+
+
+def test_tasks_start_again_in_the_same_swap_when_their_supervisor_is_killed(
+    ray_cluster: RayCluster, tmp_path: Path
+) -> None:
+    with NatjamRun(tmp_path, experiment=PAGED, cluster=ray_cluster) as run:
+        run.until(lambda: paged_out(run), "a task that is paged out")
+        os.kill(run.supervisor(), signal.SIGKILL)
+        run.check_verified()
+
+
+@pytest.mark.slow
+def test_the_next_run_ends_the_swap_of_a_driver_killed_with_its_janitor(tmp_path: Path) -> None:
+    with NatjamRun(tmp_path, experiment=ENDLESS) as run:
+        run.until(lambda: paged_out(run), "a task that is paged out")
+        os.kill(run.janitor(), signal.SIGKILL)
+        run.process.kill()
+        run.wait()
+        assert swaps_below(run.temporary)
+        (tmp_path / "next").mkdir()
+        nowhere = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(run.temporary)}
+        with NatjamRun(tmp_path / "next", variables=nowhere) as following:
+            following.check_failed("cannot reach the cluster")
+
+
+_HOG = """
+import sys, time
+open(sys.argv[1], "w").write("0")
+open("/proc/self/oom_score_adj", "w").write("-1000")
+taken = bytearray(b"natjam") * (int(sys.argv[2]) // 6)
+open(sys.argv[1].rsplit("/", 2)[0] + "/cgroup.procs", "w").write("0")  # what it has taken stays charged to the group
+time.sleep(600)
+"""
+
+
+def test_a_full_swap_fails_the_run_with_the_numbers(ray_cluster: RayCluster, tmp_path: Path) -> None:
+    """Somebody takes the room that was promised to the node's tasks: the kernel kills every attempt."""
+    with NatjamRun(tmp_path, experiment=ENDLESS, cluster=ray_cluster) as run:
+        run.until(lambda: paged_out(run), "a task that is paged out")
+        (group,) = groups_of(run.run_id)
+        command = [sys.executable, "-c", _HOG, str(group / "cgroup.procs"), str(190 * MIB)]
+        with subprocess.Popen(command) as hog:
+            try:
+                run.check_failed("the kernel killed it: node-1 had no memory left, of 56 MiB, nor swap, of 160 MiB")
+            finally:
+                hog.kill()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "live.memory_scale=1.0 cluster.nodes=1000",
+            "live.memory_scale: at 1 the tasks of 1000 nodes hold up to 1024000 MiB",
+        ),
+        ("cluster.swap_gb=100000000", "cluster.swap_gb: "),
+        ("cluster.container_memory_gb=0.5", "a task that holds 1 GB does not fit a container of 0.5 GB"),
+    ],
+)
+def test_what_this_machine_has_not_is_said_before_anything_starts(tmp_path: Path, change: str, said: str) -> None:
+    options = [part for one in change.split() for part in ("--set", one)]
+    with NatjamRun(tmp_path, *options, experiment=PAGED) as run:
+        assert run.wait() == 2, run.log
+    assert said in run.log
+    assert not run.out.exists()
+
+
+def test_swap_on_a_file_system_without_a_disk_is_refused(tmp_path: Path) -> None:
+    directory = Path(tempfile.mkdtemp(prefix="nj-", dir="/dev/shm"))
+    try:
+        with NatjamRun(tmp_path, experiment=PAGED, variables={"TMPDIR": str(directory)}) as run:
+            run.check_failed("starting nodes-1 failed", "cannot be switched on", "file system of a disk")
+            until(lambda: not [path for path in directory.iterdir() if path.name.startswith("natjam-")], "nothing left")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

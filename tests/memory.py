@@ -1,0 +1,55 @@
+"""Memory and swap of nodes for live tests: who may make them, and what of them is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
+
+MIB = 1 << 20
+
+
+def _why_not() -> str:
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        find_controller()
+    except NoMemoryGroups as error:
+        return str(error)
+    return ""
+
+
+needs_swap = pytest.mark.skipif(bool(_why_not()), reason=f"swap and memory cgroups: {_why_not()}")
+
+
+def swaps_below(directory: Path) -> list[str]:
+    """Active swap files below a directory."""
+    lines = Path("/proc/swaps").read_text().splitlines()[1:]
+    return [line.split()[0] for line in lines if line.startswith(f"{os.path.realpath(directory)}/")]
+
+
+def groups_of(mark: str) -> list[Path]:
+    """Memory cgroups whose mark begins so."""
+    try:
+        return list(find_controller().folder.glob(f"natjam-{mark}*"))
+    except NoMemoryGroups:
+        return []
+
+
+def overwrite_memory(pid: int) -> None:
+    """Turn over a bit in the middle of the largest private memory of a process, which is what a task holds."""
+    sizes = {}
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        where, access, _, _, inode, *_ = line.split()
+        first, last = (int(part, 16) for part in where.split("-"))
+        if access == "rw-p" and inode == "0":
+            sizes[first] = last - first
+    first = max(sizes, key=sizes.__getitem__)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(first + sizes[first] // 2)
+        byte = memory.read(1)[0]
+        memory.seek(first + sizes[first] // 2)
+        memory.write(bytes([byte ^ 1]))
