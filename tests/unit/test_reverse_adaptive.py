@@ -92,7 +92,7 @@ def test_figure_4() -> None:
     points = {0: -math.inf, 1: -1.0, 10: 0.0, 15: 0.5, 25: 0.75, 35: 1.0, 50: 1.0}
     assert {alloc: map_utility(alloc, 10, 15, 35) for alloc in points} == pytest.approx(points)
     assert map_utility(5, 10, 15, 35) == pytest.approx(math.log(5) / math.log(10) - 1)
-    assert map_utility(20, 10, 8, 40) == pytest.approx(10 / 40)
+    assert map_utility(20, 10, 8, 40) == pytest.approx(10 / 30)
     assert [reduce_utility(alloc, 10) for alloc in (0, 1, 10, 20)] == [-math.inf, -1, 0, 0]
 
 
