@@ -49,4 +49,3 @@ def poisson_jobs(
         jobs.append(JobSpec(facts, submit_ns, (task_ns,) * tasks, (), ()))
         now_ns += exponential(arrivals, gap_ns)
     return tuple(jobs)
-
