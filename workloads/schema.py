@@ -190,7 +190,7 @@ class PoissonEntry(Strict):
     """Of a job; lognormal."""
     task_s: Length = 387.0
     deadline_factor: tuple[Factor, Factor] = (1.5, 4.0)
-    """Time from submission to deadline as a multiple of the time alone on the cluster, uniform between the two."""
+    """Time from submission to deadline, in times with the whole cluster to itself; uniform between the two."""
     counted_s: tuple[Seconds, Seconds] | None = None
     """Statistics of deadlines count the jobs that start or finish between these instants; null: all."""
     queue: str = "default"

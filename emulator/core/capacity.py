@@ -10,6 +10,8 @@ from itertools import pairwise
 Step = tuple[int, int]
 """From this instant on, emulated nanoseconds, so many containers."""
 
+_MOST_KNOWN = 100_000
+
 
 class Capacity:
     """Containers in steps, once or again and again.
@@ -23,6 +25,8 @@ class Capacity:
         self.period_ns = period_ns
         """After which the steps come again; None: the last one stays."""
         self._instants = [start_ns for start_ns, _ in self.steps]
+        self._until: dict[int, int] = {}
+        """What ``until`` has found: deadlines are asked for again and again."""
         if not self.steps or self._instants[0] != 0 or any(a >= b for a, b in pairwise(self._instants)):
             raise ValueError("the instants of a capacity must rise, from 0")
         if any(count < 0 for _, count in self.steps):
@@ -43,10 +47,15 @@ class Capacity:
 
     def until(self, now_ns: int) -> int:
         """Container-nanoseconds from 0 on: what all containers could work; exact."""
-        periods, within_ns = divmod(now_ns, self.period_ns or now_ns + 1)
-        place = max(0, bisect_right(self._instants, within_ns) - 1)
-        start_ns, count = self.steps[place]
-        return periods * self._of_a_period + self._sums[place] + count * (within_ns - start_ns)
+        found = self._until.get(now_ns)
+        if found is None:
+            periods, within_ns = divmod(now_ns, self.period_ns or now_ns + 1)
+            place = max(0, bisect_right(self._instants, within_ns) - 1)
+            start_ns, count = self.steps[place]
+            found = periods * self._of_a_period + self._sums[place] + count * (within_ns - start_ns)
+            if len(self._until) < _MOST_KNOWN:
+                self._until[now_ns] = found
+        return found
 
     def between(self, start_ns: int, end_ns: int) -> int:
         """Container-nanoseconds from one instant to another."""

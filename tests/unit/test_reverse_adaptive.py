@@ -92,7 +92,7 @@ def test_figure_4() -> None:
     points = {0: -math.inf, 1: -1.0, 10: 0.0, 15: 0.5, 25: 0.75, 35: 1.0, 50: 1.0}
     assert {alloc: map_utility(alloc, 10, 15, 35) for alloc in points} == pytest.approx(points)
     assert map_utility(5, 10, 15, 35) == pytest.approx(math.log(5) / math.log(10) - 1)
-    assert map_utility(20, 10, 8, 40) == pytest.approx(10 / 40)
+    assert map_utility(20, 10, 8, 40) == pytest.approx(10 / 30)
     assert [reduce_utility(alloc, 10) for alloc in (0, 1, 10, 20)] == [-math.inf, -1, 0, 0]
 
 
@@ -168,11 +168,31 @@ def test_what_can_meet_its_deadlines_does_under_reverse_adaptive(rows, gaps) -> 
     assert all(outcome.ends_ns[spec.name] <= (spec.facts.deadline_ns or 0) for spec in jobs)
 
 
-def test_a_job_that_can_never_make_it_is_done_all_the_same() -> None:
+@given(st.integers(1, 30), st.integers(0, 60), st.integers(1, 9), STEPS, st.integers(0, 35))
+def test_a_deadline_can_be_met_if_all_the_work_fits_before_it(due: int, work: int, most: int, gaps, now: int) -> None:
+    supply, wide, narrow = capacity(gaps), Goal(due, work, 10**6), Goal(due, work, most)
+    fits = due >= now and not any(left_over([wide], supply, now))
+    assert wide.can_be_met(now, supply) == fits
+    assert narrow.can_be_met(now) == (due >= now and work <= most * (due - now))
+    assert narrow.can_be_met(now, supply) == (fits and narrow.can_be_met(now))
+
+
+def test_a_job_that_can_never_make_it_is_done_all_the_same_and_drags_no_other() -> None:
     never = [job("never", 8, 0, 100, deadline_ns=SECOND_NS), job("can", 8, 0, 2, deadline_ns=30 * SECOND_NS)]
     outcomes = {name: simulate(never, QUEUES, Capacity([(0, 8)]), chosen(name)) for name in NAMES}
     assert all(set(outcome.ends_ns) == {"never", "can"} for outcome in outcomes.values())
-    assert outcomes["fewest-misses"].ends_ns["can"] == 2 * SECOND_NS, "the fewest misses give up what cannot make it"
+    assert {outcome.ends_ns["can"] for outcome in outcomes.values()} == {2 * SECOND_NS}, "it gives way to what can"
+
+
+def test_only_reverse_adaptive_knows_that_capacity_to_come_is_too_small() -> None:
+    supply = Capacity([(0, 8), (4 * SECOND_NS, 1)])
+    jobs = [
+        job("too-much", 8, 0, 10, deadline_ns=15 * SECOND_NS),
+        job("fits", 8, 0, 4, deadline_ns=6 * SECOND_NS),
+    ]
+    ends = {name: simulate(jobs, QUEUES, supply, chosen(name)).ends_ns["fits"] for name in NAMES}
+    assert ends["reverse-adaptive"] == ends["fewest-misses"] == 4 * SECOND_NS
+    assert ends["adaptive"] > 6 * SECOND_NS
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 60)), min_size=1, max_size=7), STEPS, st.integers(0, 5))

@@ -1,7 +1,11 @@
 """Allocations by completion goals (reverse-adaptive, sections IV and V).
 
 A job without a deadline is to be done as early as possible: it requires all it can use, and nothing of it cannot wait.
-A job whose deadline has passed requires all it can use, and none of it can wait.
+
+The paper does not say what a job needs that cannot make its deadline any more: because the deadline has passed, or
+because all the containers until then would not do its work.  Here it needs nothing, for s_fit is what keeps the chances
+of a job and it has none left; it gets what the others have no use for.  Were it to need all that it can use, every job
+would be late with it whenever there is too much work, and FIFO would miss fewer deadlines than either.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from operator import itemgetter
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, left_over
@@ -41,10 +46,10 @@ def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
     more satisfied.  Knows nothing of capacity to come.
     """
     names, goals = _goals(view)
+    can = [goal.can_be_met(view.now_ns) for goal in goals]
     required = _required(view.now_ns, goals)
     at_least = [need if goal.work_ns else 0 for goal, need in zip(goals, required, strict=True)]
-    needs = Needs.of(at_least, required, _most(goals))
-    return _decision(view, options, names, max_min_shares(needs, view.containers))
+    return _decision(view, options, names, _shares(view.containers, goals, can, at_least, required))
 
 
 def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
@@ -52,10 +57,12 @@ def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationD
     what is left makes the least satisfied more satisfied.
     """
     names, goals = _goals(view)
-    late_ns = left_over(goals, view.forecast, view.now_ns + options.length_ns)
+    now_ns, forecast = view.now_ns, view.forecast
+    can = [goal.can_be_met(now_ns, forecast) for goal in goals]
+    chances = [goal if chance else replace(goal, work_ns=0) for goal, chance in zip(goals, can, strict=True)]
+    late_ns = left_over(chances, forecast, now_ns + options.length_ns)
     fit = [-(-work_ns // options.length_ns) for work_ns in late_ns]
-    needs = Needs.of(fit, _required(view.now_ns, goals), _most(goals))
-    return _decision(view, options, names, max_min_shares(needs, view.containers))
+    return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
 
 
 def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
@@ -88,7 +95,7 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
 
 
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
-    """Containers on average until the deadline: s_req; all that can be used where it has passed, or there is none."""
+    """Containers on average until the deadline: s_req; all that can be used where there is none."""
     return [
         min(goal.most, max(1, -(-goal.work_ns // (goal.deadline_ns - now_ns))))
         if now_ns < goal.deadline_ns < _NEVER_NS
@@ -97,8 +104,15 @@ def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
     ]
 
 
-def _most(goals: Sequence[Goal]) -> list[int]:
-    return [goal.most for goal in goals]
+def _shares(
+    containers: int, goals: Sequence[Goal], can: Sequence[bool], fit: Sequence[int], required: Sequence[int]
+) -> list[int]:
+    """Of the jobs that can make their deadlines; the others share what those leave, alike."""
+    first = [goal.most if chance else 0 for goal, chance in zip(goals, can, strict=True)]
+    then = [0 if chance else goal.most for goal, chance in zip(goals, can, strict=True)]
+    shares = max_min_shares(Needs.of(fit, required, first), containers)
+    rest = max_min_shares(Needs.of([0] * len(goals), then, then), containers - sum(shares))
+    return [share + more for share, more in zip(shares, rest, strict=True)]
 
 
 def _decision(view: ClusterView, options: Cycle, names: Sequence[str], shares: Sequence[int]) -> AllocationDecision:

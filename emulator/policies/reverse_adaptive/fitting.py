@@ -24,6 +24,13 @@ class Goal(Frozen):
     most: int
     """Containers that it can use at a time."""
 
+    def can_be_met(self, now_ns: int, capacity: Capacity | None = None) -> bool:
+        """Whether it could be with all the containers it can use, and all of ``capacity``, to itself."""
+        until_ns = self.deadline_ns - now_ns
+        if until_ns < 0 or self.work_ns > self.most * until_ns:
+            return False
+        return capacity is None or self.work_ns <= capacity.between(now_ns, self.deadline_ns)
+
 
 class Period(Frozen):
     """What has been fitted between two deadlines: what the paper draws in Fig. 3."""

@@ -67,7 +67,7 @@ def at_utility(needs: Needs, utility: int) -> Counts:
         below = numpy.searchsorted(logs, known * (utility - LEAST) // ONE, side="right")
         return numpy.minimum(below, needs.fit)
     fit, required, pending = needs
-    eager = fit + pending * utility // ONE
+    eager = fit + (pending - fit) * utility // ONE
     if 2 * utility <= ONE:
         patient = fit + (required - fit) * 2 * utility // ONE
     else:
@@ -83,7 +83,7 @@ def map_utility(alloc: int, fit: int, required: int, pending: int) -> float:
     if alloc >= pending:
         return 1.0
     if required <= fit:
-        return (alloc - fit) / pending
+        return (alloc - fit) / (pending - fit)
     if alloc < required:
         return (alloc - fit) / (2 * (required - fit))
     return (alloc - required) / (2 * (pending - required)) + 0.5
