@@ -19,7 +19,7 @@ from emulator.vocabulary import Frozen
 RESOURCE_MANAGER_HOST = "rm"
 
 _APPLICATION_HOSTS_MAX = 2
-_NO_POLICIES = Scheduler.model_validate({"allocation": {"name": "soft-cap", "queues": {"default": {"capacity": 1}}}})
+_OF_NODES = Scheduler.model_validate({"allocation": {"name": "soft-cap", "queues": {"default": {"capacity": 1}}}})
 HOST = "host"
 """Address of a host itself."""
 
@@ -45,8 +45,9 @@ class RunPlan:
     """IP address at which each host listens, and a node host's shuffle service."""
 
     def for_nodes(self) -> RunPlan:
-        """For a host of nodes: without the policies, which they need not, and may be files that only the driver has."""
-        return replace(self, experiment=self.experiment.model_copy(update={"scheduler": _NO_POLICIES}))
+        """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has."""
+        scheduler = _OF_NODES.model_copy(update={"mechanism": self.experiment.scheduler.mechanism})
+        return replace(self, experiment=self.experiment.model_copy(update={"scheduler": scheduler}))
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs go round the application hosts in turn."""
