@@ -26,6 +26,7 @@ _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
 """Between tries to reach a cluster that has been reached before."""
 _MOST_SENT_BYTES = 100 * 2**20
 _NOT_SENT = {".git", ".venv", "runs", "__pycache__"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ANSWER = re.compile(rb"natjam:(\d+):([A-Za-z0-9+/=]*):")
 
 
@@ -64,13 +65,13 @@ class RemoteCluster:
 
         Raises ConfigError, RunError with what natjam says.
         """
-        at = f"~/{RUNS}/{shlex.quote(name)}.files" if sent else f"~/{RUNS}"
-        command = f'{shlex.join(["natjam", "run", *arguments, "--detach"])} --out "$HOME"/{RUNS}/{shlex.quote(name)}'
+        at = f"~/{RUNS}/{_checked(name)}.files" if sent else f"~/{RUNS}"
+        command = f'{shlex.join(["natjam", "run", *arguments, "--detach"])} --out "$HOME"/{RUNS}/{_checked(name)}'
         self.call(f"mkdir -p {at} && cd {at} && RAY_ADDRESS=auto {command}")
 
     def natjam(self, command: str, name: str) -> str:
         """What ``natjam status`` or another command about a run says on the head.  Raises ConfigError, RunError."""
-        return self.call(f"cd ~/{RUNS} && natjam {command} {shlex.quote(name)}")
+        return self.call(f"cd ~/{RUNS} && natjam {command} {_checked(name)}")
 
     def send(self, directory: Path, name: str) -> None:
         """Have a directory be on the head, as ``RUNS/name.files``.  Raises ConfigError if it is large, RunError."""
@@ -79,7 +80,7 @@ class RemoteCluster:
                 f"{directory}: holds more than {_MOST_SENT_BYTES // 2**20} MiB, and all that lies beside an experiment "
                 "goes to the cluster; put the experiment, with what it names, in a directory of its own"
             )
-        self.call(f"mkdir -p ~/{RUNS}/{shlex.quote(name)}.files")
+        self.call(f"mkdir -p ~/{RUNS}/{_checked(name)}.files")
         self._copy("rsync-up", f"{directory}/", f"~/{RUNS}/{name}.files/")
 
     def fetch(self, name: str, directory: Path) -> None:
@@ -114,10 +115,8 @@ class RemoteCluster:
 
         Raises UnreachableError if the cluster cannot be reached any more, ConfigError if there is no such run.
         """
-        log = shlex.quote(f"{name}.log")
-        self.call(
-            f"cd ~/{RUNS} && test -e {log} || {{ echo {shlex.quote(name)}: no such run on the cluster; exit 2; }}"
-        )
+        log = f"{_checked(name)}.log"
+        self.call(f"cd ~/{RUNS} && test -e {log} || {{ echo {name}: no such run on the cluster; exit 2; }}")
         told, tries = 0, 0
         while True:
             # Whether it runs is asked before: what it says last is read after.  (See emulator.live.detached.)
@@ -142,6 +141,13 @@ class RemoteCluster:
     def _wait(self, real_s: float) -> None:
         time.sleep(real_s)
         check_interrupted()
+
+
+def _checked(name: str) -> str:
+    """The name of a run, which needs no quotes anywhere.  Raises ConfigError if it would."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"'{name}': on a cluster, the name of a run's directory has letters, digits and ._- only")
+    return name
 
 
 def _size(directory: Path) -> int:

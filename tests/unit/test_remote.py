@@ -81,3 +81,12 @@ def _make_sparse(path: Path) -> None:
 def test_the_cluster_file_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no file"):
         RemoteCluster(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a b", "a;b", "$(a)", "-a", "a/b", "a'b"])
+def test_a_name_that_a_shell_would_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    cluster = _cluster(tmp_path, monkeypatch, 'bash -c "$3"')
+    with pytest.raises(ConfigError, match="letters, digits"):
+        cluster.start(name, [], sent=False)
+    with pytest.raises(ConfigError, match="letters, digits"):
+        next(cluster.printed(name))
