@@ -37,7 +37,7 @@ def missing() -> str | None:
     programs = ("unshare", "nsenter", "ip", "tc", "ssh", "ssh-keygen", "rsync", _SSHD)
     if absent := [program for program in programs if shutil.which(program) is None]:
         return f"not installed: {', '.join(absent)} (`make cluster-test` installs them)"
-    tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, timeout=_START_BOUND_S)
+    tried = subprocess.run([*_UNSHARE, "--time", "true"], capture_output=True, text=True, timeout=_START_BOUND_S)
     return f"no namespaces: {tried.stderr.strip()}" if tried.returncode else None
 
 

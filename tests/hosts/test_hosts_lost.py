@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.hosts.conftest import HEAD, WORKERS, Cluster
 from tests.hosts.host_init import HOME
 from tests.run_results import RunResults
@@ -32,25 +34,14 @@ CUT_S = 4
 
 def test_a_link_that_is_cut_for_a_while_loses_nothing(cluster: Cluster) -> None:
     with _running(cluster, "cut") as run:
+        _check_closed_to_others(cluster)
         cluster.network.cut(WORKERS[1])
         time.sleep(CUT_S)
         cluster.network.mend(WORKERS[1])
     assert {row["outcome"] for row in run.table("attempts")} <= {"succeeded", "checkpointed"}
 
 
-def test_no_token_is_in_a_command_line_and_the_shuffle_has_no_address_but_its_own(cluster: Cluster) -> None:
-    token = cluster.laptop.run("cat", f"{HOME}/.ray/auth_token").strip()
-    assert len(token) == 64
-    with _running(cluster, "looked-at"):
-        for name in (HEAD, *WORKERS):
-            host = cluster.network.hosts[name]
-            lines = host.processes().values()
-            assert any("emulator.live.shuffle_service" in line for line in lines)
-            assert not any(token in line for line in lines)
-            listening = [line.split() for line in host.run("ss", "-tlnpH").splitlines() if '"python' in line]
-            assert {fields[3].rpartition(":")[0] for fields in listening} == {host.address}
-
-
+@pytest.mark.slow
 def test_the_run_goes_on_without_a_host_that_has_died(cluster: Cluster) -> None:
     lost = WORKERS[-1]
     with _running(cluster, "killed") as run:
@@ -62,6 +53,19 @@ def test_the_run_goes_on_without_a_host_that_has_died(cluster: Cluster) -> None:
     assert {row["reason"] for row in ended} == {f"its host {host} has died"}
     assert len({row["node"] for row in ended}) == 1
     assert sum(job["lost_work_s"] for job in summary["jobs"]) > 0
+
+
+def _check_closed_to_others(cluster: Cluster) -> None:
+    """No command line has the cluster's token, and the shuffle services have no address but their hosts' own."""
+    token = cluster.laptop.run("cat", f"{HOME}/.ray/auth_token").strip()
+    assert len(token) == 64
+    for name in (HEAD, *WORKERS):
+        host = cluster.network.hosts[name]
+        lines = host.processes().values()
+        assert any("emulator.live.shuffle_service" in line for line in lines)
+        assert not any(token in line for line in lines)
+        listening = [line.split() for line in host.run("ss", "-tlnpH").splitlines() if '"python' in line]
+        assert {fields[3].rpartition(":")[0] for fields in listening} == {host.address}
 
 
 @contextmanager
