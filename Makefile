@@ -27,9 +27,10 @@ test: install
 	$(BIN)/python -m pytest -m 'not slow' tests/live tests/browser tests/benchmarks
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
+CLUSTER_TESTS ?=
 cluster-test: install
 	.ci/get-sshd
-	$(BIN)/python -m pytest -m 'not slow' -rs tests/hosts
+	$(BIN)/python -m pytest -rs $(CLUSTER_TESTS) tests/hosts
 
 # A criu for process images, where the system's own does not work; installs nothing outside natjam's own folder.
 criu:

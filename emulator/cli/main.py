@@ -16,7 +16,19 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from emulator import __version__
-from emulator.cli import advise, campaign, chaos, engines, fidelity, imports, machine, results, start, workload
+from emulator.cli import (
+    advise,
+    campaign,
+    chaos,
+    detached,
+    engines,
+    fidelity,
+    imports,
+    machine,
+    results,
+    start,
+    workload,
+)
 from emulator.display.console import results_console
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.interruption import EXIT_CODE
@@ -95,6 +107,12 @@ def run(
     watch: Annotated[
         bool, typer.Option("--watch", help="Serve a page on this machine that draws a live run as it goes.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Let the run go on by itself; natjam attach, status and stop know it.")
+    ] = False,
+    cluster: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Run it on the cluster that `ray up FILE` has made.")
+    ] = None,
 ) -> None:
     """Run an experiment and say what it did to every job.
 
@@ -103,6 +121,7 @@ def run(
       natjam run catalog:natjam-fig4 --time-scale 20 --out fig4
       natjam run catalog:natjam-fig4 --set scheduler.mechanism=suspend --set overheads=native
       natjam run catalog:natjam-fig4 --time-scale 20 --watch     # open the address it prints
+      natjam run catalog:natjam-fig4 --cluster cluster.yaml --set storage.url=/mnt/shared
       natjam run mine.yaml --seed 7 --set cluster.nodes=12 --set workload.jobs.0.submit_s=30
     """
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
@@ -130,6 +149,12 @@ def run(
     out_dir = _create_out_dir(experiment, out)
     console = results_console()
     try:
+        if detach or cluster is not None:
+            if watch:
+                raise ConfigError("--watch shows a run in the foreground: leave out --detach and --cluster")
+            again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
+            detached.start(file, out_dir, [*again, *(["--strict"] if strict else [])], cluster, detach)
+            return
         from analysis.whole_run import run_experiment
 
         with _watch_page(experiment, watch, console) as page, RunDisplay(console) as display:
@@ -257,7 +282,7 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (start, advise, engines, fidelity, results, campaign, chaos, workload, imports, machine):
+for commands in (start, advise, engines, detached, fidelity, results, campaign, chaos, workload, imports, machine):
     commands.add_commands(app)
 
 

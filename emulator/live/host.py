@@ -48,7 +48,7 @@ class MachineHost:
                 sys.path.append(path)
         self.name = name
         self.plan = plan
-        self.settings = make_settings(plan.experiment, plan.seed)
+        self.settings = make_settings(plan.experiment, plan.seed, plan.overheads)
         self.lag = LagRecorder()
         self.fatal: str | None = None
         self.clock = ScaledClock(time.monotonic_ns(), 1)

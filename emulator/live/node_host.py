@@ -91,7 +91,7 @@ class NodeHost(MachineHost):
     """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
 
     def __init__(self, name: str, plan: RunPlan, work_dir: Path) -> None:
-        super().__init__(name, plan)
+        super().__init__(name, plan.for_nodes())
         self.work_dir = work_dir
         self.nodes = plan.node_hosts[name]
         self.checkpoint_bytes = 0

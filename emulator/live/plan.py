@@ -6,18 +6,20 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
-from emulator.experiment.model import Experiment
+from emulator.costs.overheads import OverheadProfile, load_overheads
+from emulator.experiment.model import Experiment, Scheduler
 from emulator.vocabulary import Frozen
 
 RESOURCE_MANAGER_HOST = "rm"
 
 _APPLICATION_HOSTS_MAX = 2
+_OF_NODES = Scheduler.model_validate({"allocation": {"name": "soft-cap", "queues": {"default": {"capacity": 1}}}})
 HOST = "host"
 """Address of a host itself."""
 
@@ -28,6 +30,7 @@ class RunPlan:
 
     run_id: str
     experiment: Experiment
+    overheads: OverheadProfile
     seed: int
     jobs: Mapping[str, JobSpec]
     node_hosts: Mapping[str, tuple[str, ...]]
@@ -40,6 +43,11 @@ class RunPlan:
     """Where a user's own policies are imported from."""
     addresses: Mapping[str, str]
     """IP address at which each host listens, and a node host's shuffle service."""
+
+    def for_nodes(self) -> RunPlan:
+        """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has."""
+        scheduler = _OF_NODES.model_copy(update={"mechanism": self.experiment.scheduler.mechanism})
+        return replace(self, experiment=self.experiment.model_copy(update={"scheduler": scheduler}))
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs go round the application hosts in turn."""
@@ -69,6 +77,7 @@ def make_plan(
     return RunPlan(
         run_id=run_id,
         experiment=experiment,
+        overheads=load_overheads(experiment.overheads, Path.cwd()),
         seed=seed,
         jobs=jobs,
         node_hosts=node_hosts,

@@ -295,7 +295,13 @@ class LiveSession:
                     self._journal.forget(name)
                 continue
             except TimeoutError:
-                raise RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s") from None
+                silent = RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s")
+                if name not in plan.node_hosts:
+                    raise silent from None
+                self._ray.kill(self._hosts[name])  # should it ever be reached again
+                died[name] = silent
+                self._journal.forget(name)
+                continue
             news = self._journal.take(name, status.journal, status.until_ns)
             self._reports.take(name, replace(status, journal=news))
         self._journal.write_settled()

@@ -79,11 +79,12 @@ def _up_and_down(made: Network) -> Iterator[Cluster]:
     cluster.on_laptop("ray", "down", "--yes", CLUSTER_FILE)
     assert not _left(made.hosts[HEAD])
     # It leaves the workers of Ray's `local` provider alone: their Ray ends a minute after the head's.
-    with ThreadPoolExecutor(len(WORKERS)) as threads:
-        list(threads.map(lambda name: made.hosts[name].run("bash", "-i", "-c", "ray stop"), WORKERS))
-    assert not [line for name in WORKERS for line in _left(made.hosts[name])]
+    workers = [made.hosts[name] for name in WORKERS if made.hosts[name].process.poll() is None]
+    with ThreadPoolExecutor(len(workers)) as threads:
+        list(threads.map(lambda host: host.run("bash", "-i", "-c", "ray stop"), workers))
+    assert not [line for host in workers for line in _left(host)]
 
 
 def _left(host: Host) -> list[str]:
     """What runs on a host besides what it began with."""
-    return [line for line in host.processes() if "host_init.py" not in line and not line.startswith("sshd")]
+    return [line for line in host.processes().values() if "host_init.py" not in line and not line.startswith("sshd")]

@@ -56,8 +56,12 @@ def _mount_own(kept: list[str], shared: str) -> None:
         _mount("--bind", _of(held[path]), path)
         _mount("-o", "remount,bind,ro", path)
     for name in ("resolv.conf", "hosts", "passwd"):
-        Path("/run", name).write_text("")
-        _mount("--bind", f"/run/{name}", f"/etc/{name}")
+        Path("/run", name).touch()
+        target = Path("/etc", name).resolve()
+        if not target.exists():  # a link to what was below /run
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+        _mount("--bind", f"/run/{name}", str(target))
     # Machines are told apart by it.
     Path("/run/boot_id").write_text(Path("/proc/sys/kernel/random/uuid").read_text())
     _mount("--bind", "/run/boot_id", "/proc/sys/kernel/random/boot_id")

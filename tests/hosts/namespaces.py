@@ -37,7 +37,7 @@ def missing() -> str | None:
     programs = ("unshare", "nsenter", "ip", "tc", "ssh", "ssh-keygen", "rsync", _SSHD)
     if absent := [program for program in programs if shutil.which(program) is None]:
         return f"not installed: {', '.join(absent)} (`make cluster-test` installs them)"
-    tried = subprocess.run([*_UNSHARE, "true"], capture_output=True, text=True, timeout=_START_BOUND_S)
+    tried = subprocess.run([*_UNSHARE, "--time", "true"], capture_output=True, text=True, timeout=_START_BOUND_S)
     return f"no namespaces: {tried.stderr.strip()}" if tried.returncode else None
 
 
@@ -56,7 +56,8 @@ class Host:
 
     def command(self, *arguments: str, variables: Mapping[str, str] | None = None, cwd: str = HOME) -> list[str]:
         """What the machine is to run for ``arguments`` to be run on the host."""
-        given = {"HOME": HOME, "USER": "root", "LANG": "C.UTF-8", "TERM": "dumb", "PATH": _PATH, **(variables or {})}
+        given = {"HOME": HOME, "USER": "root", "LANG": "C.UTF-8", "TERM": "dumb", "PATH": _PATH}
+        given |= ({"PYTHONPATH": str(REPOSITORY)} if self.name == LAPTOP else {}) | dict(variables or {})
         inside = ["env", "-i", "-C", cwd, *(f"{name}={value}" for name, value in given.items()), *arguments]
         return ["nsenter", "--target", str(self.pid), "--all", *inside]
 
@@ -74,14 +75,14 @@ class Host:
         """Make a file on the host."""
         subprocess.run(self.command("tee", path), input=text, stdout=subprocess.DEVNULL, text=True, check=True)
 
-    def processes(self) -> list[str]:
-        """Command lines of all that runs on the host."""
+    def processes(self) -> dict[int, str]:
+        """Command lines of all that runs on the host, by the machine's process ids."""
         own = _processes_of(self.pid)
-        found = []
+        found = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, OSError):
                 if _processes_of(process.pid) == own and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(" ".join(process.cmdline()))
+                    found[process.pid] = " ".join(process.cmdline())
         return found
 
     def end(self) -> None:

@@ -57,9 +57,9 @@ def test_no_clock_of_another_host_is_in_its_tables(fig4: RunResults) -> None:
     for row in fig4.table("attempts"):
         for name in ("launched_s", "first_key_s", "ended_s"):
             assert row[name] is None or 0 <= row[name] <= 2 * summary["makespan_s"], row
-    for operation in fig4.table("operations"):
-        for name in ("mechanism_real_ms", "key_real_ms", "total_real_ms"):
-            assert not operation.get(name) or 0 <= operation[name] < 1000 * summary["real_s"], operation
+    costs_ms = [row["mechanism_real_ms"] for row in fig4.table("operations")]
+    assert len([cost_ms for cost_ms in costs_ms if cost_ms]) > 50
+    assert all(cost_ms is None or 0 <= cost_ms < 1000 * summary["real_s"] for cost_ms in costs_ms)
 
 
 def test_reduces_resume_on_another_host(cluster: Cluster) -> None:

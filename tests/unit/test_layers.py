@@ -30,8 +30,12 @@ RAY_MODULES = {
 SPAWNING = {"subprocess", "pty"}
 FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}
 SENDING = {"kill", "killpg", "pidfd_send_signal", "raise_signal", "pthread_kill"}
-SIGNALLERS = {"emulator/live/supervisor.py", "emulator/live/janitor.py", "emulator/live/probe/process.py"}
-"""The last one: the program that ``natjam probe`` has started, and no other."""
+SIGNALLERS = {
+    "emulator/live/supervisor.py",
+    "emulator/live/janitor.py",
+    "emulator/live/probe/process.py",  # the program that ``natjam probe`` has started, and no other
+    "emulator/live/detached.py",  # the run that ``natjam stop`` names, and no other
+}
 SELF_SIGNALLERS = {"emulator/live/task.py", "emulator/interruption.py"}
 SPREADER = "emulator/campaign/processes.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""

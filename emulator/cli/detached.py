@@ -1,0 +1,122 @@
+"""Runs that go on by themselves, here or on a cluster: how they are started, and attach, status, stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.", show_default=False)]
+_Cluster = Annotated[
+    Path | None,
+    typer.Option("--cluster", metavar="FILE", help="The run is on the cluster of `ray up FILE`."),
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    for command in (attach, status, stop):
+        app.command()(command)
+
+
+def attach(run: _Run, cluster: _Cluster = None) -> None:
+    """Show what a detached run prints, until it ends.
+
+    Ctrl-C leaves the run alone. What a run on a cluster leaves is fetched. Exit status: 1 if the run has failed.
+
+    \b
+    Examples:
+      natjam attach runs/fig4
+      natjam attach runs/fig4 --cluster cluster.yaml
+    """
+    from emulator.live import detached
+
+    if cluster is not None:
+        _follow_on_cluster(cluster, run)
+        return
+    _show(detached.printed(run))
+    detached.verdict(run)
+
+
+def status(run: _Run, cluster: _Cluster = None) -> None:
+    """Say whether a detached run is running, finished, or failed, and why.
+
+    \b
+    Examples:
+      natjam status runs/fig4
+      natjam status runs/fig4 --cluster cluster.yaml
+    """
+    from emulator.live import detached
+    from emulator.live.remote import RemoteCluster
+
+    typer.echo(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
+
+
+def stop(run: _Run, cluster: _Cluster = None) -> None:
+    """End a detached run as Ctrl-C would: nothing of it is left running.
+
+    \b
+    Examples:
+      natjam stop runs/fig4
+      natjam stop runs/fig4 --cluster cluster.yaml
+    """
+    from emulator.live import detached
+    from emulator.live.remote import RemoteCluster
+
+    if cluster is None:
+        detached.stop(run)
+    else:
+        RemoteCluster(cluster).natjam("stop", run.name)
+
+
+def start(file: Path, out_dir: Path, options: Sequence[str], cluster: Path | None, detach: bool) -> None:
+    """``natjam run --detach``, and ``--cluster``: start a run that goes on by itself.
+
+    One on a cluster that is not ``detach`` is followed, and what it leaves is fetched.  Raises ConfigError, RunError.
+    """
+    from emulator.experiment.catalog import PREFIX
+    from emulator.live import detached
+    from emulator.live.remote import RemoteCluster
+
+    if cluster is None:
+        detached.start(out_dir, [str(file), *options])
+    else:
+        remote = RemoteCluster(cluster)
+        sent = not str(file).startswith(PREFIX)  # the cluster has the catalogue
+        if sent:
+            remote.send(file.parent, out_dir.name)
+        remote.start(out_dir.name, [file.name if sent else str(file), *options], sent)
+    try:
+        if cluster is not None and not detach:
+            _follow_on_cluster(cluster, out_dir)
+            return
+    except KeyboardInterrupt:
+        _say_how_to_go_on(out_dir, cluster)
+        raise
+    _say_how_to_go_on(out_dir, cluster)
+
+
+def _follow_on_cluster(cluster: Path, out_dir: Path) -> None:
+    from emulator.live.remote import RemoteCluster
+
+    remote = RemoteCluster(cluster)
+    _show(remote.printed(out_dir.name))
+    try:
+        remote.natjam("status", out_dir.name)
+    finally:
+        remote.fetch(out_dir.name, out_dir)
+        typer.echo(f"fetched to {out_dir}")
+
+
+def _show(pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+
+
+def _say_how_to_go_on(out_dir: Path, cluster: Path | None = None) -> None:
+    at = f"{out_dir}{'' if cluster is None else f' --cluster {cluster}'}"
+    typer.echo(f"the run goes on by itself: natjam attach {at}, natjam status {at}, natjam stop {at}")

@@ -1,0 +1,120 @@
+"""Runs that go on by themselves: started, followed and stopped by commands that may come and go.
+
+Theory of operation
+-------------------
+``natjam run --detach`` starts this module as a process in a session of its own, which becomes the run: it writes what
+``natjam run`` prints into a file beside the run's directory (``DIR.log``).  Whether it still runs is seen from the
+processes there are, by their command lines, which name that file; how it has ended, from ``summary.json``.  So there is
+no file that could lie.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from emulator.display.closing_tables import failures
+from emulator.errors import ConfigError, RunError
+from emulator.records.run_directory import RunDirectory
+
+_MODULE = "emulator.live.detached"
+_STOP_PATIENCE_REAL_S = 30.0
+_LOOK_REAL_S = 0.1
+
+
+def log_path(directory: Path) -> Path:
+    """Where a detached run writes what it prints."""
+    return directory.resolve().with_name(f"{directory.name}.log")
+
+
+def start(directory: Path, arguments: Sequence[str]) -> None:
+    """Have ``natjam run`` with these arguments run by itself, into ``directory``.  Raises RunError."""
+    log = log_path(directory)
+    try:
+        with log.open("xb") as file:
+            subprocess.Popen(
+                [sys.executable, "-m", _MODULE, str(log), "run", *arguments, "--out", str(directory)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise RunError(f"{log}: cannot be written: {error.strerror}") from None
+
+
+def process_of(directory: Path) -> int | None:
+    """The process of a detached run; None when it has ended."""
+    wanted = f"\0{_MODULE}\0{log_path(directory)}\0".encode()
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdecimal() and wanted in Path(f"/proc/{name}/cmdline").read_bytes():
+                return int(name)
+    return None
+
+
+def printed(directory: Path) -> Iterator[bytes]:
+    """What a detached run prints, from its beginning to its end, as it comes.  Raises ConfigError if it is none."""
+    try:
+        file = log_path(directory).open("rb")
+    except OSError:
+        raise ConfigError(f"{directory}: no run that was started with --detach") from None
+    with file:
+        while True:
+            running = process_of(directory) is not None  # asked before: what it says last is read after
+            while piece := file.read(65536):
+                yield piece
+            if not running:
+                return
+            time.sleep(_LOOK_REAL_S)
+
+
+def verdict(directory: Path) -> str:
+    """How a run stands, in one line.  Raises ConfigError if there is none, RunError if it has ended and failed."""
+    if process_of(directory) is not None:
+        return f"{directory}: running"
+    summary = RunDirectory(directory).finished_summary()
+    if summary is None:
+        if not log_path(directory).exists():
+            raise ConfigError(f"{directory}: no run that was started with --detach")
+        raise RunError(f"{directory}: has ended without results; {log_path(directory)} says why")
+    if found := failures(summary):
+        raise RunError(f"{directory}: has failed: {found[0]}")
+    return f"{directory}: finished"
+
+
+def stop(directory: Path) -> None:
+    """End a detached run as Ctrl-C would; returns when it has ended.
+
+    Raises ConfigError if there is none, RunError if it does not end.
+    """
+    if not log_path(directory).exists():
+        raise ConfigError(f"{directory}: no run that was started with --detach")
+    pid = process_of(directory)
+    if pid is None:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    until_real_s = time.monotonic() + _STOP_PATIENCE_REAL_S
+    while process_of(directory) is not None:
+        if time.monotonic() > until_real_s:
+            raise RunError(f"{directory}: has not ended within {_STOP_PATIENCE_REAL_S:g} s (process {pid})")
+        time.sleep(_LOOK_REAL_S)
+
+
+def main() -> None:
+    """Entry point of ``python -m emulator.live.detached LOG run ...``: be the run."""
+    from emulator.cli.script import main as natjam
+
+    del sys.argv[1]
+    natjam()
+
+
+if __name__ == "__main__":
+    main()
