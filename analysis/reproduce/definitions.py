@@ -25,6 +25,8 @@ from emulator.files.yaml_positions import read_document
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Published = Number | dict[str, Any] | str
 ALL = "all"
+POINT = "{point}"
+"""Stands for the name of a point of the grid."""
 
 
 class Recorded(Strict):
@@ -124,13 +126,34 @@ class Ratio(Strict):
     over: str
     at: Annotated[tuple[str, ...], Field(min_length=1)]
     """Points of the grid."""
-    take: Literal["mean", "worst", "peak", "gain"] = "mean"
+    take: Literal["mean", "worst", "peak", "gain", "excess"] = "mean"
     """Of all runs and points; of several points ``mean`` gives that where it is most, ``peak`` says which: the
-    number at the end of its name; ``gain``: what the mean lacks to 1."""
+    number at the end of its name; ``gain``: what the mean lacks to 1, ``excess``: what it has more than 1."""
     against: tuple[str, ...] = ()
     """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
     value: str | None = None
     """A dotted path into ``summary.json``; null: the grid's."""
+
+
+class Straight(Strict):
+    """How straight a line the ratio of two schedulers' figures makes over another figure of the first, a point of the
+    grid each: r squared."""
+
+    of: str
+    over: str
+    at: Annotated[tuple[str, ...], Field(min_length=3)]
+    by: str
+    """A dotted path into ``summary.json``."""
+    value: str | None = None
+    """As of a ratio."""
+
+
+class Quick(Strict):
+    """What is run in place of all, for a first look."""
+
+    live_repeats: Annotated[int, Field(ge=1)]
+    points: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Of the grid."""
 
 
 class Level(Strict):
@@ -184,6 +207,8 @@ class Cell(Strict):
     ratio: Ratio | None = None
     """Instead: over the grid."""
     level: Level | None = None
+    straight: Straight | None = None
+    """Instead: over the grid."""
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -194,9 +219,10 @@ class Cell(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
         of_variant = [self.value is not None, bool(self.values), self.difference is not None]
-        others = [self.cell is not None, bool(self.first_met), self.ratio is not None, self.level is not None]
+        over_grid = [self.ratio is not None, self.level is not None, self.straight is not None]
+        others = [self.cell is not None, bool(self.first_met), *over_grid]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio and level")
+            raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio, level, straight")
         if any(of_variant) != (self.variant is not None):
             raise ValueError("value, values and difference need a variant; the others have none")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
@@ -214,11 +240,29 @@ class Scaled(Strict):
 class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks", "curves"]
+    form: Literal[
+        "bars",
+        "progress",
+        "sweep",
+        "differences",
+        "ratios",
+        "packing",
+        "holders",
+        "fit",
+        "weeks",
+        "curves",
+        "cells",
+        "map",
+    ]
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """Of a sweep: a dotted path for each line, by its label; of ``curves``: a variant."""
+    """Of a sweep: a dotted path for each line, by its label; of ``curves``: a variant; of ``cells`` and ``map``: a cell
+    at each point of the grid."""
+    beside: dict[str, str] = Field(default_factory=dict)
+    """Of ``cells``: the same, drawn on an axis of its own."""
+    down: str | None = None
+    """Of ``map``: what its upright axis shows, the second number in the points' names; the first is along."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
     groups of bars what comes after.  Of ``curves``: what each panel shows, over the numbers that the points' names end
@@ -231,7 +275,11 @@ class Plot(Strict):
 
 
 class FigureDefinition(Strict):
-    """One figure or table of a paper."""
+    """One figure or table of a paper.
+
+    A cell with ``{point}`` in its name stands for one at each point of the grid, an order of such cells for one at
+    each; ``at: all`` is all points.
+    """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
     title: str
@@ -242,6 +290,7 @@ class FigureDefinition(Strict):
     """Its figures were fitted: they are left out of the mean error."""
     sim_repeats: Annotated[int, Field(ge=1)] | None = None
     live_repeats: Annotated[int, Field(ge=1)] | None = None
+    quick: Quick | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """That it is always run at: 1 where real time is what it shows."""
     experiment: str
@@ -274,6 +323,18 @@ class FigureDefinition(Strict):
                 found[self.swept(value)] = {**self.set, **moved}
         return found
 
+    def quickly(self) -> FigureDefinition:
+        """With the points and cells of a first look only."""
+        if self.quick is None or self.grid is None:
+            return self
+        points = self.quick.points
+        grid = self.grid.model_copy(update={"points": {point: self.grid.points[point] for point in points}})
+        figure = self.model_copy(update={"grid": grid, "live_repeats": self.quick.live_repeats})
+        known = figure.settings
+        cells = {name: _at_points(cell, points) for name, cell in self.cells.items()}
+        kept = {name: cell for name, cell in cells.items() if cell is not None and cell.variant in (None, *known)}
+        return figure.model_copy(update={"cells": kept})
+
     def at(self, variant: str, point: str) -> str:
         """The name of ``variant`` at a point of the grid."""
         found = f"{variant}-{point}"
@@ -289,6 +350,18 @@ class FigureDefinition(Strict):
         """The claims that it measures."""
         return list(dict.fromkeys([*(cell.claim for cell in self.cells.values() if cell.claim), *self.orders]))
 
+    @model_validator(mode="before")
+    @classmethod
+    def _each_point(cls, data: Any) -> Any:
+        points = data.get("grid", {}).get("points") if isinstance(data.get("grid"), dict) else None
+        if not isinstance(points, dict) or not isinstance(data.get("cells"), dict):
+            return data
+        cells: dict[Any, Any] = {}
+        for name, cell in data["cells"].items():
+            for point in points if POINT in str(name) else ("",):
+                cells[str(name).replace(POINT, point)] = _pointed(cell, point, tuple(points))
+        return {**data, "cells": cells}
+
     @model_validator(mode="after")
     def _names_are_known(self) -> FigureDefinition:
         known = set(self.settings) | {self.swept(value) for value in (self.sweep.values if self.sweep else ())}
@@ -301,12 +374,22 @@ class FigureDefinition(Strict):
                 self._check_grid(name, cell.ratio.at, (cell.ratio.of, cell.ratio.over, *cell.ratio.against))
             if cell.level is not None:
                 self._check_grid(name, cell.level.at, filter(None, (cell.level.of, cell.level.less)))
+            if cell.straight is not None:
+                self._check_grid(name, cell.straight.at, (cell.straight.of, cell.straight.over))
             if cell.first_met and self.sweep is None:
                 raise ValueError(f"cell '{name}': first_met needs a sweep")
             self._check_cells(name, [cell.cell, cell.over])
-        for claim, cells in self.orders.items():
-            self._check_cells(claim, list(cells.values()))
+        for claim in self.orders:
+            for cells in self.ordered(claim).values():
+                self._check_cells(claim, list(cells.values()))
         return self
+
+    def ordered(self, claim: str) -> dict[str, dict[str, str]]:
+        """The cells of a claim on an order, by variant: at each point of the grid, or once."""
+        cells = self.orders[claim]
+        at_points = self.grid is not None and any(POINT in cell for cell in cells.values())
+        points = self.grid.points if at_points and self.grid is not None else ("",)
+        return {point: {name: cell.replace(POINT, point) for name, cell in cells.items()} for point in points}
 
     def _check_grid(self, where: str, points: Iterable[str], variants: Iterable[str]) -> None:
         if self.grid is None:
@@ -322,6 +405,28 @@ class FigureDefinition(Strict):
         for name in names:
             if name is not None and (name not in self.cells or self.cells[name].cell is not None):
                 raise ValueError(f"'{where}': '{name}' is no cell with figures of its own")
+
+
+def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
+    """What a cell says at one point."""
+    if isinstance(value, dict):
+        return {
+            key: points if key == "at" and inner == ALL else _pointed(inner, point, points)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return tuple(_pointed(inner, point, points) for inner in value)
+    return value.replace(POINT, point) if isinstance(value, str) else value
+
+
+def _at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
+    """The cell over those of its points that are left; None: over none."""
+    for kind in ("ratio", "level", "straight"):
+        over = getattr(cell, kind)
+        if over is not None:
+            at = tuple(point for point in over.at if point in points)
+            return cell.model_copy(update={kind: over.model_copy(update={"at": at})}) if at else None
+    return cell
 
 
 @cache

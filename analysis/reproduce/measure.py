@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio
+from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Of every variant, by seed."""
@@ -61,6 +61,8 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
             mean = _ratio(_mean(above), _mean(below))
         elif cell.ratio is not None:
             by_seed, mean = _of_ratio(figure, cell.ratio, summaries)
+        elif cell.straight is not None:
+            by_seed, mean = {}, _straight(figure, cell.straight, summaries)
         elif cell.first_met:
             met = first_met(figure, cell.first_met, summaries)
             by_seed, mean = {}, met
@@ -111,9 +113,24 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
     known = {point: mean for point, mean in means.items() if mean is not None}
     if ratio.take == "gain":
         return {seed: 1 - value for seed, value in worst.items()}, 1 - max(known.values()) if known else None
+    if ratio.take == "excess":
+        return {seed: value - 1 for seed, value in worst.items()}, max(known.values()) - 1 if known else None
     if ratio.take == "peak":
         return {}, float(max(known, key=lambda point: known[point]).rpartition("-")[2]) if known else None
     return worst, max(known.values(), default=None)
+
+
+def _straight(figure: FigureDefinition, line: Straight, summaries: Summaries) -> float | None:
+    """r squared over the points at which both were measured; None for fewer than three."""
+    read, pairs = _path(line.by), []
+    for point in line.at:
+        by = _mean(_of_runs(summaries.get(figure.at(line.of, point), {}), read))
+        ratio = _mean(ratios(figure, line.of, line.over, point, summaries, line.value))
+        if by is not None and ratio is not None:
+            pairs.append((by, ratio))
+    if len(pairs) < 3 or any(len(set(values)) < 2 for values in zip(*pairs, strict=True)):
+        return None
+    return statistics.correlation(*zip(*pairs, strict=True)) ** 2
 
 
 def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summaries) -> float | None:

@@ -14,6 +14,7 @@ from analysis.figures import style
 from analysis.figures.packing import draw_packing
 from analysis.figures.runs import difference_cdf
 from analysis.frames import DataFrame
+from analysis.reproduce.cell_plots import cell_lines, cell_map
 from analysis.reproduce.curve_plots import curve_panels
 from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
@@ -196,4 +197,6 @@ _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "fit": fit_steps,
     "weeks": week_panels,
     "curves": curve_panels,
+    "cells": cell_lines,
+    "map": cell_map,
 }

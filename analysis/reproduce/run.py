@@ -155,7 +155,9 @@ def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
     if engine == "sim":
         repeats = figure.sim_repeats or SIMULATED_REPEATS
         return min(repeats, QUICK_SIMULATED_REPEATS) if quick else repeats
-    return QUICK_LIVE_REPEATS if quick else figure.live_repeats or LIVE_REPEATS
+    if quick:
+        return QUICK_LIVE_REPEATS if figure.quick is None else figure.quick.live_repeats
+    return figure.live_repeats or LIVE_REPEATS
 
 
 def reproduce(

@@ -14,7 +14,7 @@ from analysis.reproduce.measure import Measured
 NOISE_STANDARD_ERRORS = 2.0
 """Two means are tied when their difference is within this many of its standard errors."""
 TIE_OF_SINGLE_RUNS = 0.01
-"""The same where there is one run of each: as a share of the larger one."""
+"""The same where there is one run of each, or where an order is held at many points: as a share of the larger one."""
 _ROUNDING = 1e-9
 
 Value = float | None
@@ -53,9 +53,14 @@ def judge(
         if claim.engine not in ("both", engine):
             continue
         if name in figure.orders:
-            cells = {variant: measured[cell] for variant, cell in figure.orders[name].items()}
-            values: Value | dict[str, Value] = {variant: cell.mean for variant, cell in cells.items()}
-            why = _order(claim.accept["order"], cells)
+            at = figure.ordered(name)
+            cells = {point: {variant: measured[cell] for variant, cell in by.items()} for point, by in at.items()}
+            values: Value | dict[str, Value] = {
+                variant: _mean([by[variant].mean for by in cells.values()]) for variant in figure.orders[name]
+            }
+            tie = TIE_OF_SINGLE_RUNS if len(cells) > 1 else 0.0
+            missed = {point: _order(claim.accept["order"], by, tie) for point, by in cells.items()}
+            why = "; ".join(f"{point}: {text}".removeprefix(": ") for point, text in missed.items() if text)
         else:
             parts = {cell.cell.part: cell.mean for cell in measured.values() if cell.cell.claim == name}
             values = parts[None] if set(parts) == {None} else {str(part): mean for part, mean in parts.items()}
@@ -90,12 +95,19 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
     return ""
 
 
-def _order(order: Sequence[str], cells: Mapping[str, Measured]) -> str:
+def _mean(values: Sequence[Value]) -> Value:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _order(order: Sequence[str], cells: Mapping[str, Measured], tie: float) -> str:
+    """What is out of order by more than noise, and by more than ``tie``, a share of the larger: of many points compared
+    some differ by two standard errors although nothing does."""
     for first, second in pairwise(order):
         a, b = cells[first], cells[second]
         if a.mean is None or b.mean is None:
             return f"{first if a.mean is None else second} was not measured"
-        if a.mean - b.mean > _noise(a, b):
+        if a.mean - b.mean > max(_noise(a, b), tie * max(abs(a.mean), abs(b.mean))):
             return f"{first} ({a.mean:.4g}) is above {second} ({b.mean:.4g}) by more than noise"
     return ""
 

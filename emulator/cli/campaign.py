@@ -117,7 +117,7 @@ def reproduce(
 
     console = _console()
     if list_:
-        figures = chosen_figures([ALL])
+        figures = [figure.quickly() if quick else figure for figure in chosen_figures([ALL])]
         console.print(list_table(figures, {name: run_counts(figures, name, quick) for name in ("sim", "live")}))
         console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
         return
@@ -125,7 +125,7 @@ def reproduce(
         raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")
     if engine not in ("sim", "live", None):
         raise ConfigError(f"--engine {engine}: must be sim or live")
-    chosen = chosen_figures(ids)
+    chosen = [figure.quickly() if quick else figure for figure in chosen_figures(ids)]
     engine = engine or ("sim" if any("sim" in figure.engines for figure in chosen) else "live")
     figures = [figure for figure in chosen if engine in figure.engines]
     if not figures:

@@ -127,6 +127,45 @@ def test_means_over_the_jobs_of_a_run() -> None:
     assert [found[path].mean for path in paths] == [6.0, 8.0, None, None]
 
 
+def test_a_cell_and_an_order_at_each_point_of_a_grid() -> None:
+    """Written once, measured at every point; a first look leaves points out, with all that is of them."""
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"ours": {}, "theirs": {}},
+            "grid": {"points": {f"m-{m}": {} for m in (0, 1, 2, 3)}, "values": {"all": "cost"}},
+            "quick": {"live_repeats": 3, "points": ["m-0", "m-2"]},
+            "cells": {
+                "ours {point}": {"variant": "ours-{point}", "value": "cost"},
+                "theirs {point}": {"variant": "theirs-{point}", "value": "cost"},
+                "excess {point}": {"ratio": {"of": "ours", "over": "theirs", "at": ["{point}"], "take": "excess"}},
+                "most": {"ratio": {"of": "ours", "over": "theirs", "at": "all", "take": "excess"}},
+                "straight": {"straight": {"of": "ours", "over": "theirs", "at": "all", "by": "bytes"}},
+            },
+            "orders": {"p.c": {"theirs": "theirs {point}", "ours": "ours {point}"}},
+        }
+    )
+    ours = {f"ours-m-{m}": {1: {"cost": 10.0 + 2 * m, "bytes": 100 * m}} for m in range(4)}
+    summaries = ours | {f"theirs-m-{m}": {1: {"cost": 10.0}} for m in range(4)}
+    found = measure(figure, summaries, {})
+    assert [round(found[f"excess m-{m}"].mean or 0, 6) for m in range(4)] == [0, 0.2, 0.4, 0.6]
+    assert (round(found["most"].mean or 0, 6), round(found["straight"].mean or 0, 6)) == (0.6, 1)
+    claims = {"p.c": Claim(id="p.c", engine="sim", accept={"order": ("theirs", "ours")})}
+    (verdict,) = judge(figure, found, claims, "sim")
+    assert (verdict.ok, verdict.measured) == (True, {"theirs": 10, "ours": 13})
+    summaries["ours-m-1"] = {1: {"cost": 9.5, "bytes": 100}}
+    (verdict,) = judge(figure, measure(figure, summaries, {}), claims, "sim")
+    assert verdict.why == "m-1: theirs (10) is above ours (9.5) by more than noise"
+    quick = figure.quickly()
+    assert set(quick.settings) == {"ours-m-0", "ours-m-2", "theirs-m-0", "theirs-m-2"}
+    assert "ours m-1" not in quick.cells
+    assert "excess m-1" not in quick.cells
+    assert quick.cells["most"].ratio is not None
+    assert quick.cells["most"].ratio.at == ("m-0", "m-2")
+    (verdict,) = judge(quick, measure(quick, summaries, {}), claims, "sim")
+    assert verdict.ok
+
+
 # ---- the data ----
 
 
