@@ -189,6 +189,19 @@ class FaultyCluster(SimulatedCluster):
             self.processes.crash(container, _SIGNAL, "segmentation fault")
         return container is not None
 
+    def _kill_masters(self, fault: Fault) -> bool:
+        tasks = self.processes.tasks
+        masters = [name for name, task in tasks.items() if task.launch.kind is Kind.APPLICATION_MASTER]
+        for container in masters:
+            self.processes.crash(container, _SIGNAL, "its host has died")
+        return bool(masters)
+
+    def _kill_manager(self, fault: Fault) -> bool:
+        is_on = self.is_on(RESOURCE_MANAGER)
+        if is_on:
+            self.restart_manager(fault.for_ns)
+        return is_on
+
     def _kill_supervisor(self, fault: Fault) -> bool:
         node, tasks = _picked(fault, self._nodes), self.processes.tasks
         here = [name for name, task in tasks.items() if task.node == node]
@@ -198,13 +211,22 @@ class FaultyCluster(SimulatedCluster):
         return bool(crashing)
 
     def _kill_node(self, fault: Fault) -> bool:
-        node = _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+        node = self._picked_node(fault)
         if node is not None:
             self.lose_node(node)
         return node is not None
 
+    def _silence_node(self, fault: Fault) -> bool:
+        node = self._picked_node(fault)
+        if node is not None:
+            self.silence_node(node)
+        return node is not None
+
+    def _picked_node(self, fault: Fault) -> str | None:
+        return _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+
     def _declare_dead(self, fault: Fault) -> bool:
-        node = _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+        node = self._picked_node(fault)
         if node is not None:
             self.tell(RESOURCE_MANAGER, NodeLost(node, "it has been taken for dead"))
         return node is not None
@@ -285,8 +307,11 @@ class FaultyCluster(SimulatedCluster):
 _FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
     FaultKind.CRASH: FaultyCluster._crash,
     FaultKind.MASTER_DEATH: FaultyCluster._kill_master,
+    FaultKind.MASTERS_DEATH: FaultyCluster._kill_masters,
+    FaultKind.MANAGER_DEATH: FaultyCluster._kill_manager,
     FaultKind.SUPERVISOR_DEATH: FaultyCluster._kill_supervisor,
     FaultKind.NODE_DEATH: FaultyCluster._kill_node,
+    FaultKind.SILENT_DEATH: FaultyCluster._silence_node,
     FaultKind.FALSE_DEATH: FaultyCluster._declare_dead,
     FaultKind.PAUSE: FaultyCluster._pause,
     FaultKind.PARTITION: FaultyCluster._cut_off,

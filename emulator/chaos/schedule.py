@@ -25,10 +25,16 @@ class FaultKind(str, Enum):
     """The process of a map or reduce ends by a signal."""
     MASTER_DEATH = "master-death"
     """The process of an ApplicationMaster ends by a signal."""
+    MASTERS_DEATH = "masters-death"
+    """The host of ApplicationMasters is gone, and all of them with it."""
+    MANAGER_DEATH = "manager-death"
+    """The host of ResourceManager and client is gone for a while."""
     SUPERVISOR_DEATH = "supervisor-death"
     """All task processes of a node end by a signal; its NodeManager lives."""
     NODE_DEATH = "node-death"
     """A node is gone with all that runs on it."""
+    SILENT_DEATH = "silent-death"
+    """The same, and nobody is told: it has to be missed."""
     FALSE_DEATH = "false-death"
     """The ResourceManager is told that a node which lives is lost."""
     PAUSE = "pause"
@@ -53,8 +59,8 @@ class FaultKind(str, Enum):
 
 DESTRUCTIVE = frozenset(
     {
-        *(FaultKind.CRASH, FaultKind.MASTER_DEATH, FaultKind.SUPERVISOR_DEATH, FaultKind.NODE_DEATH),
-        *(FaultKind.FALSE_DEATH, FaultKind.FULL_DISK),
+        *(FaultKind.CRASH, FaultKind.MASTER_DEATH, FaultKind.MASTERS_DEATH, FaultKind.SUPERVISOR_DEATH),
+        *(FaultKind.NODE_DEATH, FaultKind.SILENT_DEATH, FaultKind.FALSE_DEATH, FaultKind.FULL_DISK),
     }
 )
 """These may make a job fail: attempts at a task, masters and nodes are not there without number."""

@@ -49,7 +49,7 @@ def chaos(
 ) -> None:
     """Simulate an experiment with faults, and check the results.
 
-    Each seed draws its own faults: processes, masters and nodes die, machines pause, messages are lost, doubled or
+    Each seed draws its own faults: processes, nodes and hosts die, machines pause, messages are lost, doubled or
     late, nodes are cut off or taken for dead, map outputs and checkpoints are lost, disks are full or slow, clocks
     step.
 

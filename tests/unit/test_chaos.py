@@ -174,7 +174,9 @@ def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatc
     for file in found:
         assert str(file) in result.output
         saved = json.loads(file.read_text())
-        assert [fault["kind"] for fault in saved["faults"]] in (["node-death"], ["false-death"])
+        kinds = [fault["kind"] for fault in saved["faults"]]
+        assert {"node-death", "silent-death", "false-death"} & set(kinds)
+        assert len(kinds) <= 2, "when the node goes may depend on another fault"
         again = natjam("chaos", "--replay", file)
         assert again.exit_code == 1, again.output
         assert f"seed {saved['seed']}" in again.output
