@@ -8,6 +8,8 @@ from random import Random
 from statistics import NormalDist
 
 _STANDARD = NormalDist()
+P95_STANDARD_DEVIATIONS = _STANDARD.inv_cdf(0.95)
+"""So far above the mean the 95th percentile of a Normal distribution lies."""
 _LEAST = 2.0**-54
 _MOST_LOG = 700.0
 """exp() of more overflows."""

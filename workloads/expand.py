@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from random import Random
 
 from msgspec.structs import replace
 
@@ -15,6 +17,7 @@ from emulator.experiment.times import seconds_to_ns
 from emulator.vocabulary import JobFacts
 from workloads.adapt import Adapted, Target, adapt
 from workloads.bimodal import bimodal_jobs
+from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
@@ -63,7 +66,8 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     if entry is None:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)
-    return tuple(_spec(job, entry, memory_bytes, adapted.header.starts_measured) for job in adapted.jobs)
+    starts_measured = adapted.header.starts_measured
+    return tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
 
 
 def _with_known_lengths(job: JobSpec) -> JobSpec:
@@ -90,7 +94,9 @@ def _container_memory_bytes(experiment: Experiment) -> int:
     return int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
 
 
-def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, starts_measured: bool) -> JobSpec:
+def _spec(
+    job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, starts_measured: bool, seed: int
+) -> JobSpec:
     """The job of a trace; a recorded memory above a container's is that of a container.
 
     What is measured is not modelled again: lengths that a trace has recorded hold the time to fetch and to write, and
@@ -112,6 +118,7 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, star
         deadline_ns=job.deadline_ns,
         priority=job.priority or 0,
         memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
+        task_memory_bytes=_drawn_memory(job, entry, max(len(map_ns), len(reduce_ns)), container_memory_bytes, seed),
     )
     return JobSpec(
         facts,
@@ -123,6 +130,18 @@ def _spec(job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, star
         output_bytes=job.output_bytes if moves_bytes else None,
         starts_measured=starts_measured and measured,
     )
+
+
+def _drawn_memory(
+    job: WorkloadJob, entry: TraceEntry, tasks: int, container_memory_bytes: int, seed: int
+) -> tuple[int, ...]:
+    drawn = entry.task_memory.get(job.queue or "")
+    if drawn is None:
+        return ()
+    rng = Random(f"{seed}:{job.job}:task-memory")
+    sigma = math.log(drawn.p95_gb / drawn.median_gb) / P95_STANDARD_DEVIATIONS
+    sizes_gb = (lognormal(rng, drawn.median_gb, sigma) for _ in range(tasks))
+    return tuple(min(container_memory_bytes, int(size_gb * BYTES_PER_GB)) for size_gb in sizes_gb)
 
 
 def _task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int, ...]:

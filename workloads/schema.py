@@ -244,6 +244,19 @@ class Rates(Strict):
     """Null: ``median`` of Rumen's, ``observed`` of Google's."""
 
 
+class DrawnMemory(Strict):
+    """What each task of a queue holds, drawn anew for each, lognormal; no more than its container."""
+
+    median_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+    p95_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DrawnMemory:
+        if self.p95_gb < self.median_gb:
+            raise ValueError(f"p95_gb {self.p95_gb:g} must not be below median_gb {self.median_gb:g}")
+        return self
+
+
 class TraceEntry(Strict):
     """Jobs imported from a trace, and what is made of them; ``workloads.adapt`` states the rules."""
 
@@ -265,6 +278,8 @@ class TraceEntry(Strict):
     """Jobs of at least this priority go to queue ``production``; the others go to ``research``."""
     deadline_factor: Factor | UniformFactor | None = None
     """Epsilon: a job's deadline is its submission + its time alone on the cluster x (1 + epsilon)."""
+    task_memory: dict[str, DrawnMemory] = Field(default_factory=dict)
+    """By queue: memory that its jobs' tasks hold, as ``memory_gb`` of a job; of others nothing is known."""
     rates: Rates = Rates()
 
     @model_validator(mode="after")

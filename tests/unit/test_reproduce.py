@@ -134,11 +134,11 @@ def test_a_cell_and_an_order_at_each_point_of_a_grid() -> None:
             **_FIGURE,
             "variants": {"ours": {}, "theirs": {}},
             "grid": {"points": {f"m-{m}": {} for m in (0, 1, 2, 3)}, "values": {"all": "cost"}},
-            "quick": {"live_repeats": 3, "points": ["m-0", "m-2"]},
+            "quick": {"live_repeats": 3, "points": ("m-0", "m-2")},
             "cells": {
                 "ours {point}": {"variant": "ours-{point}", "value": "cost"},
                 "theirs {point}": {"variant": "theirs-{point}", "value": "cost"},
-                "excess {point}": {"ratio": {"of": "ours", "over": "theirs", "at": ["{point}"], "take": "excess"}},
+                "excess {point}": {"ratio": {"of": "ours", "over": "theirs", "at": ("{point}",), "take": "excess"}},
                 "most": {"ratio": {"of": "ours", "over": "theirs", "at": "all", "take": "excess"}},
                 "straight": {"straight": {"of": "ours", "over": "theirs", "at": "all", "by": "bytes"}},
             },

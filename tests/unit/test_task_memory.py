@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from statistics import median
 
 import pytest
 from experiment_files import VALID, refusal, write
@@ -17,6 +18,7 @@ from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.vocabulary import Kind
 from workloads.expand import expand
 
+DATA = Path(__file__).resolve().parents[2] / "workloads/data"
 MEMORY = VALID.replace("container_memory_gb: 1", "container_memory_gb: 2")
 
 
@@ -62,3 +64,24 @@ def test_the_smallest_goes_first_and_what_is_not_known_last() -> None:
     tasks = tuple(TaskView(name, "j", Kind.MAP, "n", 0, memory_bytes=size) for name, size in held.items())
     order = TASK_EVICTION.by_name["smallest-memory"].function(ClusterView(0, Known()), tasks, Random(1))
     assert order == ("c", "d", "a", "b")
+
+
+TRACE = """\
+workload:
+  trace: {{format: swim, path: {path}, window_s: 600, task_memory: {{research: {{median_gb: 0.4, p95_gb: {p95}}}}},
+          production_fraction: 0.5}}
+"""
+
+
+def test_memory_is_drawn_for_the_tasks_of_a_queue_no_more_than_a_container(tmp_path: Path) -> None:
+    hour = DATA / "FB-2009_samples_24_times_1hr_0_first50jobs.tsv"
+    text = VALID.partition("workload:")[0] + TRACE.format(path=hour, p95=0.9)
+    jobs = expand(load_experiment(write(tmp_path, text)), 1)
+    assert jobs == expand(load_experiment(write(tmp_path, text)), 1)
+    assert {job.facts.task_memory_bytes for job in jobs if job.queue == "production"} == {()}
+    sizes = [size for job in jobs for size in job.facts.task_memory_bytes]
+    assert 0.3 * GIB_BYTES < median(sizes) < 0.5 * GIB_BYTES
+    assert max(sizes) <= GIB_BYTES
+    assert "must not be below" in refusal(write(tmp_path, text.replace("p95_gb: 0.9", "p95_gb: 0.1")))
+    unknown = refusal(write(tmp_path, text.replace("task_memory: {research", "task_memory: {reserch")))
+    assert "there is no queue 'reserch'; did you mean 'research'?" in unknown
