@@ -173,12 +173,12 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def write_comparison(comparison: Comparison, directory: Path) -> None:
-    """Write ``compare.json`` and ``compare.png``, the papers' CDF.  Raises RunError."""
+    """Write ``compare.json`` and ``compare.png``: the papers' CDF, of few jobs a dot each.  Raises RunError."""
     from analysis.figures import runs, style
 
     write_json(directory / "compare.json", comparison.to_json())
     quantity = QUANTITIES[comparison.quantity]
-    figure = runs.difference_cdf(comparison.pairs, comparison.a, comparison.b, quantity)
+    figure = runs.differences(comparison.pairs, comparison.a, comparison.b, quantity)
     style.save(figure, [directory / "compare.png"])
 
 

@@ -40,6 +40,6 @@ print(f"{a} less {b}: mean {difference.spread.mean:.1f} s, sooner for {differenc
 # %% Figures are matplotlib's; style.save writes what the suffix says.
 target = Path(directory)
 save(figures.completion_cdf(results), [target / "completion.png", target / "completion.svg"])
-save(figures.difference_cdf(pairs, a, b), [target / "differences.png"])
+save(figures.differences(pairs, a, b), [target / "differences.png"])
 save(figures.utilization_over_time(results), [target / "utilization.png"])
 save(figures.overhead_distributions(results), [target / "overheads.png"])

@@ -17,7 +17,6 @@ from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of, sentences
 from analysis.figures import style
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
-_MARKERS = "os^Dvp"
 
 
 def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -> Table:
@@ -110,7 +109,9 @@ def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
         sides = [ratio_of(found.log_ratios(one.name, base, which)) for which in (True, False)]
         (x, x_bars), (y, y_bars) = map(_point, sides)
         colour = style.LINES[mechanisms.index(one.mechanism) % len(style.LINES)]["color"]
-        marker = "*" if one.policies == NO_POLICIES else _MARKERS[policies.index(one.policies) % len(_MARKERS)]
+        marker = (
+            "*" if one.policies == NO_POLICIES else style.MARKERS[policies.index(one.policies) % len(style.MARKERS)]
+        )
         label = None if one.mechanism in labelled else one.mechanism
         labelled.add(one.mechanism)
         panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.4)
@@ -118,7 +119,7 @@ def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
         if row is verdict.chosen:
             panel.plot([x], [y], "o", markersize=17, fillstyle="none", color=style.BLACK, label="chosen")
     for index, name in enumerate(policies):
-        panel.plot([], [], _MARKERS[index % len(_MARKERS)], color=style.GREY, label=name)
+        panel.plot([], [], style.marker(index), color=style.GREY, label=name)
     panel.axhline(0, color=style.GREY, linewidth=0.8)
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     x_label, y_label = (f"completion of {which} jobs against {base}, %" for which in ("production", "other"))

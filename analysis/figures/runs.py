@@ -13,12 +13,14 @@ from analysis.figures import style
 from analysis.frames import DataFrame, Series
 from analysis.load import Results
 
+MOST_DOTS = 30
+"""Of more jobs only the distribution can be made out."""
 _OPERATION_NAMES = {"application_master_start": "AM start"}
 
 
 def completion_cdf(results: Results) -> Figure:
     """Share of jobs done within a time, a panel a queue and a curve a run (its repeats together)."""
-    queues = list(dict.fromkeys(results.jobs["queue"]))
+    queues = sorted(results.jobs["queue"].unique())
     figure, panels = style.new_figure(1, len(queues))
     for queue, panel in zip(queues, panels, strict=True):
         mine = results.jobs[results.jobs["queue"] == queue]
@@ -29,22 +31,34 @@ def completion_cdf(results: Results) -> Figure:
     return figure
 
 
-def difference_cdf(pairs: DataFrame, a: str, b: str, quantity: str = "completion time, s") -> Figure:
-    """The papers' CDF of per-job differences, ``a`` less ``b``: left of 0 are the jobs that ``a`` finished earlier.
+def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion time, s") -> Figure:
+    """Per-job differences, ``a`` less ``b``: left of 0 are the jobs that ``a`` finished earlier.
+
+    The papers' CDF; of up to ``MOST_DOTS`` jobs a dot each, with its name.  A colour a queue.
 
     Args:
         pairs: of ``analysis.statistics.pair_jobs``.
         a, b: names of the two sides.
         quantity: what is compared, with its unit.
     """
-    figure, (panel,) = style.new_figure(width=6, height=3.8)
-    for index, (queue, found) in enumerate(pairs.groupby("queue", sort=False)):
-        _cdf(panel, found["difference"], index, f"{queue} ({len(found)} jobs)")
+    few = len(pairs) <= MOST_DOTS
+    figure, (panel,) = style.new_figure(width=6, height=max(2.0, 0.24 * len(pairs) + 1.2) if few else 3.8)
+    ordered = pairs.sort_values("difference", ascending=False).reset_index(drop=True)
+    queues = sorted(pairs["queue"].unique())
+    for index, queue in enumerate(queues):
+        found = ordered[ordered["queue"] == queue]
+        if few:
+            colour = style.LINES[index % len(style.LINES)]["color"]
+            panel.plot(found["difference"], found.index, style.marker(index), color=colour, label=queue)
+        else:
+            _cdf(panel, found["difference"], index, f"{queue} ({len(found)} jobs)")
     panel.axvline(0, color=style.GREY, linewidth=0.8)
-    panel.set_ylim(0, 1.02)
-    panel.set_xscale("symlog", linthresh=1)  # a job may gain minutes where most gain seconds
-    panel.xaxis.set_major_formatter("{x:g}")
-    style.finish(panel, f"difference of {quantity}\n{a} less {b}", "share of jobs")
+    if few:
+        panel.set_yticks(ordered.index, ordered["name"])
+        style.finish(panel, f"difference of {quantity}\n{a} less {b}", "job")
+    else:
+        panel.set_ylim(0, 1.02)
+        style.finish(panel, f"difference of {quantity}\n{a} less {b}", "share of jobs")
     return figure
 
 

@@ -26,6 +26,7 @@ LINES: tuple[dict[str, Any], ...] = (
     {"color": SKY, "linestyle": (0, (3, 1))},
 )
 """Colour and dashes of the first, second ... curve: neighbours differ in both."""
+_MARKERS = "os^Dvp"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
 FONT_POINTS = 9
 """Of labels; nothing is smaller than two points less."""
@@ -34,6 +35,11 @@ FONT_POINTS = 9
 def line(index: int) -> dict[str, Any]:
     """Keywords of ``Axes.plot`` for the curve number ``index``."""
     return {**LINES[index % len(LINES)], "linewidth": 1.6}
+
+
+def marker(index: int) -> str:
+    """The marker of the group number ``index``."""
+    return _MARKERS[index % len(_MARKERS)]
 
 
 def new_figure(rows: int = 1, columns: int = 1, width: float = 5.0, height: float = 3.4) -> tuple[Figure, list[Axes]]:

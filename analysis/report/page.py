@@ -14,11 +14,13 @@ import jinja2
 from markupsafe import Markup
 
 from analysis.report import facts
-from analysis.report.variants import find_variants, interval_charts, variants_grid
+from analysis.report.variants import differences_grid, find_variants, interval_charts, variants_grid
 
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
 _COMPRESSION_LEVEL = 6
+MOST_TOGETHER = 6
+"""Runs that are drawn over one another: as many as there are kinds of curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ def render_report(runs: Sequence[ReportRun]) -> str:
             shown=shown,
             facts=facts,
             variants=variants_grid(variants) if variants else None,
+            differences=differences_grid(variants) if len(variants) > 1 else None,
             interval_charts=interval_charts(variants) if variants else [],
+            most_together=MOST_TOGETHER,
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
             style=style(),
             scripts=scripts("report.js"),

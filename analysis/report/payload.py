@@ -77,7 +77,7 @@ def make_payload(tables: RunTables, timeline: Timeline, **more: Any) -> bytes:
         "containers": tables.shape.nodes * tables.shape.containers_per_node,
         "states": STATES,
         "lanes": [{"node": lane.node, "name": lane.name, "stopped": lane.stopped} for lane in timeline.lanes],
-        "jobs": tables.jobs.select(["name", "queue", "state", "submit_s", "completion_s"]).to_pylist(),
+        "jobs": tables.jobs.select(["name", "queue", "state", "submit_s", "completion_s", "deadline_s"]).to_pylist(),
         **_names(tables.attempts),
         "why": _reasons(tables),
         **more,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from analysis.report.facts import Cell, Grid, figure, percent, text
-from analysis.statistics import Spread, spread
+from analysis.statistics import Spread, compare_pairs, spread
 from emulator.display.closing_tables import missed_text
 
+_NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
 """Variants of a campaign that its closing table shows."""
 _Summary = Mapping[str, Any]
@@ -76,6 +78,31 @@ def variants_grid(variants: Sequence[Variant]) -> Grid:
     return Grid((*heads, "work lost"), tuple(rows))
 
 
+def differences_grid(variants: Sequence[Variant]) -> Grid | None:
+    """Every variant less the first one, of runs with the same seed; None where they have no seed in common."""
+    queues = _queues(variants)
+    names = _short([variant.name for variant in variants])
+    measures: list[tuple[str, Callable[[_Summary], float | None]]] = [
+        ("makespan, s", lambda found: found["makespan_s"])
+    ]
+    measures += [(f"{queue}: mean completion, s", partial(_mean_completion_s, queue=queue)) for queue in queues]
+    first = {summary["seed"]: summary for summary in variants[0].summaries}
+    rows = []
+    for name, variant in list(zip(names, variants, strict=True))[1:]:
+        pairs = [(summary, first[summary["seed"]]) for summary in variant.summaries if summary["seed"] in first]
+        row = [text(name), figure(len(pairs))]
+        for _, measure in measures:
+            values = [(measure(a), measure(b)) for a, b in pairs]
+            known = [a - b for a, b in values if a is not None and b is not None]
+            found = compare_pairs(known).spread if known else None
+            row += [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
+        rows.append(tuple(row))
+        if not pairs:
+            return None
+    heads = [head for measure, _ in measures for head in (measure, "95% from", "to")]
+    return Grid(("variant", "seeds", *heads), tuple(rows))
+
+
 def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) -> Table:
     """What a campaign closes with on a terminal: a row a variant, means over its runs.
 
@@ -117,19 +144,27 @@ def _mean_and_half(found: Spread | None) -> str:
 def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """What the charts beside the table draw: of each a title, and for every variant mean, low and high."""
     queues = _queues(variants)
-    charts = [("makespan", [variant.makespan_s() for variant in variants])]
-    charts += [(f"{queue}: mean completion", [variant.completion_s(queue) for variant in variants]) for queue in queues]
+    charts = [("makespan", _NEUTRAL_COLOUR, [variant.makespan_s() for variant in variants])]
+    charts += [
+        (
+            f"{queue}: mean completion",
+            sorted(queues).index(queue),
+            [variant.completion_s(queue) for variant in variants],
+        )
+        for queue in queues
+    ]
     names = _short([variant.name for variant in variants])
     return [
         {
             "title": title,
+            "colour": colour,
             "rows": [
                 {"name": name, "mean": found.mean, "low": found.low, "high": found.high}
                 for name, found in zip(names, spreads, strict=True)
                 if found is not None
             ],
         }
-        for title, spreads in charts
+        for title, colour, spreads in charts
     ]
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.packing import draw_packing
-from analysis.figures.runs import difference_cdf
+from analysis.figures.runs import differences
 from analysis.frames import DataFrame
 from analysis.reproduce.cell_plots import cell_lines, cell_map
 from analysis.reproduce.curve_plots import curve_panels
@@ -113,7 +113,7 @@ def _differences(figure: Reproduced) -> Figure:
     every = cell.difference.model_copy(update={"queue": None})
     pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
     frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
-    return difference_cdf(frame, str(cell.variant), cell.difference.against, figure.definition.plot.x)
+    return differences(frame, str(cell.variant), cell.difference.against, figure.definition.plot.x)
 
 
 def _ratios(figure: Reproduced) -> Figure:

@@ -1,7 +1,8 @@
 """``python -m analysis.watch.server``: serves the page on loopback, told of the run on standard input.
 
 Messages are msgpack maps: ``begin`` (a run, or its next repeat), ``status`` (three times a second), ``end``.  The one
-line it prints is its address.  It ends when its input does, after the pages that are open have had the last state.
+line it prints is its address.  It ends when its input does, after the pages that are open have had the last state, and
+the report where there is one.
 The run it shows is not to feel it: its process stands behind the run's, and works out pictures at most a tenth of the
 time: twice a second for some dozen containers, every ten seconds for thousands.
 """
@@ -15,6 +16,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -53,6 +55,8 @@ class PageServer:
         self._run: FollowedRun | None = None
         self._number = 0
         self._ended: str | None = None
+        self._report: Path | None = None
+        """Where the run's report is, once it has ended."""
         self._payload = b""
         self._made_of = ""
         """What state of the run the payload shows."""
@@ -68,7 +72,7 @@ class PageServer:
         elif message["kind"] == "status" and self._run is not None:
             self._run.take(message)
         elif message["kind"] == "end":
-            self._ended = message["said"]
+            self._ended, self._report = message["said"], Path(message["report"]) if message["report"] else None
 
     async def ended(self) -> None:
         """No more is told: wait until pages that are open have seen how it ended."""
@@ -82,7 +86,9 @@ class PageServer:
         nonce = secrets.token_urlsafe(16)
         page = environment().get_template("watch.html.j2")
         text = page.render(style=style(), scripts=scripts("watch.js"), nonce=nonce)
-        return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _policy(nonce)})
+        return web.Response(
+            text=text, content_type="text/html", headers={"Content-Security-Policy": _policy(f"'nonce-{nonce}'")}
+        )
 
     async def state(self, request: web.Request) -> web.Response:
         """The newest payload, or 204 where the page has it."""
@@ -91,9 +97,26 @@ class PageServer:
             self._remake(self._run)
         if request.query.get("have", "") == self._made_of:
             return web.Response(status=204)
-        if self._ended is not None:
-            asyncio.get_running_loop().call_later(_SENT_AFTER_REAL_S, self._final_seen.set)
-        return web.Response(body=self._payload, headers={"X-State": self._made_of})
+        headers = {"X-State": self._made_of}
+        if self._report is not None:
+            headers["X-Report"] = "yes"  # it is asked for next
+        elif self._ended is not None:
+            self._is_seen()
+        return web.Response(body=self._payload, headers=headers)
+
+    async def report(self, request: web.Request) -> web.Response:
+        """The report of the run, once it has ended: what the page gives way to."""
+        if self._report is None:
+            raise web.HTTPNotFound(text="the run has no report yet")
+        text = await asyncio.to_thread(self._report.read_text)
+        self._is_seen()
+        return web.Response(
+            text=text, content_type="text/html", headers={"Content-Security-Policy": _policy("'unsafe-inline'")}
+        )
+
+    def _is_seen(self) -> None:
+        """The last answer is on its way."""
+        asyncio.get_running_loop().call_later(_SENT_AFTER_REAL_S, self._final_seen.set)
 
     def _remake(self, run: FollowedRun) -> None:
         wanted = f"{self._number}-{run.version}{'-end' if self._ended else ''}"
@@ -104,9 +127,9 @@ class PageServer:
         self._rest_until_s = time.monotonic() + _REST_FACTOR * (time.monotonic() - begun_s)
 
 
-def _policy(nonce: str) -> str:
+def _policy(scripts: str) -> str:
     return (
-        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
@@ -134,6 +157,7 @@ async def serve() -> None:
     app = web.Application(middlewares=[_only_by_loopback_names])
     app.on_response_prepare.append(_guard)
     app.add_routes([web.get(f"{path}/", server.page), web.get(f"{path}/state", server.state)])
+    app.add_routes([web.get(f"{path}/report", server.report)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -155,12 +155,14 @@ def run(
             again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
             detached.start(file, out_dir, [*again, *(["--strict"] if strict else [])], cluster, detach)
             return
+        from analysis.pictures import REPORT_NAME
         from analysis.whole_run import run_experiment
 
         with _watch_page(experiment, watch, console) as page, RunDisplay(console) as display:
             summary = run_experiment(experiment, out_dir, _both(display.update, page))
             if page is not None:
-                page.end(f"the run has ended; results in {out_dir}")
+                report = out_dir / REPORT_NAME
+                page.end(f"the run has ended; results in {out_dir}", report if report.exists() else None)
     except BaseException:
         with contextlib.suppress(OSError):
             out_dir.rmdir()  # only if nothing was written: an empty results directory tells nothing

@@ -30,8 +30,8 @@ def compare(
 ) -> None:
     """Compare two runs job by job.
 
-    It draws the papers' CDF of the differences: what each job took under A less what it took under B; negative is
-    sooner under A. It prints percentiles for each queue and leaves compare.json and compare.png.
+    The difference of a job is what it took under A less what it took under B: negative is sooner under A. The table has
+    percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import TracebackType
 
 import msgspec
@@ -90,9 +91,9 @@ class WatchPage:
             }
         )
 
-    def end(self, said: str) -> None:
-        """Tell it how the run has ended."""
-        self._tell({"kind": "end", "said": said})
+    def end(self, said: str, report: Path | None) -> None:
+        """Tell it how the run has ended, and where its report is, which it then shows."""
+        self._tell({"kind": "end", "said": said, "report": None if report is None else str(report)})
 
     def _begin(self) -> None:
         experiment, cluster = self._experiment, self._experiment.cluster

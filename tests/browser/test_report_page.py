@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from analysis.report.build import report_of
 from tests.browsing import Browser
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
@@ -86,13 +87,43 @@ def test_a_job_that_is_not_ticked_fades(browser: Browser, run: Path, victim: Map
     other = next(row for row in reduces if row["queue"] == "production")
     theirs = browser.place_of(other["attempt"], "reduce")
     before = {place: browser.pixel(canvas, place) for place in (mine, theirs)}
-    assert [item.text for item in browser.all(".legend-item")][-2:] == ["idle", "production"], "whose bars have a line"
+    assert [item.text for item in browser.all(".legend-item")][-3:] == [
+        *("idle", "submission", "production"),
+    ], "whose bars have a line"
     box = browser.one(f"[aria-label='show {victim['job']}']")
     box.click()
     browser.wait_until(lambda: sum(browser.pixel(canvas, mine)) > sum(before[mine]) + 100)
     assert browser.pixel(canvas, theirs) == before[theirs]
     box.click()
     browser.wait_until(lambda: browser.pixel(canvas, mine) == before[mine])
+
+
+def test_bars_can_have_the_colours_of_queues_or_jobs(browser: Browser, run: Path) -> None:
+    browser.open_report(run / "report.html")
+    canvas = browser.one("canvas.timeline")
+    reduces = [row for row in RunResults(run).table("attempts") if row["kind"] == "reduce"]
+    places = [
+        browser.place_of(next(row for row in reduces if row["queue"] == queue)["attempt"], "reduce")
+        for queue in ("production", "research")
+    ]
+    line = 0.3 * browser.driver.execute_async_script("showRun(0).then((view) => arguments[0](view.rowPixels));")
+    beside = [(x, y - line) for x, y in places]  # not on the line along production's bars
+    assert browser.pixel(canvas, beside[0]) == browser.pixel(canvas, beside[1]), "both are reduces"
+    for by in ("queue", "job"):
+        browser.one(f"[data-colour] option[value={by}]").click()
+        browser.wait_until(lambda: browser.pixel(canvas, beside[0]) != browser.pixel(canvas, beside[1]))
+        legend = [item.text for item in browser.all(".legend-item")]
+        assert legend[:2] == (["production", "research"] if by == "queue" else ["research-XL", "production-S"])
+
+
+def test_runs_are_drawn_over_one_another(browser: Browser, run: Path, tmp_path: Path) -> None:
+    other = simulate(tmp_path, "other", "scheduler.mechanism=kill")
+    page = tmp_path / "both.html"
+    page.write_text(report_of([run, other]))
+    browser.open_report(page)
+    browser.wait_until(lambda: browser.all("[data-names][data-ready]"))
+    legends = [legend.text.split() for legend in browser.all("[data-names] .chart-legend")]
+    assert legends == [["run", "other"]] * 4  # utilization, suspended, and the completion times of two queues
 
 
 def test_tables_sort_and_a_chart_says_what_is_under_the_pointer(browser: Browser, run: Path) -> None:

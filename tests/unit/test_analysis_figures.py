@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 from analysis import statistics
 from analysis.figures import runs as figures
 from analysis.figures import style
+from analysis.frames import pandas
 from analysis.load import Results, load
 from tests.simulated_runs import simulate
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-UNITLESS = {"share of jobs", "operation", "jobs waiting"}
+UNITLESS = {"job", "share of jobs", "operation", "jobs waiting"}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def differences(results: Results) -> Figure:
     jobs = results.jobs
     pairs = statistics.pair_jobs(jobs[jobs["run"] == "kept"], jobs[jobs["run"] == "killed"])
-    return figures.difference_cdf(pairs, "kept", "killed")
+    return figures.differences(pairs, "kept", "killed")
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,24 @@ def test_axes_are_labelled_with_units_and_text_is_legible(draw: Callable[[Result
         texts = [panel.xaxis.label, panel.yaxis.label, *panel.get_xticklabels(), *panel.get_yticklabels()]
         assert all(float(text.get_fontsize()) >= 7 for text in texts)
         lines = [line for line in panel.get_lines() if not line.get_label().startswith("_")]  # type: ignore[union-attr]
-        looks = {(line.get_color(), str(line.get_linestyle()), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
+        looks = {
+            (line.get_color(), str(line.get_linestyle()), str(line._dash_pattern), line.get_marker())  # type: ignore[attr-defined]
+            for line in lines
+        }
         assert len(looks) == len(lines)
+
+
+@pytest.mark.parametrize(("jobs", "label"), [(figures.MOST_DOTS, "job"), (figures.MOST_DOTS + 1, "share of jobs")])
+def test_few_jobs_are_dots_and_no_axis_is_bent(jobs: int, label: str) -> None:
+    pairs = pandas.DataFrame(
+        {"name": [f"j{n}" for n in range(jobs)], "queue": ["a", "b", "a"] * (jobs // 3) + ["a"] * (jobs % 3)}
+    )
+    pairs["difference"] = [(-10.0) ** (n % 4) for n in range(jobs)]
+    (panel,) = figures.differences(pairs, "x", "y").axes
+    assert (panel.get_xscale(), panel.get_ylabel()) == ("linear", label)
+    if label == "job":
+        drawn = sorted(float(x) for line in panel.get_lines()[:2] for x in line.get_xdata())  # type: ignore[union-attr]
+        assert drawn == sorted(pairs["difference"])
 
 
 def test_neighbouring_curves_differ_in_dashes_and_in_grey_or_in_colour() -> None:

@@ -231,6 +231,11 @@ def test_repeats_and_variants_are_taken_together(tmp_path: Path) -> None:
     assert [row["name"] for row in makespan["rows"]] == ["random, checkpoint", "random, kill"]
     assert [str(row["mean"]) for row in makespan["rows"]] == [row[3] for row in page.tables["variants"][1:]]
     assert len(payloads(html)) == 6
+    ((name, seeds, difference, *_),) = page.tables["differences"][1:]
+    assert (name, seeds) == ("random, kill", "3")
+    by_run = runs.runs.pivot(index="seed", columns="run", values="makespan_s")
+    checkpoint, kill = (by_run[row[0]] for row in page.tables["variants"][1:])
+    assert float(difference) == pytest.approx(float((kill - checkpoint).mean()))
 
 
 def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_page_is_served_to_who_knows_its_address_and_ends_with_the_run() -> 
         assert payload["status"]["jobs"][0]["name"] == "research-XL"
         assert payload["status"]["containers_used"] == {"research": 1}
         page.update(RunStatus(10**9, 1.0, 20.0, "repeat 2 of 2: running", jobs, 48, {}, 0, None, repeat=2))
-        page.end("over")
+        page.end("over", None)
     assert not Path(f"/proc/{process}").exists()
 
 
@@ -87,7 +87,7 @@ def test_a_page_that_dies_does_not_disturb_the_run() -> None:
         psutil.Process(page.process_id).kill()
         for second in range(100):
             page.update(RunStatus(second * 10**9, 1.0, 20.0, "running", (), 48, {}, 0, None, [b"x" * 4096]))
-        page.end("over")
+        page.end("over", None)
 
 
 def test_a_simulation_is_not_watched(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ function stepChart(element, curves, { xLabel, yLabel, until, most }) {
 function distributionChart(element, groups, { xLabel, yLabel }) {
   const curves = groups
     .filter(({ values }) => values.length)
-    .map(({ name, values }) => ({ name, x: values, y: Array.from(values, (_, place) => (place + 1) / values.length) }));
+    .map(({ name, values, colour }) => ({ name, colour, x: values, y: Array.from(values, (_, place) => (place + 1) / values.length) }));
   const xTo = Math.max(...curves.map(({ x }) => x.at(-1)), 1e-9);
   drawChart(element, curves, { xLabel, yLabel, xFrom: 0, xTo: xTo * 1.02, yTo: 1, before: 0 });
 }
@@ -36,8 +36,8 @@ function drawChart(element, curves, { xLabel, yLabel, xFrom, xTo, yTo, before })
   const title = `${yLabel} by ${xLabel}: ${curves.map(({ name }) => name).join(", ")}`;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
   drawScales(picture, { xFrom, xTo, yTo, toX, toY, xLabel, yLabel });
-  curves.forEach(({ x, y }, index) => {
-    picture.append(svg("path", { d: stepPath(x, y, before, toX, toY), class: `curve curve-${index % 6}` }));
+  curves.forEach(({ x, y, colour }, index) => {
+    picture.append(svg("path", { d: stepPath(x, y, before, toX, toY), class: `curve curve-${(colour ?? index) % CURVES}` }));
   });
   const reading = document.createElement("p");
   reading.className = "reading";
@@ -76,9 +76,9 @@ function stepPath(x, y, before, toX, toY) {
 function chartLegend(curves) {
   const legend = document.createElement("div");
   legend.className = "chart-legend";
-  curves.forEach(({ name }, index) => {
+  curves.forEach(({ name, colour }, index) => {
     const sample = svg("svg", { width: 30, height: 8, "aria-hidden": "true" });
-    sample.append(svg("path", { d: "M1 4H29", class: `curve curve-${index % 6}` }));
+    sample.append(svg("path", { d: "M1 4H29", class: `curve curve-${(colour ?? index) % CURVES}` }));
     const item = document.createElement("span");
     item.append(sample, name);
     legend.append(item);
@@ -112,17 +112,18 @@ function readOnHover(picture, curves, reading, { xFrom, xTo, toX, before, unit }
   });
 }
 
-/** Means with their intervals, a row each, from 0 on.  rows: [{name, mean, low, high}]; low and high may be null. */
-function intervalChart(element, rows, { xLabel }) {
+/** Means with their intervals, a row each, and a line at 0.  rows: [{name, mean, low, high}]; low and high may be null. */
+function intervalChart(element, rows, { xLabel, colour = 0 }) {
   const { width, right, top, bottom } = CHART;
   const row = { height: 24, left: 150 };
   const height = top + rows.length * row.height + bottom;
   const xTo = 1.05 * Math.max(...rows.map(({ mean, high }) => high ?? mean), 1e-9);
-  const toX = (value) => row.left + (value / xTo) * (width - row.left - right);
+  const xFrom = 1.05 * Math.min(...rows.map(({ mean, low }) => low ?? mean), 0);
+  const toX = (value) => row.left + ((value - xFrom) / (xTo - xFrom)) * (width - row.left - right);
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": xLabel });
-  const step = niceStep(xTo, 4);
-  for (let at = 0; at <= xTo; at += step) {
-    picture.append(svg("line", { x1: toX(at), x2: toX(at), y1: top, y2: height - bottom, class: "grid" }));
+  const step = niceStep(xTo - xFrom, 4);
+  for (let at = Math.ceil(xFrom / step) * step; at <= xTo; at += step) {
+    picture.append(svg("line", { x1: toX(at), x2: toX(at), y1: top, y2: height - bottom, class: at ? "grid" : "hair" }));
     picture.append(svg("text", { x: toX(at), y: height - bottom + 15, "text-anchor": "middle" }, tidy(at)));
   }
   rows.forEach(({ name, mean, low, high }, place) => {
@@ -130,10 +131,10 @@ function intervalChart(element, rows, { xLabel }) {
     const said = low === null ? tidy(mean) : `${tidy(mean)}, 95% from ${tidy(low)} to ${tidy(high)}`;
     const label = svg("text", { x: row.left - 8, y: y + 4, "text-anchor": "end" }, shortened(name));
     label.append(svg("title", {}, `${name}: ${said}`));
-    picture.append(label, svg("circle", { cx: toX(mean), cy: y, r: 3.5, class: "mean" }));
+    picture.append(label, svg("circle", { cx: toX(mean), cy: y, r: 3.5, class: `mean-${colour % CURVES}` }));
     if (low === null) return;
     const whisker = `M${toX(low)} ${y}H${toX(high)}M${toX(low)} ${y - 5}v10M${toX(high)} ${y - 5}v10`;
-    picture.append(svg("path", { d: whisker, class: "curve curve-0" }));
+    picture.append(svg("path", { d: whisker, class: `interval curve-${colour % CURVES}` }));
   });
   picture.append(svg("text", { x: (row.left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
   element.replaceChildren(picture);

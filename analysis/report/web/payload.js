@@ -26,6 +26,11 @@ function readPayload(buffer) {
   return run;
 }
 
+/** The queues of a run, in the order that gives each its colour: that of their names, in every picture. */
+function queuesOf(run) {
+  return [...new Set(run.jobs.map(({ queue }) => queue))].sort();
+}
+
 /** First place in [low, high) of ascending values that is above the bound; high if there is none. */
 function firstAbove(values, low, high, bound) {
   while (low < high) {

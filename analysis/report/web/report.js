@@ -6,10 +6,13 @@ const openedRuns = new Map();
 async function showRun(number) {
   for (const article of document.querySelectorAll("article.run")) article.hidden = article.id !== `run-${number}`;
   for (const choice of document.querySelectorAll("[name=run]")) choice.checked = choice.value === String(number);
-  if (openedRuns.has(number)) return openedRuns.get(number);
-  const opening = openRun(document.getElementById(`run-${number}`), number);
-  openedRuns.set(number, opening);
-  return opening;
+  return openedRun(number);
+}
+
+/** The timeline of a run, which is decoded and drawn the first time it is asked for. */
+function openedRun(number) {
+  if (!openedRuns.has(number)) openedRuns.set(number, openRun(document.getElementById(`run-${number}`), number));
+  return openedRuns.get(number);
 }
 
 async function openRun(article, number) {
@@ -35,15 +38,43 @@ function drawCharts(article, run) {
     { name: "tasks suspended", x: run.suspended_s, y: run.suspended_n },
   ];
   stepChart(chart("queue"), waiting, { ...time, yLabel: "count" });
-  const queues = [...new Set(run.jobs.map(({ queue }) => queue))];
-  const completions = queues.map((queue) => {
-    const mine = run.jobs.filter((job) => job.queue === queue && job.completion_s !== null);
-    return { name: queue, values: mine.map((job) => job.completion_s).sort((a, b) => a - b) };
-  });
+  const completions = queuesOf(run).map((queue) => ({ name: queue, values: completionsOf(run, queue) }));
   distributionChart(chart("completion"), completions, { xLabel: "completion time, s", yLabel: "share of jobs" });
   const overheads = Object.keys(run.columns).filter((name) => name.startsWith("overhead_"));
   const groups = overheads.map((name) => ({ name: name.slice(9).replaceAll("_", " "), values: run[name] }));
   distributionChart(chart("overheads"), groups, { xLabel: "duration, emulated s", yLabel: "share of operations" });
+}
+
+/** Completion times of a queue's jobs, ascending. */
+function completionsOf(run, queue) {
+  const mine = run.jobs.filter((job) => job.queue === queue && job.completion_s !== null);
+  return mine.map((job) => job.completion_s).sort((a, b) => a - b);
+}
+
+/** Charts with a curve for each run. */
+async function drawTogether(section) {
+  const views = await Promise.all([...document.querySelectorAll("article.run")].map((_, number) => openedRun(number)));
+  const names = JSON.parse(section.dataset.names);
+  const runs = views.map(({ run }) => run);
+  const until = greatest(runs.map(({ end_s }) => end_s));
+  const time = { xLabel: "time, emulated s", until };
+  const shares = runs.map((run, place) => ({
+    name: names[place], x: run.at_work_s, y: Float32Array.from(run.at_work_n, (count) => (100 * count) / run.containers),
+  }));
+  const chart = (name) => section.querySelector(`[data-together="${CSS.escape(name)}"]`);
+  stepChart(chart("utilization"), shares, { ...time, yLabel: "containers at work, %", most: Math.max(100, ...shares.map(({ y }) => greatest(y))) });
+  const suspended = runs.map((run, place) => ({ name: names[place], x: run.suspended_s, y: run.suspended_n }));
+  stepChart(chart("suspended"), suspended, { ...time, yLabel: "tasks suspended" });
+  for (const queue of new Set(runs.flatMap(queuesOf))) {
+    const place = document.createElement("div");
+    const head = document.createElement("h2");
+    head.textContent = `Completion times: ${queue}`;
+    place.append(head, document.createElement("div"));
+    const groups = runs.map((run, at) => ({ name: names[at], values: completionsOf(run, queue) }));
+    distributionChart(place.lastChild, groups, { xLabel: "completion time, s", yLabel: "share of jobs" });
+    section.querySelector(".charts").append(place);
+  }
+  section.dataset.ready = "yes";
 }
 
 /** The check boxes of the table of jobs show jobs on the timeline or let them fade. */
@@ -86,8 +117,9 @@ for (const choice of document.querySelectorAll("[name=run]")) {
   choice.addEventListener("change", () => showRun(Number(choice.value)));
 }
 for (const place of document.querySelectorAll("[data-intervals]")) {
-  const { title, rows } = JSON.parse(document.getElementById("interval-charts").textContent)[place.dataset.intervals];
-  intervalChart(place, rows, { xLabel: `${title}, emulated s` });
+  const { title, rows, colour } = JSON.parse(document.getElementById("interval-charts").textContent)[place.dataset.intervals];
+  intervalChart(place, rows, { xLabel: `${title}, emulated s`, colour });
 }
 bindSorting();
 showRun(0);
+for (const section of document.querySelectorAll("[data-names]")) drawTogether(section);

@@ -12,18 +12,25 @@ const STATE_LOOKS = {
   suspending: { variable: "--state-giving-way", pattern: "vertical" },
   suspended: { variable: "--state-suspended", pattern: "diagonal" },
 };
+const CURVES = 6;
+const MOST_IN_LEGEND = 12;
 const PATTERN_PIXELS = 6;
 const LINE_PIXELS = 1.5;
 
-/** Colours and canvas patterns of all states under the present colour scheme. */
-function stateFills(states, context, element) {
+/** Colours and canvas patterns of all states under the present colour scheme; in one colour where one is given. */
+function stateFills(states, context, element, given) {
   const style = getComputedStyle(element);
   const ink = style.getPropertyValue("--pattern").trim();
   return states.map((state) => {
     const look = STATE_LOOKS[state];
-    const colour = style.getPropertyValue(look.variable).trim();
+    const colour = given ?? style.getPropertyValue(look.variable).trim();
     return { flat: colour, pattern: look.pattern && patternOf(look.pattern, colour, ink, context) };
   });
+}
+
+/** The colour of a queue or of a job, by its number: the same in every picture of a page. */
+function groupColour(element, number) {
+  return getComputedStyle(element).getPropertyValue(`--curve-${number % CURVES}`).trim();
 }
 
 function patternOf(kind, colour, ink, context) {
@@ -46,41 +53,81 @@ function patternOf(kind, colour, ink, context) {
   return context.createPattern(tile, "repeat");
 }
 
-/** A legend of the states that occur, with swatches painted as on the timeline, and of the queues' lines. */
-function drawLegend(element, states, used, queues) {
+/** A legend of what the bars' colours and patterns say, with swatches painted as on the timeline. */
+function drawLegend(element, view) {
+  const { run, queues, colourBy } = view;
   element.replaceChildren();
-  const shown = states.map((state, place) => [state, place]).filter(([, place]) => used.has(place));
-  for (const [state, place] of shown) {
-    const swatch = document.createElement("canvas");
-    swatch.width = 44;
-    swatch.height = 24;
-    const context = swatch.getContext("2d");
-    context.scale(2, 2);
-    const { flat, pattern } = stateFills(states, context, element)[place];
-    context.fillStyle = pattern ?? flat;
-    context.fillRect(0, 0, 22, 12);
+  const used = new Set(run.segment_state);
+  const groups = colourBy === "queue" ? queues : colourBy === "job" ? run.jobs.map(({ name }) => name) : [];
+  groups.slice(0, MOST_IN_LEGEND).forEach((name, number) => {
+    const colour = groupColour(element, number);
+    element.append(legendItem(paintedSwatch((context) => ((context.fillStyle = colour), context.fillRect(0, 0, 22, 12))), name));
+  });
+  if (groups.length > MOST_IN_LEGEND) element.append(`and ${groups.length - MOST_IN_LEGEND} more, in the same colours`);
+  run.states.forEach((state, place) => {
+    if (!used.has(place) || (groups.length && !STATE_LOOKS[state].pattern)) return;
+    const swatch = paintedSwatch((context) => {
+      const { flat, pattern } = stateFills(run.states, context, element, groups.length ? groupColour(element, 0) : undefined)[place];
+      context.fillStyle = pattern ?? flat;
+      context.fillRect(0, 0, 22, 12);
+    });
     element.append(legendItem(swatch, state));
-  }
+  });
   const idle = document.createElement("span");
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));
-  if (queues.length < 2) return;
-  queues.slice(1, 1 + MOST_LINES).forEach((queue, place) => element.append(legendItem(linedSwatch(element, place + 1), queue)));
+  element.append(legendItem(paintedSwatch((context) => drawSubmission(context, 11, 2, groupColour(element, 0))), "submission"));
+  if (run.jobs.some(({ deadline_s: deadline }) => deadline !== null)) {
+    element.append(legendItem(paintedSwatch((context) => drawDeadline(context, 11, 0, 12, groupColour(element, 0), "transparent")), "deadline"));
+  }
+  if (groups.length) return;
+  view.lined.slice(1, 1 + MOST_LINES).forEach((queue, place) => element.append(legendItem(linedSwatch(element, place + 1), queue)));
 }
 
-/** A bar as those of a queue are marked: with lines along it. */
-function linedSwatch(element, lines) {
+function paintedSwatch(paint) {
   const swatch = document.createElement("canvas");
   swatch.width = 44;
   swatch.height = 24;
   const context = swatch.getContext("2d");
   context.scale(2, 2);
-  const colour = (name) => getComputedStyle(element).getPropertyValue(name).trim();
-  context.fillStyle = colour("--state-reduce");
-  context.fillRect(0, 0, 22, 12);
-  context.fillStyle = colour("--surface");
-  drawLines(context, 0, 0, 22, 12, lines);
+  paint(context);
   return swatch;
+}
+
+/** A triangle that points at the instant of a submission. */
+function drawSubmission(context, x, y, colour) {
+  context.fillStyle = colour;
+  context.beginPath();
+  context.moveTo(x - 4, y);
+  context.lineTo(x + 4, y);
+  context.lineTo(x, y + 7);
+  context.fill();
+}
+
+/** A broken line at a deadline, on a plain one that sets it off from the bars. */
+function drawDeadline(context, x, top, bottom, colour, ground) {
+  context.save();
+  context.beginPath();
+  context.moveTo(x, top);
+  context.lineTo(x, bottom);
+  for (const [stroke, width, dash] of [[ground, 4, []], [colour, 2, [5, 3]]]) {
+    context.strokeStyle = stroke;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.stroke();
+  }
+  context.restore();
+}
+
+/** A bar as those of a queue are marked: with lines along it. */
+function linedSwatch(element, lines) {
+  const colour = (name) => getComputedStyle(element).getPropertyValue(name).trim();
+  return paintedSwatch((context) => {
+    context.fillStyle = colour("--state-reduce");
+    context.fillRect(0, 0, 22, 12);
+    context.fillStyle = colour("--surface");
+    drawLines(context, 0, 0, 22, 12, lines);
+  });
 }
 
 /** Lines along a bar: which queue it is of. */

@@ -35,6 +35,7 @@ class Timeline {
     this.tooltip = root.querySelector(".tooltip");
     this.details = root.querySelector(".timeline-details");
     this.faintJobs = new Set();
+    this.colourBy = "state";
     this.selected = -1;
     this.hovered = -1;
     this.wanted = 0;
@@ -54,17 +55,32 @@ class Timeline {
     this.say(this.tooltip, this.hovered);
     this.last = Math.max(1, run.end_s / run.tick_s);
     if (follows && this.from === 0) this.to = this.last;
-    this.queues = [...new Set(run.jobs.map(({ queue }) => queue))];
-    const queueOfJob = run.jobs.map(({ queue }) => this.queues.indexOf(queue));
+    this.queues = queuesOf(run);
+    this.queueOfJob = run.jobs.map(({ queue }) => this.queues.indexOf(queue));
     this.jobOf = Int32Array.from(run.attempt, (_, row) => run.job_rows[textOf(run, "job", row)] ?? -1);
-    this.linesOf = Uint8Array.from(this.jobOf, (job) => Math.min(MOST_LINES, Math.max(0, queueOfJob[job] ?? 0)));
+    this.lined = [...new Set(run.jobs.map(({ queue }) => queue))]; // the first queue's bars are plain, the next one's have a line
+    const linesOfJob = run.jobs.map(({ queue }) => Math.min(MOST_LINES, this.lined.indexOf(queue)));
+    this.linesOf = Uint8Array.from(this.jobOf, (job) => linesOfJob[job] ?? 0);
     if (!this.rowPixels) this.rowPixels = this.comfortableRow();
     this.drawLegend();
     this.measure();
   }
 
   drawLegend() {
-    drawLegend(this.root.querySelector(".timeline-legend"), this.run.states, new Set(this.run.segment_state), this.queues);
+    drawLegend(this.root.querySelector(".timeline-legend"), this);
+  }
+
+  /** What the colours of the bars say: state, queue or job. */
+  colour(by) {
+    this.colourBy = by;
+    this.fills = null;
+    this.drawLegend();
+    this.redraw();
+  }
+
+  /** Which colour a job has, where bars are coloured by queue or job. */
+  groupOf(job) {
+    return this.colourBy === "queue" ? (this.queueOfJob[job] ?? 0) : Math.max(0, job);
   }
 
   comfortableRow() {
@@ -199,6 +215,7 @@ class Timeline {
     canvas.addEventListener("pointercancel", () => (this.drag = null));
     canvas.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.keyPressed(event));
+    this.root.querySelector("[data-colour]").addEventListener("change", (event) => this.colour(event.target.value));
     for (const button of this.root.querySelectorAll("[data-do]")) {
       button.addEventListener("click", () => this.act(button.dataset.do));
     }

@@ -10,7 +10,7 @@ function drawTimeline(view) {
   const { context, run, width, plotHeight } = view;
   const style = getComputedStyle(view.root);
   const colour = (name) => style.getPropertyValue(name).trim();
-  view.fills ??= stateFills(run.states, context, view.root);
+  view.fills ??= fillsOf(view);
   context.font = FONT;
   context.textBaseline = "middle";
   context.clearRect(0, 0, width, view.height);
@@ -20,8 +20,41 @@ function drawTimeline(view) {
   context.clip();
   drawRows(view, colour);
   drawSegments(view, colour);
+  drawDeadlines(view, colour("--surface"));
+  if (!run.segment_start.length && run.status) {
+    context.fillStyle = colour("--muted");
+    context.fillText(`no container is in use yet: ${run.status.phase ?? "the run begins"}`, view.gutter + 10, AXIS_PIXELS + plotHeight / 2);
+  }
   context.restore();
   drawAxis(view, colour);
+  drawSubmissions(view);
+}
+
+/** All fills: those of the states, once for each colour that bars may have. */
+function fillsOf({ colourBy, run, context, root }) {
+  const colours = colourBy === "state" ? [undefined] : Array.from({ length: CURVES }, (_, number) => groupColour(root, number));
+  return colours.flatMap((colour) => stateFills(run.states, context, root, colour));
+}
+
+/** Call (job, x) for each job that is not faint and whose instant can be seen. */
+function eachMark(view, instant, call) {
+  view.run.jobs.forEach((job, place) => {
+    if (job[instant] === null || view.faintJobs.has(place)) return;
+    const x = view.xOf(job[instant] / view.run.tick_s);
+    if (x >= view.gutter - 0.5 && x <= view.gutter + view.plotWidth + 0.5) call(place, x);
+  });
+}
+
+function markColour(view, job) {
+  return groupColour(view.root, view.colourBy === "job" ? job : view.queueOfJob[job]);
+}
+
+function drawSubmissions(view) {
+  eachMark(view, "submit_s", (job, x) => drawSubmission(view.context, x, AXIS_PIXELS - 8, markColour(view, job)));
+}
+
+function drawDeadlines(view, ground) {
+  eachMark(view, "deadline_s", (job, x) => drawDeadline(view.context, x, AXIS_PIXELS, view.height, markColour(view, job), ground));
 }
 
 /** Rows to draw, with their upper edges: all that can be seen, or as many of them as there are pixels. */
@@ -86,13 +119,15 @@ function drawSegments(view, colour) {
   const outlined = [];
   const lined = [];
   const task = view.shownTask();
+  const byState = view.colourBy === "state";
   for (const [lane, y] of visibleRows(view)) {
     eachVisible(view, lane, (segment, x, width) => {
       const attempt = run.segment_attempt[segment];
       const wide = width >= PATTERN_FROM_PIXELS && view.rowPixels >= 3;
       const among = view.faintJobs.has(view.jobOf[attempt]) ? faint : wide ? patterned : plain;
-      among[run.segment_state[segment]].push(x, y, width);
-      if (wide && view.linesOf[attempt] && !view.faintJobs.has(view.jobOf[attempt])) lined.push([x, y, width, view.linesOf[attempt]]);
+      const group = byState ? 0 : view.groupOf(view.jobOf[attempt]) % CURVES;
+      among[run.segment_state[segment] + group * run.states.length].push(x, y, width);
+      if (wide && byState && view.linesOf[attempt] && !view.faintJobs.has(view.jobOf[attempt])) lined.push([x, y, width, view.linesOf[attempt]]);
       if (task && view.isOfTask(attempt, task)) outlined.push(x, y, width);
     });
   }

@@ -1,5 +1,6 @@
 "use strict";
-// The page of a run that goes on: asks for its newest state twice a second and draws it.
+// The page of a run that goes on: asks for its newest state twice a second and draws it; at the end it
+// gives way to the report.
 
 const ASK_MILLISECONDS = 500;
 const COUNTS = ["done", "running", "suspended", "waiting", "total"];
@@ -17,7 +18,7 @@ async function watchRun() {
       const run = readPayload(await answer.arrayBuffer());
       showState(run);
       page.dataset.state = have;
-      if (run.ended !== null) return undefined;
+      if (run.ended !== null) return answer.headers.get("X-Report") ? location.replace("report") : undefined;
     }
     await new Promise((wake) => setTimeout(wake, ASK_MILLISECONDS));
   }
