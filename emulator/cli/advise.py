@@ -53,7 +53,7 @@ def advise(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the experiment; may be repeated.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option("--format", help="Of a trace [default: by its name and content]")
+        str | None, typer.Option("--format", help="Format of a trace [default: by its name and content]")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Run the two best on real processes too.")] = False,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
@@ -66,8 +66,9 @@ def advise(
     policies, several times. One table shows what each does to production jobs and to all others; the last lines say
     which to choose, why, and how sure that is. A percent of production's time counts as three percent of the others'.
 
-    A trace is taken for its first hour, on a small cluster that its work overloads; the experiment made of it is kept,
-    to be changed. Stopped, the same command goes on where it was. It leaves advise.json, advise.png and all runs.
+    Of a trace the first hour is taken, on a small cluster that its work overloads. The experiment that is made of it is
+    kept, so that you can change it. To continue after a stop, give the same command again. The results are advise.json,
+    advise.png and all runs.
 
     \b
     Examples:

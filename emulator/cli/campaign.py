@@ -35,9 +35,9 @@ def campaign(
 ) -> None:
     """Run variants and grids of an experiment with several seeds.
 
-    Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS; live runs one at a time.  A
-    campaign that was stopped goes on where it was.  Every run's directory is kept below runs/, and campaign.parquet
-    has a row for each run and job.
+    Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS; live runs one at a time.  To
+    continue a campaign that was stopped, give the same command again.  Every run's directory is kept below runs/, and
+    campaign.parquet has a row for each run and job.
 
     \b
     A campaign file:
@@ -99,7 +99,8 @@ def reproduce(
 
     The results are tables, plots, claims.json and a page.
 
-    One that was stopped goes on where it was; runs that are there already, also of other figures, are not made again.
+    To continue after a stop, give the same command again. Runs that are there already are not made again, also where
+    several figures share them.
 
     \b
     Examples:

@@ -30,7 +30,7 @@ def measure(
     """Measure what each operation costs on this machine.
 
     Simulations use the figures (overheads: native).  With RAY_ADDRESS set, the cluster there is measured.  Close other
-    programs first: they make the figures worse, and a warning says so.  If you stop it, the next call goes on.
+    programs first: they make the figures worse, and a warning says so.  If you stop it, the next call continues.
     It leaves calibration.yaml, the samples and a plot.
 
     \b
@@ -63,9 +63,7 @@ def replay(
 ) -> None:
     """Feed a run's journal to fresh state machines.
 
-    They must do what the run did; if they do not, the first difference is printed.
-
-    Exit status 1 where they do.
+    They must do what the run did. If they do not, the first difference is printed and the exit status is 1.
 
     \b
     Examples:

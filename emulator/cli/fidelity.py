@@ -31,7 +31,7 @@ def fidelity(
         list[str] | None,
         typer.Option("--figure", metavar="ID", help="A figure's experiments, as in natjam/fig4; may be repeated."),
     ] = None,
-    random: Annotated[int, typer.Option(min=0, max=1000, help="As many experiments besides, drawn at random.")] = 0,
+    random: Annotated[int, typer.Option(min=0, max=1000, help="Add so many experiments drawn at random.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiments drawn at random.")] = 1,
     time_scale: Annotated[
         float | None, typer.Option(help="Emulated seconds per real second [default: the files'; 10 for random ones].")
@@ -50,7 +50,9 @@ def fidelity(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the files; may be repeated.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 where a limit is not kept.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if the two are further apart than the limits allow.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -60,16 +62,16 @@ def fidelity(
 ) -> None:
     """Run experiments live and simulated and say how far apart.
 
-    Beside it stands how far live runs are from each other.
+    It also says how far live runs are from each other.
 
-    Simulations use this machine's calibration: run 'natjam measure' first.  A comparison that was stopped goes on where
-    it was when given its directory again.
+    Simulations use this machine's calibration: run 'natjam measure' first.  To continue a comparison that was stopped,
+    give its directory again.
 
     \b
     Examples:
-      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scale 10
+      natjam fidelity mine.yaml --time-scale 10
       natjam fidelity --figure natjam/fig4 --figure natjam/fig5 --random 10 --time-scale 10 --out fidelity
-      natjam fidelity workloads/catalog/natjam-fig4.yaml --time-scales 1,5,20,50,100
+      natjam fidelity mine.yaml --time-scales 1,5,20,50,100
     """
     from analysis.fidelity import report
     from analysis.fidelity.campaign import run_cases, take_directory

@@ -44,7 +44,7 @@ def yarn(
 ) -> None:
     """Make an experiment of YARN's configuration files.
 
-    Queues, preemption, nodes, heartbeats and applications.
+    It takes over queues, preemption, nodes, heartbeats and applications.
 
     What could not be carried over is listed, here and at the head of the file written.  Applications are written beside
     it, as FILE.jobs.jsonl.

@@ -65,10 +65,10 @@ def probe(
 ) -> None:
     """Measure what preempting a program costs here.
 
-    To stop it, to let it go on, to save an image of it on each store and to restore it.
+    It starts the program, stops it, lets it go on, saves an image of it on each store, restores it, and ends it.
 
-    It starts the program, measures, and ends it. The table says from what progress on an image is cheaper than killing;
-    probe.json has all figures; experiments take probe.yaml under 'overheads' and 'storage.tier'.
+    The table says from what progress on an image is cheaper than killing. probe.json has all figures; experiments take
+    probe.yaml under 'overheads' and 'storage.tier'.
 
     \b
     Examples:

@@ -63,8 +63,8 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="A laboratory for preemption in shared clusters: real processes at scaled time.",
-    epilog="Exit status: 0 done; 1 ran and failed; 2 bad input.",
+    help="A laboratory for preemption in shared clusters: on real processes, or simulated.",
+    epilog="Start with 'natjam init mine'. Exit status: 0 done; 1 ran and failed; 2 bad input.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -91,10 +91,12 @@ def _options(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)],
-    engine: Annotated[str | None, typer.Option(help="live, sim or fluid; instead of the file's.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="live (real processes), sim or fluid [default: the file's]")
+    ] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Repeat k runs with seed + k - 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything that is drawn at random.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="How many runs: with this seed, the next one, and so on.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
     ] = None,
@@ -102,10 +104,10 @@ def run(
         Path | None, typer.Option(help="New or empty directory for the results [default: runs/NAME-TIME]")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit status 1 when the machine did not keep up with the run.")
+        bool, typer.Option("--strict", help="Fail (exit status 1) if the machine did not keep up.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Serve a page on this machine that draws a live run as it goes.")
+        bool, typer.Option("--watch", help="Show a live run as it goes, on a page in your browser.")
     ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Let the run go on by itself; natjam attach, status and stop know it.")
@@ -229,7 +231,7 @@ def validate(
     \b
     Examples:
       natjam validate mine.yaml
-      natjam validate workloads/catalog/*.yaml
+      natjam validate catalog:natjam-fig4
     """
     from emulator.experiment.load import load_experiment
     from workloads.expand import expand
@@ -273,7 +275,7 @@ def policies() -> None:
 def demo() -> None:
     """Run figure 4 of the Natjam paper on real processes.
 
-    Under several mechanisms, beside the published figures.
+    It runs under four ways to make room, and the published figures stand beside the measured ones.
 
     \b
     Example:

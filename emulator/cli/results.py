@@ -62,8 +62,8 @@ def explain(
 ) -> None:
     """Say which attempts were evicted, when and why.
 
-    And what it cost, and where their work was resumed. WHY names the policy that chose, the number it compared, and the
-    attempt's rank among the candidates. FOR is the job that wanted containers.
+    Also what it cost them, and where their work was resumed. WHY names the policy that chose, the number it compared
+    and the attempt's rank among the candidates. FOR is the job that wanted containers.
 
     \b
     Examples:

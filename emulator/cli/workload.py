@@ -57,7 +57,7 @@ def inspect(
 ) -> None:
     """Say what a trace holds.
 
-    Counts, spans, burstiness and distributions; and what of it is measured, what is modelled.
+    It prints counts, time spans, burstiness and distributions, and which columns are measured and which modelled.
 
     \b
     Examples:
@@ -94,9 +94,7 @@ def validate(
 ) -> None:
     """Report each broken row of a trace.
 
-    With file, line, column and reason.
-
-    Exit status 2 where there are any, unless --lenient.
+    Each is printed with file, line, column and reason. The exit status is 2 if there are any, unless --lenient.
 
     \b
     Examples:
@@ -143,8 +141,8 @@ def scale(
     file: File,
     out: Out,
     format: Format = None,
-    nodes: Annotated[int, typer.Option(help="Of the target cluster.", min=1)] = 6,
-    containers_per_node: Annotated[int, typer.Option(help="Of the target cluster.", min=1)] = 12,
+    nodes: Annotated[int, typer.Option(help="Nodes of the target cluster.", min=1)] = 6,
+    containers_per_node: Annotated[int, typer.Option(help="Containers of each node.", min=1)] = 12,
     window_s: Annotated[
         str | None,
         typer.Option("--window-s", metavar="S", help="Submissions kept: the first S seconds, or '[FROM,TO]'."),
@@ -164,9 +162,8 @@ def scale(
 ) -> None:
     """Fit a trace to a cluster.
 
-    Takes a window of it and sets queues, number of tasks, bytes and deadlines, as workload.trace of an experiment does.
-
-    What is done in which order, and what tasks a trace that records bytes only is given, is in docs/traces.md.
+    It takes a window of the trace and sets queues, number of tasks, bytes and deadlines, as workload.trace of an
+    experiment does. docs/traces.md has the rules.
 
     \b
     Examples:
@@ -251,7 +248,7 @@ def compare(
 ) -> None:
     """Compare runs of a trace with what the trace recorded.
 
-    Completion, evictions and lost work, by priority.
+    The tables have completion times, evictions and lost work, by priority.
 
     \b
     Example:
