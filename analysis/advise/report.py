@@ -109,9 +109,7 @@ def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
         sides = [ratio_of(found.log_ratios(one.name, base, which)) for which in (True, False)]
         (x, x_bars), (y, y_bars) = map(_point, sides)
         colour = style.LINES[mechanisms.index(one.mechanism) % len(style.LINES)]["color"]
-        marker = (
-            "*" if one.policies == NO_POLICIES else style.MARKERS[policies.index(one.policies) % len(style.MARKERS)]
-        )
+        marker = "*" if one.policies == NO_POLICIES else style.marker(policies.index(one.policies))
         label = None if one.mechanism in labelled else one.mechanism
         labelled.add(one.mechanism)
         panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.4)

@@ -235,6 +235,7 @@ def test_repeats_and_variants_are_taken_together(tmp_path: Path) -> None:
     assert (name, seeds) == ("random, kill", "3")
     by_run = runs.runs.pivot(index="seed", columns="run", values="makespan_s")
     checkpoint, kill = (by_run[row[0]] for row in page.tables["variants"][1:])
+    assert difference is not None
     assert float(difference) == pytest.approx(float((kill - checkpoint).mean()))
 
 
