@@ -66,8 +66,11 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
 
 def storage_tier(experiment: Experiment) -> Tier | None:
     """Of each node's storage device; None: no images are made.  Raises ConfigError."""
-    storage = experiment.storage
-    return None if storage.tier is None else replace(load_tier(storage.tier), incremental=storage.incremental)
+    if experiment.storage.tier is None:
+        return None
+    tier = load_tier(experiment.storage.tier)
+    network_bytes_s = tier.network_bytes_s or int(experiment.cluster.network_mbit_s * 125_000)
+    return replace(tier, network_bytes_s=network_bytes_s, incremental=experiment.storage.incremental)
 
 
 def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:

@@ -19,6 +19,7 @@ from workloads.adapt import Adapted, Target, adapt
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
+from workloads.google_day import google_day_jobs
 from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
@@ -63,6 +64,8 @@ def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
         cluster = experiment.cluster
         capacity = capacity_of(cluster.availability, cluster.containers)
         return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
+    if experiment.workload.google_day is not None:
+        return google_day_jobs(experiment.workload.google_day, memory_bytes, seed)
     if entry is None:
         return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
     adapted = adapt_trace(experiment, entry, seed)

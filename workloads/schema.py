@@ -207,6 +207,30 @@ class PoissonEntry(Strict):
         return self
 
 
+GOOGLE_BANDS = ("production", "middle", "free")
+"""Priorities 9 to 11, 2 to 8, 0 and 1 of the Google cluster trace of 2011 (adaptive-checkpointing, Table 1)."""
+
+
+class GoogleDayEntry(Strict):
+    """A day like one of Google's (adaptive-checkpointing, section 3.3.2); ``workloads.google_day`` has the rules."""
+
+    jobs: Annotated[int, Field(ge=1, le=100_000)] = 15_000
+    tasks: Annotated[int, Field(ge=1, le=5_000_000)] = 600_000
+    """Of all jobs together."""
+    span_s: Length = 86400.0
+    """How long jobs arrive."""
+    machine_memory_gb: Rate = 96.0
+    """Of which the trace gives shares."""
+    dirty_fraction: Fraction = 0.1
+    """As of a job that is written out."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> GoogleDayEntry:
+        if self.tasks < self.jobs:
+            raise ValueError(f"tasks: {self.tasks} are too few for {self.jobs} jobs; raise it")
+        return self
+
+
 class UniformFactor(Strict):
     """A factor drawn anew for each, uniform on [a, b]."""
 

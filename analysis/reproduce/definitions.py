@@ -237,28 +237,21 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
+Form = (
+    Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks"]
+    | Literal["curves", "responses", "cells", "map"]
+)
+
+
 class Plot(Strict):
     """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
 
-    form: Literal[
-        "bars",
-        "progress",
-        "sweep",
-        "differences",
-        "ratios",
-        "packing",
-        "holders",
-        "fit",
-        "weeks",
-        "curves",
-        "cells",
-        "map",
-    ]
+    form: Form
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """Of a sweep: a dotted path for each line, by its label; of ``curves``: a variant; of ``cells`` and ``map``: a cell
-    at each point of the grid."""
+    """Of a sweep: a dotted path for each line, by its label; of ``curves`` and ``responses``: a variant; of ``cells``
+    and ``map``: a cell at each point of the grid."""
     beside: dict[str, str] = Field(default_factory=dict)
     """Of ``cells``: the same, drawn on an axis of its own."""
     down: str | None = None

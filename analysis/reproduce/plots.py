@@ -15,7 +15,7 @@ from analysis.figures.packing import draw_packing
 from analysis.figures.runs import differences
 from analysis.frames import DataFrame
 from analysis.reproduce.cell_plots import cell_lines, cell_map
-from analysis.reproduce.curve_plots import curve_panels
+from analysis.reproduce.curve_plots import curve_panels, response_times
 from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
 from analysis.reproduce.measure import Measured, job_pairs, ratios, swept_means
@@ -199,4 +199,5 @@ _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "curves": curve_panels,
     "cells": cell_lines,
     "map": cell_map,
+    "responses": response_times,
 }

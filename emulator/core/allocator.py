@@ -91,6 +91,7 @@ class Allocator:
         self._shares = shares
         self._placement = settings.scheduler.placement
         self._victims = settings.scheduler.victims
+        self._tier = settings.tier
         self._state = state
         self._preemptor = preemptor
         self._orders = orders
@@ -249,6 +250,9 @@ class Allocator:
         slot = node.take_free(wish.kind)
         if not node.free:
             del state.free_nodes[node.name]
+        if wish.task is not None and self._tier is not None:
+            image_bytes = application.requests.resumes[wish.task][0].image_bytes
+            node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)
         since_ns, container = _take_request(wish)
         ready_ns = max(since_ns, slot.since_ns)
         held = state.containers.get(container) if container else None
@@ -319,4 +323,5 @@ def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) 
         resume.suspended_ns,
         since_ns,
         resume.container is not None,
+        image_bytes=resume.image_bytes,
     )

@@ -87,6 +87,8 @@ class Node:
     """Who holds what of it, as far as is known here."""
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
+    restores_until_ns: int = 0
+    """When its device will have done the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs that have had a container here, whose end the NodeManager has still to be told."""
     told_jobs: tuple[str, ...] = ()

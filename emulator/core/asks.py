@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from emulator.core.blacklist import Blacklist
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.resuming import Resuming
+from emulator.core.saved import ProcessImage
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
@@ -163,7 +164,8 @@ def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
         assert attempt.node is not None
         return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
     assert attempt.saved is not None
-    return ResumeAsk(attempt.task, attempt.saved.node, suspended_ns)
+    image_bytes = attempt.saved.size_bytes if isinstance(attempt.saved, ProcessImage) else 0
+    return ResumeAsk(attempt.task, attempt.saved.node, suspended_ns, image_bytes=image_bytes)
 
 
 def _take_first(waiting: deque[TaskAttempt], prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:

@@ -104,6 +104,8 @@ class ClusterState:
             resident_bytes=node.ledger.resident_bytes,
             swapped_bytes=node.ledger.swapped_bytes,
             costs=self.costs.measured(node.name),
+            tier=self._settings.tier,
+            restores_until_ns=node.restores_until_ns,
         )
 
     def containers_now(self) -> int:

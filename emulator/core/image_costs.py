@@ -30,7 +30,9 @@ class ImageCosts:
         dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
         queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns)
         overhead_ns = image_overhead_ns(dump_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
-        return structs.replace(task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns)
+        return structs.replace(
+            task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns, image_dump_ns=tier.write_ns(dump_bytes)
+        )
 
     def begin(self, task: TaskView, now_ns: int) -> None:
         """An image of the task has been ordered."""

@@ -144,6 +144,8 @@ class ResumeAsk(Frozen):
     suspended_ns: int
     container: str | None = None
     """Set when the stopped process itself is to go on: only its own node will do."""
+    image_bytes: int = 0
+    """Of the process image that it goes on from; 0: there is none."""
 
 
 class Ask(Frozen):

@@ -22,6 +22,7 @@ from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies.policy import Axis
+from workloads.schema import GOOGLE_BANDS
 
 TWO_QUEUES = {"production", "research"}
 PATH_LOCATIONS: tuple[Location, ...] = (
@@ -268,15 +269,19 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
 
 
 def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster | None) -> Iterator[Problem]:
-    given = [name for name in ("jobs", "trace", "bimodal", "poisson") if getattr(workload, name) is not None]
+    kinds = ("jobs", "trace", "bimodal", "poisson", "google_day")
+    given = [name for name in kinds if getattr(workload, name) is not None]
     if len(given) != 1:
-        yield ("workload",), f"give exactly one of jobs, trace, bimodal, poisson; {' and '.join(given) or 'none'} given"
+        yield ("workload",), f"give exactly one of {', '.join(kinds)}; {' and '.join(given) or 'none'} given"
     queues = scheduler.allocation.queues if scheduler is not None else None
     yield from _trace(workload, queues)
     yield from _only(workload, queues)
     for kind, drawn in (("bimodal", workload.bimodal), ("poisson", workload.poisson)):
         if drawn is not None and queues is not None and drawn.queue not in queues:
             yield ("workload", kind, "queue"), f"there is no queue '{drawn.queue}'{suggestion(drawn.queue, queues)}"
+    for band in GOOGLE_BANDS if workload.google_day is not None and queues is not None else ():
+        if band not in queues:
+            yield ("workload", "google_day"), f"needs queues {', '.join(GOOGLE_BANDS)}; there is no queue '{band}'"
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)

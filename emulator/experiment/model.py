@@ -18,7 +18,7 @@ from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
-from workloads.schema import BimodalEntry, JobEntry, PoissonEntry, Progress, TraceEntry
+from workloads.schema import BimodalEntry, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
 
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -343,6 +343,7 @@ class Workload(Strict):
     trace: TraceEntry | None = None
     bimodal: BimodalEntry | None = None
     poisson: PoissonEntry | None = None
+    google_day: GoogleDayEntry | None = None
     lengths_known: bool = False
     """Whether a scheduler is told the mean length of the maps and of the reduces of every job, as it may know them of
     jobs that come again and again (flex, section 2.5)."""

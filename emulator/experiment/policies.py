@@ -21,13 +21,6 @@ from emulator.files.problems import Problem, suggestion, unknown_key
 from emulator.files.yaml_positions import dotted
 from emulator.policies.policy import Axis, Policy, PolicyT
 
-NOT_YET: dict[str, tuple[str, ...]] = {
-    "task_eviction": ("lowest-checkpoint-cost",),
-    "placement": ("cost",),
-}
-"""Names that are settled and that this release cannot do."""
-
-
 _REFUSAL = re.compile(r"Expected `([^`]+)`(?: (>=|<=|>|<) ([-+.\de]+))?(?:, got `([^`]+)`)?")
 _RELATIONS = {">=": "at least", "<=": "at most", ">": "greater than", "<": "less than"}
 _KINDS = {
@@ -104,8 +97,6 @@ def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
     if known is not None:
         return known
     names = ", ".join(axis.names)
-    if name in NOT_YET.get(axis.name, ()):
-        raise ConfigError(f"'{name}' is not available yet in this release (choose {names})")
     if ":" not in name:
         near = suggestion(name, axis.names)
         kind = axis.name.replace("_", " ")

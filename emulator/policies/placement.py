@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from emulator.policies.adaptive_checkpointing import resume
 from emulator.policies.policy import Axis, PlacementPolicy
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.vocabulary import Frozen
@@ -13,6 +14,7 @@ from emulator.vocabulary import Frozen
 _AT_HOME, _ELSEWHERE, _NOT_NOW = PlacementDecision(True), PlacementDecision(True, rank=1), PlacementDecision(False)
 _BEGIN_ANEW = PlacementDecision(False, gives_up=True)
 _NS_A_SECOND = 1_000_000_000
+_UNLIMITED = 1 << 62
 
 
 class PreferLocal(Frozen):
@@ -70,6 +72,26 @@ def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: 
     return _BEGIN_ANEW if suspended.stopped else _ELSEWHERE
 
 
+def cost(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+    """Algorithm 2: a process image is restored where it lies, or on another node where that is sooner.
+
+    Elsewhere it must be brought first, and both wait for the device.  Nobody knows when a container comes free where it
+    lies: one that has not for as long as going elsewhere would cost is taken to need as long again.
+    """
+    old, tier = view.node(suspended.node), node.tier
+    if suspended.node == node.name or old is None or not old.alive or tier is None or not suspended.image_bytes:
+        return prefer_local(view, suspended, node)
+    here_ns, there_ns = (max(0, at.restores_until_ns - view.now_ns) for at in (old, node))
+    waited_ns = 0 if old.free else view.now_ns - suspended.since_ns
+    network_bytes_s = tier.network_bytes_s or _UNLIMITED
+    sums = resume(suspended.image_bytes, tier.read_bytes_s, network_bytes_s, here_ns + waited_ns, there_ns)
+    if sums.where == "remote":
+        return _ELSEWHERE
+    behind_ns = sums.remote_ns - sums.local_ns
+    until_ns = view.now_ns + (behind_ns // 2 if there_ns else behind_ns) + 1  # the queue there gets shorter meanwhile
+    return PlacementDecision(False, holds_until_ns=None if old.free else until_ns)
+
+
 PLACEMENT: Axis[PlacementPolicy] = Axis(
     "placement",
     (
@@ -82,6 +104,7 @@ PLACEMENT: Axis[PlacementPolicy] = Axis(
             gives_up=False,
         ),
         PlacementPolicy("local", local, "os-assisted-preemption, section V-A", options=Local, strangers_are_alike=True),
+        PlacementPolicy("cost", cost, "adaptive-checkpointing, section 4.1, Algorithm 2", gives_up=False),
     ),
     PlacementPolicy,
 )

@@ -6,9 +6,10 @@ that has held its container longest counts as the one with the least time left.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from random import Random
 
-from emulator.policies.policy import Axis, Policy, Score, TaskEviction
+from emulator.policies.policy import Axis, Policy, Reads, Score, TaskEviction
 from emulator.policies.views import ClusterView, TaskView
 
 # An attempt without an estimate has only just begun: it counts as having the most time left.
@@ -40,6 +41,24 @@ def smallest_memory(view: ClusterView, tasks: tuple[TaskView, ...], random: Rand
     shuffled = _shuffled(tasks, random)
     shuffled.sort(key=lambda task: (task.memory_bytes is None, task.memory_bytes))
     return tuple(task.container for task in shuffled)
+
+
+def lowest_checkpoint_cost(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
+    """The task goes first whose image costs least: size / bandwidth, and the wait for the device of its node, at which
+    those chosen before it come first; where no images are made, any order."""
+    shuffled = _shuffled(tasks, random)
+    # A node's tasks are alike but for their sizes: the smallest of them goes first, and the next one waits for it.
+    by_node: dict[str, list[TaskView]] = {}
+    for task in sorted(shuffled, key=lambda task: task.image_overhead_ns or 0):
+        by_node.setdefault(task.node, []).append(task)
+    costs = []
+    for queue in by_node.values():
+        waited_ns = 0
+        for task in queue:
+            costs.append(((task.image_overhead_ns or 0) + waited_ns, task.container))
+            waited_ns += task.image_dump_ns or 0
+    costs.sort(key=itemgetter(0))
+    return tuple(container for _, container in costs)
 
 
 def _age(task: TaskView) -> tuple[int, int, str]:
@@ -76,6 +95,7 @@ def _remaining_ns(task: TaskView, now_ns: int) -> int | None:
 
 
 _LEAST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=False)
+_CHEAPEST_FIRST = Score("image_overhead_ns", lambda task, now_ns: task.image_overhead_ns, largest_first=False)
 _NEWEST_FIRST = Score("started_ns", lambda task, now_ns: task.started_ns, largest_first=True)
 _SMALLEST_FIRST = Score("memory_bytes", lambda task, now_ns: task.memory_bytes, largest_first=False)
 _MOST_FIRST = Score("remaining_ns", _remaining_ns, largest_first=True)
@@ -87,6 +107,13 @@ TASK_EVICTION: Axis[Policy[TaskEviction]] = Axis(
         Policy("lrt", longest_remaining_time, "natjam, section 2.2", score=_MOST_FIRST),
         Policy("random", random_order, "natjam, section 5", draws=True),
         Policy("smallest-memory", smallest_memory, "os-assisted-preemption, section V-A", score=_SMALLEST_FIRST),
+        Policy(
+            "lowest-checkpoint-cost",
+            lowest_checkpoint_cost,
+            "adaptive-checkpointing, section 5.2.2",
+            reads=frozenset({Reads.DEVICES}),
+            score=_CHEAPEST_FIRST,
+        ),
         Policy("newest", newest, "Hadoop 3.4, CapacityScheduler", score=_NEWEST_FIRST),
     ),
     Policy,

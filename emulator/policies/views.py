@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Protocol
 
 from emulator.core.capacity import Capacity
-from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism
+from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Tier
 
 NO_COSTS = MeasuredCosts()
 
@@ -79,6 +79,8 @@ class TaskView(Frozen):
     image_overhead_ns: int | None = None
     """What an image of it now and the restore from it would take, the wait for the device included
     (adaptive-checkpointing, Algorithm 1); None where no images are made."""
+    image_dump_ns: int | None = None
+    """Of that the writing alone: what the next image on this node would wait for."""
     memory_bytes: int | None = None
     """That it holds, stopped or not; the ResourceManager knows it of jobs whose tasks all hold as much."""
 
@@ -96,6 +98,8 @@ class SuspendedView(Frozen):
     """When its request for a container arrived."""
     stopped: bool = False
     """Whether its process is still there, stopped: it can go on nowhere else."""
+    image_bytes: int = 0
+    """Of the process image that it goes on from; 0: there is none."""
     remaining_ns: int | None = None
     """Estimated time to its end once it goes on; None where nothing has been observed, or to the ResourceManager."""
 
@@ -120,6 +124,10 @@ class NodeView(Frozen):
     """What RAM does not hold of it."""
     costs: MeasuredCosts = NO_COSTS
     """Measured there."""
+    tier: Tier | None = None
+    """Its storage device; None: no images are made."""
+    restores_until_ns: int = 0
+    """When that will have done the restores that containers were given for; 0: there was none."""
 
     @property
     def free_bytes(self) -> int:

@@ -114,6 +114,7 @@ def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> d
         "useful_s": _seconds(useful_ns),
         "lost_s": _seconds(lost_ns),
         "overhead_s": _seconds(overhead_ns),
+        "overhead_fraction": overhead_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "utilization": busy_ns / (containers * makespan_ns) if makespan_ns else None,
     }

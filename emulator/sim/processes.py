@@ -148,10 +148,8 @@ class VirtualProcesses:
         """Its image is brought here, if it was made elsewhere, and read; then it needs what a launch needs."""
         tier, container = self._image_tier(), task.launch.container
         task.active_before_ns = image.in_key_ns
-        network_bytes_s = tier.network_bytes_s or self._costs.network_bytes_s
-        brought_ns = (
-            transfer_ns(image.size_bytes, network_bytes_s) if network_bytes_s and image.node != task.node else 0
-        )
+        network_bytes_s = tier.network_bytes_s if image.node != task.node else None
+        brought_ns = transfer_ns(image.size_bytes, network_bytes_s) if network_bytes_s else 0
 
         def read() -> None:
             if container in self.tasks:

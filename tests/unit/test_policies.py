@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from typer.testing import CliRunner
 
 from emulator import policies
@@ -44,19 +45,25 @@ from emulator.policies.job_selection import (
     least_laxity_first,
     priority,
 )
-from emulator.policies.placement import PreferLocal, prefer_local
+from emulator.policies.placement import PreferLocal, cost, prefer_local
 from emulator.policies.resume_order import longest_remaining_first, suspended_first
-from emulator.policies.task_eviction import longest_remaining_time, random_order, shortest_remaining_time
+from emulator.policies.task_eviction import (
+    longest_remaining_time,
+    lowest_checkpoint_cost,
+    random_order,
+    shortest_remaining_time,
+)
 from emulator.policies.views import (
     AllocationDecision,
     JobView,
     MechanismDecision,
     NodeView,
     PlacementDecision,
+    QueueView,
     SuspendedView,
     TaskView,
 )
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind, Mechanism, Tier
 from tests.simulated_runs import FIG4
 from tests.views import cluster, job_view, queue_views, task_view
 
@@ -300,6 +307,61 @@ def test_prefer_local_holds_out_for_the_old_node(
 ) -> None:
     view = cluster(now_s * SECOND_NS, nodes=(old, node("node-2", 1)))
     assert prefer_local(view, suspended(), node(offered, 1), options=PreferLocal(delay_s=5.0)) == decision
+
+
+TIER = Tier("own", write_bytes_s=100, read_bytes_s=100, network_bytes_s=50)
+
+
+@pytest.mark.parametrize(
+    ("free_at_home", "restores_at_home_s", "restores_there_s", "waited_s", "take", "again_s"),
+    [
+        pytest.param(1, 0, 0, 99, False, None, id="at home at once"),
+        pytest.param(1, 5, 2, 0, True, None, id="sooner elsewhere"),
+        pytest.param(1, 5, 4, 0, False, None, id="the network takes 2 s"),
+        pytest.param(0, 0, 0, 1, False, 11, id="no container at home yet"),
+        pytest.param(0, 0, 0, 3, True, None, id="none for longer than the network takes"),
+        pytest.param(0, 0, 6, 3, False, 12.5, id="the device there is busy"),
+    ],
+)
+def test_cost_restores_where_it_is_sooner(
+    free_at_home: int, restores_at_home_s: int, restores_there_s: int, waited_s: int, take: bool, again_s: float | None
+) -> None:
+    """An image of 100 bytes: 1 s to read, 2 s over the network; it is 10 s."""
+    now_ns = 10 * SECOND_NS
+    old, new = (
+        NodeView(name, "rack-1", True, 2, free, tier=TIER, restores_until_ns=now_ns + until_s * SECOND_NS)
+        for name, free, until_s in (("node-1", free_at_home, restores_at_home_s), ("node-2", 1, restores_there_s))
+    )
+    asked_ns = now_ns - waited_s * SECOND_NS
+    task = SuspendedView("j", Kind.MAP, 0, "node-1", asked_ns, asked_ns, image_bytes=100)
+    view = cluster(now_ns, nodes=(old, new))
+    assert cost(view, task, old).take
+    assert cost(view, task, new).take == take
+    if again_s is not None:
+        again_ns = int(again_s * SECOND_NS) + 1
+        assert cost(view, task, new).holds_until_ns == again_ns
+        assert not cost(cluster(again_ns - 2, nodes=(old, new)), task, new).take
+        assert cost(cluster(again_ns, nodes=(old, new)), task, new).take
+    assert cost(cluster(now_ns, nodes=(new,)), task, new).take
+
+
+def test_the_lowest_checkpoint_cost_counts_those_before_it_on_the_device() -> None:
+    costs = [("node-1", 10), ("node-1", 11), ("node-2", 15), ("node-1", 5), ("node-3", 40)]
+    tasks = tuple(
+        structs.replace(task_view(number), node=node_name, image_overhead_ns=overhead, image_dump_ns=4)
+        for number, (node_name, overhead) in enumerate(costs)
+    )
+    assert lowest_checkpoint_cost(cluster(), tasks, Random(1)) == ("c3", "c0", "c2", "c1", "c4")
+    unknown = tuple(task_view(number) for number in range(3))
+    assert sorted(lowest_checkpoint_cost(cluster(), unknown, Random(1))) == ["c0", "c1", "c2"]
+
+
+def test_any_number_of_queues_each_preempts_those_below_it() -> None:
+    """The bands of adaptive-checkpointing: two-queue with three of them."""
+    queues = tuple(QueueView(name, rank, 2, 6, 2, 1) for rank, name in enumerate(("production", "middle", "free")))
+    decision = two_queue(cluster(queues=queues))
+    assert decision.order == ("production", "middle", "free")
+    assert decision.reclaim == (("production", ("free", "middle")), ("middle", ("free",)))
 
 
 def test_the_orders_of_resuming() -> None:

@@ -126,6 +126,7 @@ def test_work_and_utilization(experiment: Experiment) -> None:
         "useful_s": 6.4,
         "lost_s": 6.4,
         "overhead_s": 0.0,
+        "overhead_fraction": 0.0,
         "wasted_fraction": 0.5,
         "utilization": 0.025,
     }
@@ -145,6 +146,7 @@ def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
     made = summary(experiment, History([row], [], [], [], 0, images=images), output=None)
     assert made["storage"] == {"peak_bytes": 500, "io_fraction": 15 / 200}
     assert (made["work"]["overhead_s"], made["work"]["wasted_fraction"]) == (10.0, 0.7)
+    assert made["work"]["overhead_fraction"] == 0.5
     assert made["energy_j"] == 2 * 100 * 10 + (10 + 15) / 2 * 20
 
 
@@ -155,6 +157,7 @@ def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None
         "useful_s": 0.0,
         "lost_s": 0.0,
         "overhead_s": 0.0,
+        "overhead_fraction": 0.0,
         "wasted_fraction": 0.0,
         "utilization": None,
     }

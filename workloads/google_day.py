@@ -1,0 +1,85 @@
+"""A day like one of the Google cluster trace of 2011 (adaptive-checkpointing, section 3.3.2): jobs of many priorities.
+
+Each job draws its priority, its number of tasks, the mean length of its tasks and the memory of one from what a slice
+of the trace has for jobs of its band (``workloads/data/google-2011-jobs.json``: percentiles).  Bands are the trace's:
+priorities 0 and 1 are free, 2 to 8 middle, 9 to 11 production; a job goes to the queue that is called like its band.
+Submissions are spread evenly, at random, over ``span_s``.  The numbers of tasks are multiplied by one factor so that
+all together there are ``tasks``.
+
+What the slice does not say, here: a task lasts 0.5 to 1.5 times the mean of its job, evenly; a machine has
+``machine_memory_gb``, of which the trace gives shares; a task that wants more than a container has gets a container.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from itertools import accumulate
+from random import Random
+from typing import Any
+
+from emulator.core.job import JobSpec
+from emulator.vocabulary import JobFacts
+from workloads.schema import MAX_TASKS, GoogleDayEntry
+
+_GB = 2**30
+_ROUNDS = 40
+
+
+def google_day_jobs(entry: GoogleDayEntry, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs of one draw, in the order of submission; ``memory_bytes`` are those of a container."""
+    bands, rng = _bands(), Random(f"{seed}:google-day")
+    submits_ns = sorted(round(rng.random() * entry.span_s * 10**9) for _ in range(entry.jobs))
+    drawn = [_band(bands, rng) for _ in submits_ns]
+    sizes = [_quantile(bands[band]["tasks"], rng.random()) for band, _ in drawn]
+    factor = _factor(sizes, entry.tasks)
+    jobs = []
+    for number, (submit_ns, (band, priority), size) in enumerate(zip(submits_ns, drawn, sizes, strict=True), start=1):
+        mean_s = _quantile(bands[band]["length_s"], rng.random())
+        share = _quantile(bands[band]["memory"], rng.random())
+        lengths = tuple(max(1, round(mean_s * (0.5 + rng.random()) * 10**9)) for _ in range(_count(size, factor)))
+        facts = JobFacts(
+            name=f"job-{number}",
+            queue=band,
+            maps=len(lengths),
+            priority=priority,
+            memory_bytes=max(1, min(memory_bytes, int(share * entry.machine_memory_gb * _GB))),
+            dirty_ppm=round(entry.dirty_fraction * 1_000_000),
+        )
+        jobs.append(JobSpec(facts, submit_ns, lengths, (), ()))
+    return tuple(jobs)
+
+
+@cache
+def _bands() -> dict[str, Any]:
+    return json.loads((resources.files("workloads") / "data" / "google-2011-jobs.json").read_text())
+
+
+def _band(bands: dict[str, Any], rng: Random) -> tuple[str, int]:
+    """Band and priority, as often as the slice has them."""
+    choices = [(band, int(level), n) for band, of in bands.items() for level, n in of["priorities"].items()]
+    ends = list(accumulate(n for _, _, n in choices))
+    point = rng.random() * ends[-1]
+    band, level, _ = next(choice for choice, end in zip(choices, ends, strict=True) if point < end)
+    return band, level
+
+
+def _quantile(percentiles: list[float], share: float) -> float:
+    """The value below which ``share`` of all lie, between two percentiles on a straight line."""
+    place = share * (len(percentiles) - 1)
+    low = min(int(place), len(percentiles) - 2)
+    return percentiles[low] + (percentiles[low + 1] - percentiles[low]) * (place - low)
+
+
+def _count(size: float, factor: float) -> int:
+    return min(MAX_TASKS, max(1, round(size * factor)))
+
+
+def _factor(sizes: list[float], tasks: int) -> float:
+    """What makes the counts add up to ``tasks``, as nearly as may be."""
+    low, high = 0.0, float(max(1, tasks))
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(_count(size, middle) for size in sizes) < tasks else (low, middle)
+    return high
