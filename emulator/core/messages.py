@@ -136,7 +136,7 @@ class ContainerReport(Frozen):
 
 
 class ResumeAsk(Frozen):
-    """A container wanted for a suspended task."""
+    """A container wanted for a suspended task; ``image_bytes``: of the process image that it goes on from, if any."""
 
     task: TaskId
     node: str
@@ -145,7 +145,6 @@ class ResumeAsk(Frozen):
     container: str | None = None
     """Set when the stopped process itself is to go on: only its own node will do."""
     image_bytes: int = 0
-    """Of the process image that it goes on from; 0: there is none."""
 
 
 class Ask(Frozen):
