@@ -279,8 +279,8 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
     for kind, drawn in (("bimodal", workload.bimodal), ("poisson", workload.poisson)):
         if drawn is not None and queues is not None and drawn.queue not in queues:
             yield ("workload", kind, "queue"), f"there is no queue '{drawn.queue}'{suggestion(drawn.queue, queues)}"
-    for band in GOOGLE_BANDS if workload.google_day is not None and queues is not None else ():
-        if band not in queues:
+    for band in GOOGLE_BANDS:
+        if workload.google_day is not None and queues is not None and band not in queues:
             yield ("workload", "google_day"), f"needs queues {', '.join(GOOGLE_BANDS)}; there is no queue '{band}'"
     names: dict[str, int] = {}
     for index, job in enumerate(workload.jobs or ()):
