@@ -1,0 +1,91 @@
+"""Adaptive over all mechanisms against each of them alone, on random workloads; prints, and asserts no figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from emulator.experiment.load import load_experiment
+from emulator.records.history import HistoryBuilder
+from emulator.sim.session import simulate
+from workloads.expand import expand
+
+WORKLOADS = 50
+ALONE = ("wait", "kill", "suspend", "checkpoint", "image")
+ALL = "{name: adaptive, among: [wait, kill, suspend, checkpoint, image]}"
+ANY = "any"
+HEAD = """\
+name: any-mechanism
+engine: sim
+overheads: yarn-3
+protocol: {kill_timeout_s: 3600}
+sim: {journal: "off"}
+scheduler:
+  allocation: {name: two-queue, queues: {production: {capacity: 0.5}, research: {capacity: 0.5}}}
+  mechanism: wait
+"""
+
+
+def workload(seed: int) -> str:
+    """An experiment file: nodes, memory, device and jobs drawn by ``seed``."""
+    rng = Random(seed)
+    nodes, containers, memory_gb = rng.randint(1, 4), rng.randint(2, 6), rng.choice([0.25, 0.5, 1, 2, 4])
+    lines = [
+        f"cluster: {{nodes: {nodes}, containers_per_node: {containers}, container_memory_gb: {memory_gb},"
+        f" memory_gb: 64, max_suspended_per_node: {rng.randint(0, 2 * containers)}, application_masters: outside}}",
+        f"storage: {{tier: {rng.choice(['hdd', 'ssd', 'nvm'])}}}",
+        "workload:",
+        "  jobs:",
+    ]
+    for number in range(rng.randint(4, 10)):
+        queue = "production" if rng.random() < 0.4 else "research"
+        longest_s = rng.choice([20, 60, 180]) if queue == "production" else rng.choice([60, 200, 600])
+        lines.append(
+            f"    - {{name: job-{number}, queue: {queue}, submit_s: {rng.randint(0, 600)},"
+            f" reduces: {rng.randint(1, 2 * nodes * containers)}, dirty_fraction: {rng.choice([0.1, 0.5, 1])},"
+            f" reduce_s: {{uniform: [0.5, 1.0], longest: {longest_s}}}}}"
+        )
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def responses_s(path: Path, mechanism: str) -> dict[str, float]:
+    """Mean response of the jobs of each queue that has some, and of all."""
+    experiment = load_experiment(path, [f"scheduler.mechanism={mechanism}"])
+    jobs = expand(experiment, experiment.seed)
+    history = HistoryBuilder(jobs)
+    simulate(experiment, jobs, history.add)
+    by_queue: dict[str, list[float]] = {ANY: []}
+    for row in history.finish().jobs:
+        assert row.completion_ns is not None
+        by_queue.setdefault(row.queue, []).append(row.completion_ns / 1e9)
+        by_queue[ANY].append(row.completion_ns / 1e9)
+    return {queue: fmean(found) for queue, found in by_queue.items()}
+
+
+@pytest.mark.slow
+def test_adaptive_against_the_best_single_mechanism(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, found = tmp_path / "any.yaml", list[Mapping[str, Mapping[str, float]]]()
+    for seed in range(WORKLOADS):
+        path.write_text(workload(seed))
+        found.append({name: responses_s(path, name) for name in ALONE} | {"adaptive": responses_s(path, ALL)})
+    with capsys.disabled():
+        print(f"\nmean response under adaptive, over {WORKLOADS} workloads")
+        for queue in ("production", "research", ANY):
+            ran = [each for each in found if queue in each["adaptive"]]
+            over = [each["adaptive"][queue] / min(each[name][queue] for name in ALONE) for each in ran]
+            means = {name: fmean(each["adaptive"][queue] / each[name][queue] for each in ran) for name in ALONE}
+            print(
+                f"  {queue:10}: over the best single one mean {fmean(over):.3f}, worst {max(over):.3f},"
+                f" above 1.05 in {sum(value > 1.05 for value in over)} of {len(over)};"
+                f" over each: {', '.join(f'{name} {mean:.3f}' for name, mean in means.items())}"
+            )
+        best = [
+            min(each["adaptive"][q] / min(each[name][q] for name in ALONE) for q in each["adaptive"] if q != ANY)
+            for each in found
+        ]
+        print(f"  of low or high priority, the nearer to its best: worst {max(best):.3f}")
+    assert len(found) == WORKLOADS
