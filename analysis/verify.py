@@ -23,6 +23,9 @@ This is the second implementation of the data's definition, and shares no code w
   ``SHAKE("natjam/1/map-output/<seed>/<m>/<job>", 65536)``, the first 8 bytes of each replaced by its number
   as u64.
 
+Of a task of a job of programs, all that is known is that its directory ``part-c-<task>`` is there once, and what the
+experiment says of files in it (their SHA-256).
+
 A job's files lie in a directory named as the job, percent-encoded (all but letters, digits and ``_.-~``; a
 job named ``.``, ``..`` or ``_partial`` has its first character encoded too); nothing else may lie in the
 output directory, but for empty directories below ``_partial``.  Only a regular file counts as an output file.
@@ -44,7 +47,7 @@ from io import FileIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from emulator.core.job import JobSpec
+from emulator.core.job import JobSpec, ProgramSpec
 from emulator.errors import printable
 from emulator.interruption import unheard_by_children
 
@@ -159,6 +162,9 @@ def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Veri
     job, task = job_and_task
     name = _relative_path(job, task)
     result = Verification(files_expected=1)
+    if job.program is not None:
+        _check_program(job.program, os.path.join(root, name), name, result)
+        return result
     if job.reduce_keys:
         result.keys_expected = job.reduce_keys[task]
         expected = reduce_output(job, seed, task)
@@ -174,6 +180,22 @@ def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Veri
         result.files_differing.append(f"{name}: {error.strerror or error}")
         result.keys_written, result.keys_lost, result.keys_duplicated = 0, result.keys_expected, 0
     return result
+
+
+def _check_program(program: ProgramSpec, directory: str, name: str, result: Verification) -> None:
+    """Whether a program has left its directory, and in it the files that are known."""
+    if os.path.islink(directory) or not os.path.isdir(directory):
+        result.files_missing.append(name)
+    for file_name, sha256 in program.sha256:
+        result.files_expected += 1
+        try:
+            with open(_open_regular(os.path.join(directory, file_name)), "rb") as file:
+                result.bytes_compared += os.fstat(file.fileno()).st_size
+                is_equal = hashlib.sha256(file.read()).hexdigest() == sha256
+        except OSError as error:
+            result.files_differing.append(f"{name}/{file_name}: {error.strerror or error}")
+        else:
+            result.files_differing += [] if is_equal else [f"{name}/{file_name}"]
 
 
 def _open_regular(path: str) -> int:
@@ -279,7 +301,8 @@ def _relative_path(job: JobSpec, task: int) -> str:
     directory = quote(job.name, safe="")
     if directory in (".", "..", "_partial"):
         directory = f"%{ord(directory[0]):02X}{directory[1:]}"
-    return f"{directory}/part-{'r' if job.reduce_keys else 'm'}-{task:05d}"
+    kind = "c" if job.program is not None else "r" if job.reduce_keys else "m"
+    return f"{directory}/part-{kind}-{task:05d}"
 
 
 def reduce_output(job: JobSpec, seed: int, reduce_index: int) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from emulator.core.job import JobSpec
+from emulator.core.job import JobSpec, ProgramSpec
 from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError
 from emulator.experiment.availability import capacity_of
@@ -157,16 +157,19 @@ def _task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int
 
 def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
     own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
-    reduce_ns = lengths_ns(entry.reduce_s, entry.reduces, f"{seed}:{entry.name}:reduce-lengths")
+    programs = entry.tasks
+    reduces, memory_gb = (entry.reduces, entry.memory_gb) if programs is None else (programs.count, programs.memory_gb)
+    lengths = entry.reduce_s if programs is None else programs.length_s
+    reduce_ns = lengths_ns(lengths, reduces, f"{seed}:{entry.name}:reduce-lengths")
     facts = JobFacts(
         name=entry.name,
         queue=entry.queue,
         maps=entry.maps,
-        reduces=entry.reduces,
+        reduces=reduces,
         deadline_ns=_deadline_ns(entry),
         priority=entry.priority,
         memory_bytes=own_memory_bytes or container_memory_bytes,
-        task_memory_bytes=_task_memory_bytes(entry.memory_gb),
+        task_memory_bytes=_task_memory_bytes(memory_gb),
         dirty_ppm=round(entry.dirty_fraction * 1_000_000),
         weight_ppm=round(entry.weight * 1_000_000),
         sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
@@ -178,7 +181,8 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         submit_ns=seconds_to_ns(entry.submit_s),
         map_ns=lengths_ns(entry.map_s, entry.maps, f"{seed}:{entry.name}:map-lengths"),
         reduce_ns=reduce_ns,
-        reduce_keys=tuple(key_count(length, entry.key_s) for length in reduce_ns),
+        reduce_keys=tuple(1 if programs else key_count(length, entry.key_s) for length in reduce_ns),
+        program=programs and ProgramSpec(programs.command, tuple(sorted(programs.sha256.items()))),
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
         submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )

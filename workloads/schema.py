@@ -80,8 +80,22 @@ class Progress(Strict):
         return round(self.progress * 1_000_000)
 
 
+class Programs(Strict):
+    """Tasks of a job that are programs of anybody."""
+
+    command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
+    """Program and arguments; ``{python}`` is the interpreter that natjam runs under."""
+    count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    length_s: Length
+    """How long one takes, as far as is known; in simulations, exactly so long."""
+    memory_gb: TaskMemory | None = None
+    """As that of a job of maps and reduces."""
+    sha256: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    """Of files that each leaves, by name: what they must be, where that is known."""
+
+
 class JobEntry(Strict):
-    """One MapReduce job of an experiment file."""
+    """One job of an experiment file: MapReduce, or programs."""
 
     name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
     queue: Annotated[str, Field(min_length=1)]
@@ -92,6 +106,8 @@ class JobEntry(Strict):
     map_s: Lengths = 1.0
     reduces: TaskCount = 0
     reduce_s: Lengths = 1.0
+    tasks: Programs | None = None
+    """In place of maps and reduces."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
@@ -119,8 +135,10 @@ class JobEntry(Strict):
 
     @model_validator(mode="after")
     def _has_tasks(self) -> JobEntry:
-        if self.maps == 0 and self.reduces == 0:
-            raise ValueError("a job needs at least one map or one reduce")
+        if self.tasks is not None and (self.maps or self.reduces or self.memory_gb is not None):
+            raise ValueError("tasks stands in place of maps and reduces, and says their memory_gb; remove those")
+        if self.maps == 0 and self.reduces == 0 and self.tasks is None:
+            raise ValueError("a job needs at least one map or one reduce, or tasks")
         if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
             longest = _longest(self.reduce_s)
             raise ValueError(f"a reduce of {longest:g} s would walk over {MAX_KEYS} keys; raise key_s")

@@ -5,8 +5,16 @@ from __future__ import annotations
 from emulator.vocabulary import Frozen, JobFacts
 
 
+class ProgramSpec(Frozen):
+    """What each task of a job of programs runs; for the machines it is a reduce of one key."""
+
+    command: tuple[str, ...]
+    sha256: tuple[tuple[str, str], ...] = ()
+    """Of files that it leaves, by name, where that is known."""
+
+
 class JobSpec(Frozen):
-    """One MapReduce job, its task lengths already drawn.
+    """One job, its task lengths already drawn.
 
     Times are emulated nanoseconds.  A reduce's length is the *active* time its walk over the keys takes, once
     launched and with its input at hand; the time between two keys is ``reduce_ns[i] / reduce_keys[i]``.
@@ -28,6 +36,8 @@ class JobSpec(Frozen):
     """Bytes of the committed output of the whole job; None: a small default per key."""
     submit_when: tuple[str, int] | None = None
     """Submitted when the job of that name has this share of its work done, in millionths; None: at ``submit_ns``."""
+    program: ProgramSpec | None = None
+    """None: a MapReduce job."""
     starts_measured: bool = False
     """The lengths were measured from the containers' start on: no overhead of launching is padded to."""
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from emulator.live import mapper, reducer
+from emulator.live import command, mapper, reducer
 from emulator.live.containers import ContainerProcess
 from emulator.live.dumpers.criu import CriuDumper
 from emulator.live.memory.held import MemoryChanged
@@ -41,7 +41,7 @@ def _run_map(task: TaskProcess) -> int:
     return EXIT_DONE
 
 
-TASKS = {"reduce": reducer.run, "map": _run_map}
+TASKS = {"reduce": reducer.run, "map": _run_map, "command": command.run}
 
 
 class Children:

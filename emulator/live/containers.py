@@ -167,6 +167,11 @@ class ContainerProcess:
             return None if self.is_stopped else "the container is not suspended"
         return "the container is suspended" if self.is_stopped else None
 
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether it has been told to stop and has not."""
+        return self._current is not None and self._current.op in ("suspend", "dump") and not self._stopped
+
     def signalled(self, real_ns: int) -> None:
         """The signal that `next_signal` gave has been sent."""
         if self._current is not None and not self._current.signalled_real_ns:
@@ -221,6 +226,7 @@ class ContainerProcess:
             "in_key_ns": max(0, worked_ns),
             "walking": self._worked_real_ns > 0,
             "hostname": params["node"],
+            "directory": params.get("directory"),
             "input_path": records.input_path(params["work_dir"], params["job"], params["task"]),
         }
         return True
@@ -238,6 +244,11 @@ class ContainerProcess:
         return signal.SIGKILL if is_unsound else signal.SIGCONT
 
     @property
+    def is_program(self) -> bool:
+        """Whether it is not natjam's own: all its process group is signalled."""
+        return self.kind == "command"
+
+    @property
     def restores(self) -> bool:
         """Whether it goes on from an image."""
         return self.params.get("restore") is not None
@@ -253,6 +264,7 @@ class ContainerProcess:
         """Its process is there again, stopped, as it was when its image was made; it goes on when that is due."""
         self.is_stopped = True
         self._current = PendingCommand("restore", real_ns)
+        self.params["directory"] = counters["directory"]
         self._was_walking = counters["walking"]
 
     def _goes_on_again(self, operation: PendingCommand, real_ns: int, emit: Emit) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ from emulator.live.wire import pack
 from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
 
 _RESULT, _FILES, _WORK = "result", "files", "work"
+_DIRECTORY = "directory.tar"
+"""Of a program, in its image: it goes on with the files as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,8 @@ def _save(work: _Work) -> dict[str, Any]:
     dumper: Dumper = CriuDumper(images.criu) if images.dumper == CriuDumper.name else PagesDumper()
     pace = images.pace(images.write_bytes_real_s)
     chain = ImageChain(Path(images.folder))
+    if container.is_program:
+        dumper = _WithDirectory(dumper, Path(container.counters["directory"]))
     image = save_process(dumper, container.pid, chain, container.counters, pace, work.staging).image
     return {
         "folder": images.folder,
@@ -259,10 +264,35 @@ def _load(work: _Work) -> dict[str, Any]:
     return {"anew": "; ".join(damaged) or f"{work.source.folder}: has no image"}
 
 
+class _WithDirectory:
+    """A dumper that saves a program's directory too."""
+
+    def __init__(self, dumper: Dumper, directory: Path) -> None:
+        self._dumper = dumper
+        self._directory = directory
+        self.name = dumper.name
+        self.restore = dumper.restore
+
+    def dump(self, pid: int, directory: Path) -> None:
+        """See ``Dumper.dump``."""
+        self._dumper.dump(pid, directory)
+        with tarfile.open(directory / _DIRECTORY, "w") as archive:
+            archive.add(self._directory, ".")
+
+
+def _unpack(archive: Path, directory: Path) -> None:
+    """Put a program's directory back as it was."""
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.unpack_archive(archive, directory)
+    archive.unlink()
+
+
 def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
     by_criu = image.dumper == CriuDumper.name
     if by_criu and not work.images.criu:
         return {"anew": "its image is of criu, which is not used here"}
+    if (work.staging / _FILES / _DIRECTORY).exists():
+        _unpack(work.staging / _FILES / _DIRECTORY, Path(image.counters["directory"]))
     (work.staging / _WORK).mkdir()
     loaded = {"counters": dict(image.counters), "damaged": damaged, "image_pid": image.pid}
     return loaded | ({"by_criu": True} if by_criu else {})

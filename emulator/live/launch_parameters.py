@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.core.job import JobSpec
+from emulator.live import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,13 @@ def reduce_parameters(
         "network_bytes_real_s": site.network_bytes_real_s,
         "checkpoint": checkpoint,
     }
+
+
+def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:
+    """Of a program, in a directory of this attempt's own."""
+    assert job.program is not None
+    directory = command.directory_of(site.output_dir, job.name, task, place.container)
+    return _common(site, job, task, place) | {"command": list(job.program.command), "directory": directory}
 
 
 def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.live import records
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
-from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
+from emulator.live.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters
 from emulator.live.memory.nodes import NodeMemories, largest_task_bytes
 from emulator.live.node_images import NodeImages
 from emulator.live.plan import (
@@ -238,10 +238,13 @@ class NodeHost(MachineHost):
         process = _Process(node, launch, self._free_slots.pop(), now_real_ns)
         self._processes[launch.container] = process
         spec = self.plan.jobs[launch.job]
+        place = self._place(node, launch)
         if launch.kind is Kind.MAP:
             duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
-            params = map_parameters(self._site, spec, launch.task, self._place(node, launch), duration_ns)
+            params = map_parameters(self._site, spec, launch.task, place, duration_ns)
             self._launch_task(process, params)
+        elif spec.program is not None:
+            self._launch_task(process, program_parameters(self._site, spec, launch.task, place))
         elif not spec.map_ns and not self._has_input(node, launch):
             # No maps made its input: make it here first, in a process that may hold the seed.
             maker = f"{launch.container}.input"
@@ -271,7 +274,8 @@ class NodeHost(MachineHost):
         launch = process.launch
         if self._images is not None:
             params |= self._images.parameters(process.node, launch)
-        self._command("launch", launch.container, kind=launch.kind.value, slot=process.slot, params=params)
+        kind = launch.kind.value if self.plan.jobs[launch.job].program is None else "command"
+        self._command("launch", launch.container, kind=kind, slot=process.slot, params=params)
 
     def _place(self, node: str, launch: fx.Launch) -> Place:
         memory_bytes = self._memories.real_bytes(launch.memory_bytes or 0)

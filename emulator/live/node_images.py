@@ -70,6 +70,8 @@ class NodeImages:
         experiment, tier = self._plan.experiment, self._tier
         scale = experiment.time_scale
         dumper = PagesDumper.name if launch.kind is Kind.MAP else self.dumper  # a map's files are its node's own
+        if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
+            return {}  # it keeps no counters that it could begin from
         images = ImageParameters(
             dumper=dumper,
             criu=self._criu,

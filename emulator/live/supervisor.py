@@ -34,7 +34,7 @@ from typing import Any
 
 import msgpack
 
-from emulator.live import shuffle
+from emulator.live import command, shuffle
 from emulator.live.children import PR_SET_PDEATHSIG, TASKS, Children, libc
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
@@ -43,14 +43,20 @@ from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (
     CONTROL_SIGNALS,
+    EXIT_DONE,
+    EXIT_IO_FAILED,
     INPUT_CHANGED,
+    SUSPEND,
     failure_reason,
 )
 from emulator.live.wire import pack
 
+_PR_SET_CHILD_SUBREAPER = 36
 _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 20
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
+_STOP_PATIENCE_REAL_NS = 1_000_000_000
+"""After this a program that has not stopped by SIGTSTP is stopped by SIGSTOP."""
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 
 
@@ -215,8 +221,8 @@ class Supervisor:
         for container in [container for container in self._containers.values() if container.pid is None]:
             if not container.restores or self._leave_images(container):
                 self._fail_launch(container, "the supervisor is closing")
-        for pid in self._by_pid:
-            os.kill(pid, signal.SIGKILL)
+        for container in self._by_pid.values():
+            self._signal(container, signal.SIGKILL)
 
     # Starting
 
@@ -272,7 +278,7 @@ class Supervisor:
     def _dumped(self, container: ContainerProcess, outcome: Mapping[str, Any]) -> None:
         """The image of a stopped process is there, or there is none."""
         if container.pid is not None and (number := container.dumped(outcome, self._emit)) is not None:
-            os.kill(container.pid, number)
+            self._signal(container, number)
             self._advance(container)
 
     def _restore(self, container: ContainerProcess) -> None:
@@ -295,7 +301,8 @@ class Supervisor:
             return
         try:
             container.prepare_directory()
-            attach(container.params["restore"]["folder"], self._children.attachment(container))
+            if not container.is_program:
+                attach(container.params["restore"]["folder"], self._children.attachment(container))
         except OSError as error:
             self._kill_rest(outcome["pid"])
             self._fail_launch(container, _launch_reason(error))
@@ -309,7 +316,7 @@ class Supervisor:
     def _continue(self, container: ContainerProcess) -> None:
         """Let a process go on that was made again."""
         if self._by_pid.get(container.pid or 0) is container:
-            os.kill(_pid_of(container), signal.SIGCONT)
+            self._signal(container, signal.SIGCONT)
 
     def _kill_rest(self, pid: int | None) -> None:
         """What criu may have left of a process that it could not make again."""
@@ -324,11 +331,21 @@ class Supervisor:
     def _advance(self, container: ContainerProcess) -> None:
         """Send what the container's next operation needs, if none is under way."""
         if (number := container.next_signal(self._emit)) is not None:
-            pid = _pid_of(container)
             if container.is_stopped and container.holds_memory:
-                container.swapped_bytes = swapped_bytes_of(pid)
-            os.kill(pid, number)
+                container.swapped_bytes = swapped_bytes_of(_pid_of(container))
+            self._signal(container, number)
             container.signalled(time.monotonic_ns())
+            if container.is_program and number == SUSPEND:
+                self._at(time.monotonic_ns() + _STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
+
+    def _signal(self, container: ContainerProcess, number: int) -> None:
+        """A program may have children; a task that becomes one begins in a group of its own."""
+        (os.killpg if container.is_program else os.kill)(_pid_of(container), number)
+
+    def _insist(self, container: ContainerProcess) -> None:
+        """Stop a program that ignores SIGTSTP."""
+        if self._by_pid.get(container.pid or 0) is container and container.is_to_stop:
+            self._signal(container, signal.SIGSTOP)
 
     def _read_reports(self) -> None:
         while True:
@@ -372,13 +389,28 @@ class Supervisor:
             del self._by_pid[change.si_pid], self._containers[container.id]
             self._starts.forget(container)
             self._leave_images(container)
+            code = change.si_status if exited_normally else None
             container.exited(
-                code=change.si_status if exited_normally else None,
+                code=self._ended_program(container, code) if container.is_program else code,
                 killed_by=None if exited_normally else change.si_status,
                 keys_done=self._page.read(container.slot).keys_done,
                 real_ns=real_ns,
                 emit=self._emit,
             )
+
+    def _ended_program(self, container: ContainerProcess, code: int | None) -> int | None:
+        """Kill what a program has left running, make what it has written the job's; its exit status."""
+        with suppress(ProcessLookupError):
+            self._signal(container, signal.SIGKILL)
+        if code != EXIT_DONE:
+            return code
+        try:
+            command.commit(container.params)
+        except OSError as error:
+            container.reported("failed", {"reason": failure_reason(error)}, self._emit)
+            return EXIT_IO_FAILED
+        self._page.writer(container.slot).key_done(1, time.monotonic_ns())
+        return code
 
     # Events
 
@@ -431,6 +463,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # Fires when the thread that started us ends; if that has happened already, the end of stdin tells us.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what programs leave behind is reaped here
     commands, events = _take_standard_streams()
     try:
         page = ProgressPage.open(arguments.page, arguments.slots)

@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--clusters", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--iteration-s", type=float, default=0.0, help="an iteration takes at least so long")
     parser.add_argument("--out", type=Path, help="write the centroids to this .npy file")
     arguments = parser.parse_args()
     count = int(arguments.memory_mb * 1e6) // (8 * arguments.dimensions)
@@ -68,7 +70,9 @@ def main() -> int:
     points = make_points(count, arguments.dimensions, arguments.clusters, arguments.seed)
     centroids = points[: arguments.clusters].copy()
     for iteration in range(arguments.iterations):
+        began_s = time.monotonic()
         centroids, inertia = step(points, centroids)
+        time.sleep(max(0.0, began_s + arguments.iteration_s - time.monotonic()))
         print(iteration, repr(inertia), flush=True)
     print(hashlib.sha256(centroids.tobytes()).hexdigest(), flush=True)
     if arguments.out is not None:
