@@ -176,6 +176,8 @@ def _imaging_text(work: Mapping[str, Any]) -> str:
 
 
 def _output_text(output: Mapping[str, Any]) -> Text:
+    if output["verified"] and not output["keys_expected"]:
+        return Text(f"verified: {output['files_expected']} files are as they must be", "green")
     if output["verified"]:
         return Text(f"verified: {output['keys_written']} keys, the same to the byte as undisturbed", "green")
     return Text(

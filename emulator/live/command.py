@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,14 @@ def run(task: TaskProcess) -> int:
         task.report("failed", reason=failure_reason(error))
         return EXIT_IO_FAILED
     task.report("settled")
-    due_real_ns = ready_real_ns = task.clock.to_real_ns(params["first_key_at_ns"])
+    ready_real_ns = time.monotonic_ns()
+    due_real_ns = task.clock.to_real_ns(params["first_key_at_ns"])
     while taken := task.wait(due_real_ns):
         if taken == SUSPEND:
             task.stop()
     task.slot.state(WorkState.EMPTY, 0)
     task.slot.alive(0)  # it gives no signs of life from here on
-    task.report("first_key", real_ns=max(due_real_ns, ready_real_ns), input_ready_real_ns=ready_real_ns, waited=False)
+    task.report("first_key", real_ns=time.monotonic_ns(), input_ready_real_ns=ready_real_ns, waited=False)
     try:
         _become(params, directory)
     except OSError as error:

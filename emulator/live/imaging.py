@@ -56,6 +56,8 @@ class ImageParameters:
     """Of the task's images."""
     staging: str
     """A directory of the node for what is under way."""
+    at_most: int
+    """Images that the pages of one may come from; 1: each is whole."""
     device: str
     """The node's device: a file that all who use it share (``emulator.live.pacing``)."""
     at_once: int
@@ -232,7 +234,7 @@ def _save(work: _Work) -> dict[str, Any]:
         Path(images.folder, ATTACHMENT).unlink()
     dumper: Dumper = CriuDumper(images.criu) if images.dumper == CriuDumper.name else PagesDumper()
     pace = images.pace(images.write_bytes_real_s)
-    chain = ImageChain(Path(images.folder))
+    chain = ImageChain(Path(images.folder), images.at_most)
     if container.is_program:
         dumper = _WithDirectory(dumper, Path(container.counters["directory"]))
     image = save_process(dumper, container.pid, chain, container.counters, pace, work.staging).image
@@ -241,6 +243,7 @@ def _save(work: _Work) -> dict[str, Any]:
         "number": image.number,
         "memory_bytes": image.memory_bytes,
         "written_bytes": image.written_bytes,
+        "incremental": bool(image.needs),
         "checksum": image.table_sha256,
         "keys_done": container.counters["keys_done"],
         "in_key_ns": container.counters["in_key_ns"],

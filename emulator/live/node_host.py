@@ -41,7 +41,7 @@ from emulator.core.completions import (
     SuspendFailed,
 )
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
-from emulator.core.saved import KeyCheckpoint, ProcessImage
+from emulator.core.saved import KeyCheckpoint
 from emulator.live import records
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
@@ -421,16 +421,8 @@ class NodeHost(MachineHost):
         return CheckpointFailed(event["id"], event["reason"])
 
     def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
-        before = process.launch.saved.past_containers if process.launch.saved else ()
-        image = ProcessImage(
-            (*before, event["id"]),
-            event["keys_done"],
-            f"{event['folder']}/{event['number']}",
-            process.node,
-            event["memory_bytes"],
-            event["checksum"],
-            event["in_key_ns"],
-        )
+        assert self._images is not None
+        image = self._images.image(process.launch, process.node, event)
         self.checkpoint_bytes += event["written_bytes"]
         return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
 

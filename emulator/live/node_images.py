@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from emulator.live.dumpers.criu import CriuDumper, find_criu
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.imaging import ImageParameters, ImageSource
 from emulator.live.plan import RunPlan
+from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
@@ -68,7 +70,7 @@ class NodeImages:
     def parameters(self, node: str, launch: fx.Launch) -> dict[str, Any]:
         """Launch parameters of a task: where images of it go, and the one it goes on from."""
         experiment, tier = self._plan.experiment, self._tier
-        scale = experiment.time_scale
+        scale, bytes_scale = experiment.time_scale, experiment.time_scale * experiment.live.memory_scale
         dumper = PagesDumper.name if launch.kind is Kind.MAP else self.dumper  # a map's files are its node's own
         if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
             return {}  # it keeps no counters that it could begin from
@@ -77,10 +79,11 @@ class NodeImages:
             criu=self._criu,
             folder=str(self._of_job(node, launch.job) / f"{launch.kind.value}-{launch.task:05d}"),
             staging=str(self._work_dir / node / "staging"),
+            at_most=AT_MOST if experiment.storage.incremental else 1,
             device=str(self._work_dir / node / "device"),
             at_once=tier.at_once,
-            write_bytes_real_s=math.ceil(tier.write_bytes_s * scale) if tier.held else 0,
-            read_bytes_real_s=math.ceil(tier.read_bytes_s * scale) if tier.held else 0,
+            write_bytes_real_s=math.ceil(tier.write_bytes_s * bytes_scale) if tier.held else 0,
+            read_bytes_real_s=math.ceil(tier.read_bytes_s * bytes_scale) if tier.held else 0,
             latency_real_ns=round(tier.latency_ns / scale),
         )
         saved = launch.saved
@@ -96,6 +99,21 @@ class NodeImages:
         brought_ns = 0 if is_here else transfer_ns(image.size_bytes, network_bytes_s)
         brought_real_ns = time.monotonic_ns() + round(brought_ns / self._plan.experiment.time_scale)
         return ImageSource(folder, int(number), brought_real_ns)
+
+    def image(self, process: fx.Launch, node: str, event: Mapping[str, Any]) -> ProcessImage:
+        """What a supervisor says of an image, in emulated bytes."""
+        before = process.saved.past_containers if process.saved else ()
+        scale = self._plan.experiment.live.memory_scale
+        return ProcessImage(
+            (*before, event["id"]),
+            event["keys_done"],
+            f"{event['folder']}/{event['number']}",
+            node,
+            round(event["memory_bytes"] / scale),
+            event["checksum"],
+            event["in_key_ns"],
+            round(event["written_bytes"] / scale) if event["incremental"] else None,
+        )
 
     def clean_up(self, node: str, job: str) -> None:
         """Remove the images of a job that is over."""

@@ -44,6 +44,7 @@ class Job:
             self.dumper,
             self.criu,
             folder=str(self.folder),
+            at_most=8,
             staging=str(self.directory / "staging"),
             device=str(self.directory / "device"),
             at_once=1,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.verify import verify_output
-from emulator.core.job import JobSpec
+from emulator.core.job import JobSpec, ProgramSpec
 from emulator.live import mapper, partial_output, records
 from emulator.live.mapper import JobData
 from emulator.live.progress_page import SLOT_BYTES, SlotWriter
@@ -325,3 +327,19 @@ class TestWhatIsNoOutputFile:
         jobs, output = finished
         (output / "sort" / os.fsdecode(b"\xff\n")).write_bytes(b"")
         assert verify_output(jobs, SEED, output).files_extra == ["sort/\\xff\\n"]
+
+
+def test_what_programs_leave_is_held_against_what_is_known_of_it(tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(b"right").hexdigest()
+    facts = JobFacts("j", "research", 0, 2, memory_bytes=1 << 30)
+    job = JobSpec(facts, 0, (), (1, 1), (1, 1), program=ProgramSpec(("true",), (("answer", sha256),)))
+    for task in range(2):
+        (tmp_path / "j" / f"part-c-{task:05d}" / "more").mkdir(parents=True)
+        (tmp_path / "j" / f"part-c-{task:05d}" / "answer").write_bytes(b"right")
+    assert verify_output([job], SEED, tmp_path).verified
+    (tmp_path / "j" / "part-c-00001" / "answer").write_bytes(b"wrong")
+    assert verify_output([job], SEED, tmp_path).files_differing == ["j/part-c-00001/answer"]
+    shutil.rmtree(tmp_path / "j" / "part-c-00001")
+    assert verify_output([job], SEED, tmp_path).files_missing == ["j/part-c-00001"]
+    (tmp_path / "j" / "part-c-00002").mkdir()
+    assert verify_output([job], SEED, tmp_path).files_extra == ["j/part-c-00002/"]

@@ -221,3 +221,18 @@ class TestCatalogue:
         assert min(production.reduce_ns) >= 3_300_000_000
         assert max(production.reduce_ns) == 6_500_000_000
         assert research.map_ns == production.map_ns == ()
+
+
+def test_a_job_of_programs_is_one_of_reduces_for_the_machines() -> None:
+    tasks = {"count": 2, "length_s": 30, "memory_gb": 0.5, "sha256": {"stdout": "0" * 64}}
+    (spec,) = expand(experiment({"name": "a", "queue": "research", "tasks": tasks | {"command": ("sleep", "1")}}), 1)
+    assert spec.program is not None
+    assert spec.program.command == ("sleep", "1")
+    assert (spec.reduce_ns, spec.reduce_keys, spec.map_ns) == ((30 * 10**9,) * 2, (1, 1), ())
+    assert spec.facts.held_by(1) == 1 << 29
+
+
+@pytest.mark.parametrize("besides", [{"maps": 1}, {"reduces": 1}, {"memory_gb": 1}])
+def test_programs_stand_in_place_of_maps_and_reduces(besides: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="in place of maps and reduces"):
+        JobEntry(name="a", queue="q", tasks={"command": ("true",), "length_s": 1}, **besides)  # pyright: ignore
