@@ -170,7 +170,7 @@ class ContainerProcess:
     @property
     def is_to_stop(self) -> bool:
         """Whether it has been told to stop and has not."""
-        return self._current is not None and self._current.op in ("suspend", "dump") and not self._stopped
+        return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
 
     def signalled(self, real_ns: int) -> None:
         """The signal that `next_signal` gave has been sent."""

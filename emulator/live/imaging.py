@@ -302,5 +302,7 @@ def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
 
 
 def _become_criu(work: _Work) -> None:
+    if (group := work.container.params.get("memory_group")) is not None:
+        Path(group).write_text("0")  # criu's processes are in its group
     command = CriuDumper(work.images.criu).restore_command(work.staging / _FILES, work.staging / _WORK)
     os.execv(command[0], command)
