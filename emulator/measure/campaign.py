@@ -60,7 +60,7 @@ PARTS = (
     Part("processes", measure_processes, real_s=24, quick_real_s=8),
     Part("files", measure_files, real_s=60, quick_real_s=7),
     Part("crowds", measure_residents, real_s=60, quick_real_s=11),
-    Part("swap", measure_memory, real_s=20, quick_real_s=20),
+    Part("swap", measure_memory, real_s=20, quick_real_s=6),
     Part("cluster", measure_cluster, real_s=44, quick_real_s=22),
 )
 _BY = {

@@ -24,48 +24,50 @@ from emulator.live.memory.swap_file import SwapFailed
 from emulator.measure.parts import Surroundings
 from emulator.measure.samples import Samples
 
-SIZE_BYTES = 256 << 20
+_SIZE_BYTES, _QUICK_SIZE_BYTES = 256 << 20, 64 << 20
 _ROUNDS = 10
-_NODE = NodeSettings("measured", "rack-1", 1, SIZE_BYTES, SIZE_BYTES, 2 * SIZE_BYTES, max_suspended=1)
+_NODE = "measured"
 
 
 def measure_memory(around: Surroundings) -> Samples:
     """Measure all of it.  Raises RunError."""
     samples, rounds = Samples(), min(around.rounds, _ROUNDS)
-    memories = NodeMemories(around.run_id, around.directory, 1.0, [_NODE] if why_no_swap() is None else [])
+    size_bytes = _QUICK_SIZE_BYTES if around.quick else _SIZE_BYTES
+    node = NodeSettings(_NODE, "rack-1", 1, size_bytes, size_bytes, 2 * size_bytes, max_suspended=1)
+    memories = NodeMemories(around.run_id, around.directory, 1.0, [node] if why_no_swap() is None else [])
     try:
         memories.open()
     except (SwapFailed, NoMemoryGroups) as error:
         raise RunError(f"swap cannot be measured: {error}") from None
     try:
-        group = memories.processes_file(_NODE.name)
+        group = memories.processes_file(_NODE)
         for number in range(rounds):
-            _round(around.run_id, group, samples)
+            _round(around.run_id, size_bytes, group, samples)
             around.progress((number + 1) / rounds)
     finally:
         memories.close()
     return samples
 
 
-def _round(run_id: str, group: str | None, samples: Samples) -> None:
-    with _Holder(run_id, group) as low:
-        samples.add("memory_write", low.write(), SIZE_BYTES)
+def _round(run_id: str, size_bytes: int, group: str | None, samples: Samples) -> None:
+    with _Holder(run_id, size_bytes, group) as low:
+        samples.add("memory_write", low.write(), size_bytes)
         if group is None:
-            samples.add("memory_read", low.check(), SIZE_BYTES)
+            samples.add("memory_read", low.check(), size_bytes)
             return
         low.send(signal.SIGSTOP)
-        with _Holder(run_id, group) as high:
-            samples.add("swap_out", high.write(), SIZE_BYTES)
-            samples.add("memory_read", high.check(), SIZE_BYTES)
+        with _Holder(run_id, size_bytes, group) as high:
+            samples.add("swap_out", high.write(), size_bytes)
+            samples.add("memory_read", high.check(), size_bytes)
         low.send(signal.SIGCONT)
-        samples.add("swap_in", low.check(), SIZE_BYTES)
+        samples.add("swap_in", low.check(), size_bytes)
 
 
 class _Holder:
     """A process that holds memory."""
 
-    def __init__(self, run_id: str, group: str | None) -> None:
-        command = [sys.executable, "-m", "emulator.measure.memory", group or ""]
+    def __init__(self, run_id: str, size_bytes: int, group: str | None) -> None:
+        command = [sys.executable, "-m", "emulator.measure.memory", str(size_bytes), group or ""]
         environment = os.environ | {RUN_VARIABLE: run_id}
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment)
@@ -104,9 +106,10 @@ class _Holder:
 
 def main() -> None:
     """Hold memory: a line ``write`` or ``check`` comes in, what it took goes out."""
-    if sys.argv[1]:
-        Path(sys.argv[1]).write_text("0")
-    held = HeldMemory(SIZE_BYTES)
+    size_bytes, group = sys.argv[1:]
+    if group:
+        Path(group).write_text("0")
+    held = HeldMemory(int(size_bytes))
     for line in sys.stdin:
         began_real_ns = time.monotonic_ns()
         (held.write if line == "write\n" else held.check)(lambda: None)
