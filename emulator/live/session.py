@@ -331,7 +331,7 @@ class LiveSession:
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
         self._addresses[name] = self._get(host.open.remote(self._own_journal(name)), doing).address
         self._lost.discard(name)
-        others = {n: at for n, at in self._addresses.items() if n not in self._lost}
+        others = {n: at for n, at in self._addresses.items() if n not in self._lost and self._lives(n)}
         self._get(host.meet.remote(others, self._urls), doing)
         self._get(host.begin.remote(self._origin_real_ns), doing)
         met = [self._hosts[n].meet_again.remote(name, self._addresses[name]) for n in others if n != name]
@@ -340,6 +340,17 @@ class LiveSession:
         self._reports.replaced(name)
         if name == RESOURCE_MANAGER_HOST:
             self._finished = host.finished.remote()
+
+    def _lives(self, name: str) -> bool:
+        """Whether a host answers.  One that has died meanwhile is replaced in its turn, and meets all others then."""
+        from ray.exceptions import RayActorError
+
+        with contextlib.suppress(TimeoutError):
+            try:
+                self._result(self._hosts[name].monotonic_real_ns.remote(), _ANSWER_PATIENCE_REAL_S)
+            except RayActorError:
+                return False
+        return True
 
     def _close_hosts(self, plan: RunPlan) -> list[Any]:
         """Close the node hosts; the last of every journal."""
