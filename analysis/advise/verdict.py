@@ -28,7 +28,8 @@ from analysis.frames import Series
 
 MISSED_TOLERANCE = 0.01
 PRODUCTION_WEIGHT = 3
-COST_TOLERANCE = 0.01
+COST_TOLERANCE = 0.03
+"""A percent of production's time."""
 CONFIDENCE = 0.95
 _LEAST_SEEDS = 3
 

@@ -106,6 +106,8 @@ def advise(
         _show(question, found, verdict, facts.get("live", []), out)
     if verdict is None:
         raise RunError("a run of every choice failed; see the column 'failure' of campaign.parquet, below " + str(out))
+    if failed := [fact["name"] for fact in facts.get("live", []) if fact["failed"]]:
+        raise RunError(f"live runs failed: {', '.join(failed)}; see failure.txt and the reports below {out / _LIVE}")
 
 
 def _prepared(
@@ -231,7 +233,9 @@ def _live_facts(
 def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
     table = Table(title="on real processes, one run each: mean completion, emulated seconds", title_justify="left")
     table.add_column("choice")
-    kinds = [kind for kind in ("production", "others") if any(fact[f"{kind}_live_s"] is not None for fact in facts)]
+    kinds = [
+        kind for kind in ("production", "others") if any(fact[f"{kind}_simulated_s"] is not None for fact in facts)
+    ]
     for kind in kinds:
         table.add_column(f"{kind}, live", justify="right")
         table.add_column("simulated", justify="right")
