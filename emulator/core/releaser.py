@@ -142,5 +142,6 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         keys_total=attempt.keys_total,
         remaining_ns=attempt.estimate.remaining_ns(attempt.keys_total, now_ns),
         memory_bytes=attempt.memory_bytes,
+        refusals=attempt.refusals,
         has_image=isinstance(attempt.saved, ProcessImage),
     )

@@ -77,6 +77,8 @@ def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView) -> int | N
         return max(0, view.now_ns - task.started_ns)
     if mechanism is Mechanism.IMAGE:
         return task.image_overhead_ns
+    if mechanism is Mechanism.SUSPEND and task.refusals:
+        return None  # its node has no room for another stopped process
     return (view.costs.suspend_ns or 0) + (view.costs.resume_ns or 0)
 
 

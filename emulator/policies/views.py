@@ -74,6 +74,8 @@ class TaskView(Frozen):
     keys_total: int | None = None
     remaining_ns: int | None = None
     """Estimated time to its end; None where nothing has been observed yet."""
+    refusals: int = 0
+    """Times that its node has refused to have it stopped."""
     has_image: bool = False
     """Whether it goes on from a process image, on which the next one can rest."""
     image_overhead_ns: int | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -118,5 +119,7 @@ def test_adaptive_weighs_what_it_may_choose_from() -> None:
     assert adaptive(view, task_view(0, 20), options=everything).mechanism is Mechanism.WAIT
     assert adaptive(view, task_view(0, 500, started_ns=990), options=everything).mechanism is Mechanism.KILL
     assert adaptive(view, task_view(0, 500), options=everything).mechanism is Mechanism.SUSPEND
+    refused = structs.replace(task_view(0, 500), refusals=1)  # its node has no room for another stopped process
+    assert adaptive(view, refused, options=everything).mechanism is Mechanism.CHECKPOINT
     decision = adaptive(view, task_view(0, 500), options=Adaptive())
     assert (decision.mechanism, decision.numbers) == (Mechanism.KILL, (("kill_ns", 1000),))
