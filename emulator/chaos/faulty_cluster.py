@@ -45,7 +45,7 @@ from emulator.vocabulary import Kind
 _LATEST_NS = 4_000_000_000
 _SLOWEST_NS = 20_000_000_000
 _REST_NS = 240_000_000_000
-"""Within this after the end of the last job, all must be free."""
+"""Within this after the end of the last job, and the time after which a silent node is missed, all must be free."""
 _SIGNAL = 11
 
 T = TypeVar("T")
@@ -145,7 +145,7 @@ class FaultyCluster(SimulatedCluster):
     def run(self, limit_ns: int = 0, each_slice: Callable[[], None] = lambda: None) -> None:
         """From the start to the end of all jobs, and on until the cluster is at rest.  Raises Violation too."""
         super().run(self._limit_ns, each_slice)
-        rest_ns = self.kernel.now_ns + _REST_NS
+        rest_ns = self.kernel.now_ns + self._settings.protocol.node_expiry_ns + _REST_NS
         self.kernel.run(rest_ns + _REST_NS, until=lambda: self.kernel.next_ns > rest_ns or not what_is_left(self))
         self.invariants.look_at_end(self)
 

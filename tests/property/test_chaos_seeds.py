@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.chaos.schedule import FaultKind, draw_faults
+from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.simulated import judge, undisturbed_ns
+from emulator.core.messages import JobState
 from emulator.experiment.load import load_experiment
 from tests.simulated_runs import FIG4
 
@@ -57,3 +58,16 @@ def test_fixed_seeds_on_a_full_cluster(tmp_path: Path, variant: str) -> None:
 
 def test_fixed_seeds_of_fig_4() -> None:
     check(FIG4, (), range(10))
+
+
+def test_what_ran_on_a_node_that_died_silently_is_known_to_be_gone_when_the_node_is_missed(tmp_path: Path) -> None:
+    """Its job fails before that, because its ApplicationMaster has died too often."""
+    file = tmp_path / "full.yaml"
+    file.write_text(FULL)
+    kinds = (FaultKind.SILENT_DEATH, FaultKind.MASTERS_DEATH, FaultKind.MASTERS_DEATH)
+    faults = [Fault(kind, at_s * 10**9, 10**9, 2) for kind, at_s in zip(kinds, (15, 18, 30), strict=True)]
+    judged = judge(load_experiment(file), 100 * 10**9, 1, faults)
+    assert judged.violation is None
+    assert judged.happened == kinds
+    assert judged.jobs is not None
+    assert judged.jobs[JobState.FAILED]
