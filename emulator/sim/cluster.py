@@ -148,7 +148,14 @@ class SimulatedCluster:
         """A node and all that runs on it is gone from one moment to the next; the ResourceManager is told."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
-        self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
+        self._tell_of_lost(NodeLost(node, reason))
+
+    def _tell_of_lost(self, lost: NodeLost) -> None:
+        """A ResourceManager that is off is told when it is on again."""
+        if self.is_on(RESOURCE_MANAGER):
+            self.tell(RESOURCE_MANAGER, lost)
+        else:
+            self.kernel.at(self.kernel.now_ns + self._settings.protocol.heartbeat_ns, partial(self._tell_of_lost, lost))
 
     def silence_node(self, node: str) -> None:
         """A node and all that runs on it is gone, and nobody is told: the ResourceManager gives it up when it has not

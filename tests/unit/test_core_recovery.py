@@ -127,3 +127,14 @@ def test_the_client_hears_of_an_end_that_came_just_before_the_resource_manager_d
     for offset_ns in (0, 1, SECOND_NS // 2):
         cluster = run_with({(finish_ns + offset_ns) / SECOND_NS: restart})
         assert end_of(cluster).state is JobState.SUCCEEDED
+
+
+def test_a_node_that_dies_while_the_resource_manager_is_off_is_lost_when_that_is_on_again() -> None:
+    def restart(cluster: CheckedCluster) -> None:
+        cluster.restart_manager(5 * SECOND_NS)
+
+    def lose(cluster: CheckedCluster) -> None:
+        cluster.lose_node(next(n for n in ("node-1", "node-2") if n != node_of_master(cluster)))
+
+    cluster = run_with({10.0: restart, 12.0: lose})
+    assert end_of(cluster).state is JobState.SUCCEEDED
