@@ -53,7 +53,7 @@ def _mount_own(kept: list[str], shared: str) -> None:
         _mount("-t", "tmpfs", "-o", "mode=1777" if covered in ("/tmp", "/dev/shm") else "mode=755", "tmpfs", covered)
     for path in kept:
         os.makedirs(path, exist_ok=True)
-        _mount("--bind", _of(held[path]), path)
+        _mount("--no-canonicalize", "--bind", _of(held[path]), path)  # by its name it is covered by now
         _mount("-o", "remount,bind,ro", path)
     for name in ("resolv.conf", "hosts", "passwd"):
         Path("/run", name).touch()
