@@ -57,7 +57,7 @@ def test_a_dump_onto_a_full_disk_costs_the_process_nothing(tmp_path: Path) -> No
     dumper = criu_or_skip()
     program, chain = sleeping(tmp_path), ImageChain(tmp_path / "images")
     try:
-        with file_size_limit(1 << 20), pytest.raises(DumpError, match="criu dump: Error"):
+        with file_size_limit(1 << 20), pytest.raises(DumpError, match="criu dump: "):
             save_process(dumper, program.pid, chain)
         assert state_of(program.pid) == "T"
         assert chain.numbers() == []

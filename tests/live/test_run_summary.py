@@ -48,9 +48,9 @@ JOB_FIELDS = {
 FIELDS = {
     "disturbed": bool,
     **dict.fromkeys(("name", "engine", "state"), str),
-    **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s"), NUMBER),
+    **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s", "energy_j"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
-    **dict.fromkeys(("versions", "overheads", "work", "deadlines", "lag", "output"), dict),
+    **dict.fromkeys(("versions", "overheads", "work", "storage", "deadlines", "lag", "output"), dict),
     **dict.fromkeys(("machines", "jobs"), list),
 }
 
@@ -109,7 +109,9 @@ def test_the_summary_has_every_field_and_no_other(ended: Ended) -> None:
         _check(cost, {"n": int, **expected, "overruns": int, "real_ms": dict})
         assert {"heartbeat", "key", "mechanism", "total"} == set(cost["real_ms"])
         assert all(set(part) == {"mean", "p50", "p99"} for part in cost["real_ms"].values())
-    _check(summary["work"], dict.fromkeys(("useful_s", "lost_s", "wasted_fraction", "utilization"), NUMBER))
+    shares = ("wasted_fraction", "overhead_fraction", "utilization")
+    _check(summary["work"], dict.fromkeys(("useful_s", "lost_s", "overhead_s", *shares), NUMBER))
+    _check(summary["storage"], {"peak_bytes": int, "io_fraction": OPTIONAL})
     assert {"p50_real_ms", "p99_real_ms", "max_real_ms", "p99_emulated_s"} <= set(summary["lag"])
     assert summary["startup_real_s"] < summary["real_s"]
 

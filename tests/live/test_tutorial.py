@@ -19,7 +19,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.timeout(BOUND_S)
-@pytest.mark.parametrize("source", ["checkout", "wheel"])
+@pytest.mark.parametrize("source", ["checkout", pytest.param("wheel", marks=pytest.mark.slow)])
 def test_the_commands_run_as_written(source: str, tmp_path: Path) -> None:
     importable = REPOSITORY if source == "checkout" else installed_wheel(tmp_path)
     empty = tmp_path / "empty"
