@@ -101,6 +101,13 @@ async def dump(host: Host, container: str) -> dict[str, Any]:
     return event
 
 
+async def saved(job: Job, host: Host, keys: int = 3) -> dict[str, Any]:
+    """The image of a first container, ``c0``, that has done that many keys."""
+    await host.launch("c0", **job.params())
+    await host.keys_done("c0", keys)
+    return await dump(host, "c0")
+
+
 async def shown(host: Host, container: str) -> int:
     """The key counter that a process first shows on its page: one made again joins the page only as it goes on."""
     deadline = asyncio.get_running_loop().time() + 30
@@ -152,9 +159,7 @@ def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(tmp_path: 
 @pytest.mark.parametrize("dumper", DUMPERS)
 def test_a_dump_that_is_killed_costs_no_more_than_the_work_since_the_image_before(tmp_path: Path, dumper: str) -> None:
     async def scenario(job: Job, host: Host) -> None:
-        await host.launch("c0", **job.params())
-        await host.keys_done("c0", 3)
-        event = await dump(host, "c0")
+        event = await saved(job, host)
         await job.restore(host, "c1", event, write_bytes_real_s=SLOW_BYTES_S // 100)
         await host.keys_done("c1", event["keys_done"] + 3)
         host.client.send({"op": "dump", "id": "c1"})
@@ -173,9 +178,7 @@ def test_a_dump_that_is_killed_costs_no_more_than_the_work_since_the_image_befor
 @pytest.mark.parametrize("dumper", DUMPERS)
 def test_a_restore_that_is_killed_can_be_done_again(tmp_path: Path, dumper: str) -> None:
     async def scenario(job: Job, host: Host) -> None:
-        await host.launch("c0", **job.params())
-        await host.keys_done("c0", 3)
-        event = await dump(host, "c0")
+        event = await saved(job, host)
         await job.restore(host, "c1", event, read_bytes_real_s=SLOW_BYTES_S)
         os.kill(await helper(host), signal.SIGKILL)
         assert "killed" in (await host.event("launch_failed", "c1"))["reason"]
@@ -194,9 +197,7 @@ def test_a_supervisor_that_is_killed_in_a_dump_leaves_the_image_before(tmp_path:
     images = []
 
     async def killed(job: Job, host: Host) -> None:
-        await host.launch("c0", **job.params())
-        await host.keys_done("c0", 3)
-        event = await dump(host, "c0")
+        event = await saved(job, host)
         await job.restore(host, "c1", event, write_bytes_real_s=SLOW_BYTES_S // 100)
         await host.keys_done("c1", event["keys_done"] + 3)
         host.client.send({"op": "dump", "id": "c1"})
@@ -218,21 +219,19 @@ def test_a_supervisor_that_is_killed_in_a_dump_leaves_the_image_before(tmp_path:
 @pytest.mark.parametrize("dumper", DUMPERS)
 def test_of_damaged_images_the_one_before_is_taken_or_the_task_begins_anew(tmp_path: Path, dumper: str) -> None:
     async def scenario(job: Job, host: Host) -> None:
-        await host.launch("c0", **job.params())
-        await host.keys_done("c0", 5)
-        first = await dump(host, "c0")
+        first = await saved(job, host, keys=5)
         await job.restore(host, "c1", first)
         await host.keys_done("c1", first["keys_done"] + 20)
         second = await dump(host, "c1")
         flip_a_bit(job.folder / "2" / "state")
         await job.restore(host, "c2", second)
         await host.event("first_key", "c2")
-        assert first["keys_done"] <= host.client.page.read(host.slots["c2"]).keys_done < second["keys_done"]
+        assert first["keys_done"] <= await shown(host, "c2") < second["keys_done"]
         await host.do("kill", "c2")
         flip_a_bit(job.folder / "1" / "state")
         await job.restore(host, "c3", second)
         await host.event("first_key", "c3")
-        assert host.client.page.read(host.slots["c3"]).keys_done < first["keys_done"]
+        assert await shown(host, "c3") < first["keys_done"]
         await job.check_done(host, "c3")
 
     in_hosts(tmp_path, dumper, scenario)
