@@ -21,6 +21,7 @@ from pathlib import Path
 
 from emulator.display.closing_tables import failures
 from emulator.errors import ConfigError, RunError
+from emulator.live.janitor import process_with_arguments
 from emulator.records.run_directory import RunDirectory
 
 _MODULE = "emulator.live.detached"
@@ -51,12 +52,7 @@ def start(directory: Path, arguments: Sequence[str]) -> None:
 
 def process_of(directory: Path) -> int | None:
     """The process of a detached run; None when it has ended."""
-    wanted = f"\0{_MODULE}\0{log_path(directory)}\0".encode()
-    for name in os.listdir("/proc"):
-        with suppress(OSError):
-            if name.isdecimal() and wanted in Path(f"/proc/{name}/cmdline").read_bytes():
-                return int(name)
-    return None
+    return process_with_arguments(_MODULE, str(log_path(directory)))
 
 
 def printed(directory: Path) -> Iterator[bytes]:

@@ -160,12 +160,17 @@ def end_left_over_runs() -> int:
 
 
 def _has_janitor(run_id: str) -> bool:
-    wanted = f"\0emulator.live.janitor\0--run-id\0{run_id}\0".encode()
+    return process_with_arguments("emulator.live.janitor", "--run-id", run_id) is not None
+
+
+def process_with_arguments(*arguments: str) -> int | None:
+    """A process that has these arguments, one after another, on its command line, and more before and after them."""
+    wanted = "".join(f"\0{argument}" for argument in (*arguments, "")).encode()
     for name in os.listdir("/proc"):
         with suppress(OSError):
             if name.isdecimal() and wanted in Path(f"/proc/{name}/cmdline").read_bytes():
-                return True
-    return False
+                return int(name)
+    return None
 
 
 def _is_forsaken(directory: Path) -> bool:
