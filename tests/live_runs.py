@@ -30,6 +30,17 @@ END_BOUND_S = 60.0
 LEFT_BOUND_S = 5.0
 """After its end, in whatever way, a run has this long to leave nothing behind."""
 
+TWO_QUEUES = """\
+time_scale: 20
+overheads: native
+scheduler:
+  allocation:
+    name: two-queue
+    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
+  mechanism: checkpoint
+"""
+"""Begins an experiment file: production may take all from research."""
+
 SMALL = """\
 name: small
 time_scale: 20

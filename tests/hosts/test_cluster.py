@@ -6,25 +6,22 @@ import pytest
 
 from tests.hosts.conftest import HEAD, WORKERS, Cluster
 from tests.hosts.host_init import HOME
+from tests.live_runs import TWO_QUEUES
 from tests.run_results import RunResults
 
 HOSTS = [HEAD, *WORKERS]
 FIG4 = "workloads/catalog/natjam-fig4.yaml"
-CROWDED = """\
+CROWDED = (
+    TWO_QUEUES
+    + """\
 name: crowded
-time_scale: 20
-overheads: native
 cluster: {nodes: 4, containers_per_node: 1}
-scheduler:
-  allocation:
-    name: two-queue
-    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
-  mechanism: checkpoint
 workload:
   jobs:
     - {name: research, queue: research, submit_s: 0, maps: 3, map_s: 1, reduces: 3, reduce_s: [30], key_s: 1}
     - {name: production, queue: production, submit_s: 15, maps: 1, map_s: 1, reduces: 1, reduce_s: [90], key_s: 1}
 """
+)
 """Production takes two of the three containers in which research has reduces, and keeps them until research has ended:
 both stopped reduces go on in the third."""
 

@@ -11,23 +11,20 @@ import pytest
 
 from tests.hosts.conftest import HEAD, WORKERS, Cluster
 from tests.hosts.host_init import HOME
+from tests.live_runs import TWO_QUEUES
 from tests.run_results import RunResults
 
-SPREAD = """\
+SPREAD = (
+    TWO_QUEUES
+    + """\
 name: spread
-time_scale: 20
-overheads: native
 cluster: {nodes: 4, containers_per_node: 4}
-scheduler:
-  allocation:
-    name: two-queue
-    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
-  mechanism: checkpoint
 workload:
   jobs:
     - {name: research, queue: research, submit_s: 0, maps: 8, map_s: 1, reduces: 12, reduce_s: [200], key_s: 1}
     - {name: production, queue: production, submit_s: 100, maps: 2, map_s: 1, reduces: 4, reduce_s: [40], key_s: 1}
 """
+)
 CUT_S = 4
 """Long enough for many heartbeats to be missed, not for a host to be given up."""
 

@@ -9,24 +9,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.live_runs import LEFT_BOUND_S, SMALL, NatjamRun, RayCluster, gone, listening_addresses, until
+from tests.live_runs import LEFT_BOUND_S, SMALL, TWO_QUEUES, NatjamRun, RayCluster, gone, listening_addresses, until
 from tests.run_results import job_of
 
-CROWDED = """\
+CROWDED = (
+    TWO_QUEUES
+    + """\
 name: crowded
-time_scale: 20
-overheads: native
 cluster: {nodes: 2, containers_per_node: 2}
-scheduler:
-  allocation:
-    name: two-queue
-    queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
-  mechanism: checkpoint
 workload:
   jobs:
     - {name: research, queue: research, submit_s: 0, maps: 3, map_s: 1, reduces: 3, reduce_s: [20], key_s: 1}
     - {name: production, queue: production, submit_s: 10, maps: 1, map_s: 1, reduces: 1, reduce_s: [50], key_s: 1}
 """
+)
 """Four containers.  Production takes two of the three in which research has reduces, and keeps them until research has
 ended: both stopped reduces go on in the fourth, and one of them at least comes from the other node."""
 
