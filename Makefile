@@ -21,10 +21,12 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/natjam demo
 
-# Live runs have the machine for themselves; all other tests share its cores.
+# What compares times has the machine for itself; live runs go two at a time; all other tests share the cores.
+ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py tests/benchmarks
 test: install
 	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks --ignore tests/hosts
-	$(BIN)/python -m pytest -m 'not slow' tests/live tests/browser tests/benchmarks
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
+	$(BIN)/python -m pytest -m 'not slow' $(ALONE)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=

@@ -264,7 +264,7 @@ class CheckedCluster(SimulatedCluster):
             return
         self._take_note(message)
         revision = machine.revision
-        before = freeze(machine, NO_TRACE) if self.watch_revisions and self.kernel.events % 7 == 0 else None
+        before = freeze(machine, NO_TRACE) if self.watch_revisions and self.kernel.events % 29 == 0 else None
         super().tell(address, message)
         machine.validate_state()
         self._check_nodes()

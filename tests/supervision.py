@@ -48,8 +48,10 @@ class Host:
         await self.client.close()
         assert find_run_processes(self.run_id) == []
         assert list(self.directory.glob("page-*")) == []
-        await asyncio.sleep(0)  # transports close their descriptors in the loop's next turn
-        assert open_descriptors() == self._descriptors
+        deadline = time.monotonic() + BOUND_S
+        while (left := opened_since(self._descriptors)) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)  # transports close their descriptors in the loop's next turns
+        assert not left, f"descriptors left open: {left}"
 
     def _on_event(self, event: dict[str, Any]) -> None:
         self.events.append(event)
@@ -152,6 +154,11 @@ def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots:
             await scenario(host)
 
     asyncio.run(run())
+
+
+def opened_since(before: set[str]) -> list[str]:
+    """What is open now and was not then.  What others opened before, the collector of garbage may close meanwhile."""
+    return sorted(open_descriptors() - before)
 
 
 def open_descriptors() -> set[str]:

@@ -17,7 +17,7 @@ from threading import Event, Thread
 
 import msgpack
 import pytest
-from supervision import BOUND_S, Host, in_host, open_descriptors
+from supervision import BOUND_S, Host, in_host, open_descriptors, opened_since
 
 from emulator.live.janitor import find_run_processes
 from emulator.live.progress_page import ProgressPage
@@ -229,7 +229,7 @@ def test_a_supervisor_that_cannot_start_says_why(tmp_path: Path) -> None:
     before = open_descriptors()
     asyncio.run(scenario())
     assert list(tmp_path.iterdir()) == []
-    assert open_descriptors() == before
+    assert opened_since(before) == []
 
 
 def test_close_is_bounded_when_the_supervisor_hangs(tmp_path: Path) -> None:
