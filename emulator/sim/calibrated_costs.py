@@ -12,9 +12,13 @@ launch, a node host's supervisor forks one task at a time; the task then writes 
 the hosts handle its reports: that last piece is what is left over of the time that launches take in a burst, when every
 core is busy, cores x spacing - launch - fetch.
 
-Timers, messages and starts of ApplicationMasters are drawn independently.  A draw is keyed by seed, operation, what it
-is for and when, never taken from a stream, so that it depends on nothing but itself: leaving out events that change
-nothing changes no draw.
+A host is one process with one event loop: its timers fire, and its messages to another host arrive, in the order in
+which they are due or sent.  Which of two nodes is heard first decides who gets the next container, so the order matters
+more than the lag: what is due within one interval, as long as the longest lag, is late by the same draw, and never
+overtakes what was due before.
+
+A draw is keyed by seed, operation, what it is for and when, never taken from a stream, so that it depends on nothing
+but itself: leaving out events that change nothing changes no draw.
 """
 
 from __future__ import annotations
@@ -92,14 +96,20 @@ class CalibratedCosts(CostModel):
         return self._scaled(self._operations.message.quantiles_real_ns[-1])
 
     def timer_lag(self, address: str, due_ns: int) -> int:
-        return self._draw(self._operations.timer_lag, _TIMER, crc32(address.encode()), due_ns)
+        return self._in_order(self._operations.timer_lag, due_ns, _TIMER, self._host_of[address] & 0xFFFF)
 
     def message(self, sender: str, to: str, message: Message, now_ns: int) -> int:
         one, other = self._host_of[sender], self._host_of[to]
         if one == other:
             return 0
-        # All that one host sends another at one instant goes together.
-        return self._draw(self._operations.message, _MESSAGE, one & 0xFFFF, other & 0xFFFF, now_ns)
+        return self._in_order(self._operations.message, now_ns, _MESSAGE, one & 0xFFFF, other & 0xFFFF)
+
+    def _in_order(self, distribution: Distribution, at_ns: int, *key: int) -> int:
+        """A delay of what happens at ``at_ns`` with which nothing of the same key overtakes what happened before."""
+        interval_ns = max(1, self._scaled(distribution.quantiles_real_ns[-1]))
+        number, since_ns = divmod(at_ns, interval_ns)
+        before_ns, delay_ns = (self._draw(distribution, *key, at) for at in (number - 1, number))
+        return max(delay_ns, before_ns - since_ns)
 
     def application_start(self, container: str, now_ns: int) -> int:
         return self._of_container(self._operations.application_start, "application_start", container, now_ns)

@@ -42,7 +42,7 @@ WORK: dict[str, Draw] = {
 }
 """What takes its share of a computer's cores."""
 DRAWS: dict[str, Draw] = {
-    "timer_lag": lambda costs, who, at_ns: costs.timer_lag(who, at_ns),
+    "timer_lag": lambda costs, who, at_ns: costs.timer_lag("nm:node-1", at_ns),
     "message": lambda costs, who, at_ns: costs.message("nm:node-1", "am:research", HEARTBEAT, at_ns),
     "application_start": lambda costs, who, at_ns: costs.application_start(who, at_ns),
 }
@@ -83,6 +83,14 @@ def test_draws_differ_by_container_time_and_seed_and_follow_the_distribution() -
     assert max(drawn) <= 9_000_000
     assert sum(drawn) / 2000 == pytest.approx(5_000_000, rel=0.03)
     assert costs_of(seed=2).kill("node-1", "c0", 0) != drawn[0]
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**8), min_size=2, max_size=30))
+def test_timers_and_messages_of_a_host_keep_their_order(seed: int, instants_ns: list[int]) -> None:
+    costs = costs_of(1, 9, seed=seed)
+    for name in ("timer_lag", "message"):
+        ends_ns = [at_ns + DRAWS[name](costs, "", at_ns) for at_ns in sorted(instants_ns)]
+        assert ends_ns == sorted(ends_ns)
 
 
 def test_real_nanoseconds_are_multiplied_by_the_time_scale() -> None:
@@ -148,7 +156,7 @@ def test_a_message_is_free_on_its_own_host_and_goes_with_what_goes_at_the_same_t
     assert costs.message("am:research", "am:production", HEARTBEAT, 5) > 0
     together = {costs.message("am:research", f"nm:node-{number}", HEARTBEAT, 5) for number in range(1, 7)}
     assert len(together) == 1
-    assert together != {costs.message("am:research", "nm:node-1", HEARTBEAT, 6)}
+    assert together != {costs.message("am:research", "nm:node-1", HEARTBEAT, 5 + 10**9)}
 
 
 def test_a_cluster_too_large_for_one_computer_is_spread() -> None:
