@@ -40,10 +40,10 @@ GIB_BYTES = 1 << 30
 
 
 def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile | None = None) -> Settings:
-    """All that the machines of one run share; ``seed`` is that of the repeat.
+    """The settings that all machines of one run share; ``seed`` is the seed of this repeat.
 
     Raises:
-        ConfigError: a policy or an overhead profile that cannot be had.
+        ConfigError: a policy or an overhead profile cannot be loaded.
     """
     profile = overheads or load_overheads(experiment.overheads, Path.cwd())
     return Settings(
@@ -65,7 +65,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
 
 
 def storage_tier(experiment: Experiment) -> Tier | None:
-    """Of each node's storage device; None: no images are made.  Raises ConfigError."""
+    """The storage device of each node; None: the run makes no process images.  Raises ConfigError."""
     if experiment.storage.tier is None:
         return None
     tier = load_tier(experiment.storage.tier)
@@ -74,7 +74,7 @@ def storage_tier(experiment: Experiment) -> Tier | None:
 
 
 def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:
-    """A fresh machine for ``address``; ``jobs`` by name."""
+    """A new machine for ``address``; ``jobs`` by name."""
     if address == RESOURCE_MANAGER:
         return ResourceManager(settings)
     if address == CLIENT:
@@ -158,7 +158,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
 
 
 def make_queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
-    """Queues in the order of the file: the first is the most urgent.  Shares are rounded down to whole containers."""
+    """The queues in the order of the file, the most urgent first.  Shares are rounded down to whole containers."""
     total = experiment.cluster.containers
     return tuple(
         QueueSettings(name, rank, int(Decimal(str(queue.capacity)) * total), int(Decimal(str(queue.maximum)) * total))

@@ -22,14 +22,14 @@ OnStatus = Callable[[RunStatus], None]
 
 
 class RecordSink(Protocol):
-    """Takes the records of a run, in the order of time.  Raises JournalError when they cannot be written."""
+    """Takes the records of a run, in the order of time.  Raises JournalError when a record cannot be written."""
 
     def write(self, record: Record) -> None:
-        """Take the next one."""
+        """Take the next record."""
         ...
 
     def flush(self) -> None:
-        """What was written so far is to outlive this process."""
+        """Write out all records so far, so that they outlive this process."""
         ...
 
 
@@ -39,21 +39,21 @@ OpenRecords = Callable[[], AbstractContextManager[RecordSink]]
 
 @dataclass(frozen=True, slots=True)
 class EngineResult:
-    """What an engine gives back, its records apart."""
+    """What an engine returns, apart from its records."""
 
     machines: list[dict[str, Any]]
-    """Computers it ran on: name, clock_offset_ns; none where it ran nothing on any."""
+    """The computers it ran on (name, clock_offset_ns); empty: the run was simulated."""
     real_s: float | None
     lag: LagRecorder | None
-    """How late its timers were; None where time is virtual and none ever is."""
+    """How late its timers were; None in virtual time, where no timer is late."""
     output_path: Path | None
-    """Where the jobs' committed files are; None where the engine writes no output."""
+    """Directory of the jobs' committed files; None where the engine writes no output."""
     facts: dict[str, Any]
-    """More for the summary."""
+    """Further entries of the summary."""
 
 
 class Engine(Protocol):
-    """Runs an experiment once and hands its records to what ``open_records`` gives.  Raises RunError, ConfigError."""
+    """Runs an experiment once, with its records to the sink from ``open_records``.  Raises RunError, ConfigError."""
 
     def __call__(
         self,
@@ -66,10 +66,10 @@ class Engine(Protocol):
 
 
 class Aftermath(Protocol):
-    """What is made of a run once its engine is done; ``analysis`` has the one there is."""
+    """What is made of a run after its engine has ended; implemented in ``analysis``."""
 
     def verify(self, jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
-        """Recompute every committed file; what ``summary.json`` says of the output."""
+        """Recompute every committed file; returns the output section of ``summary.json``."""
         ...
 
     def why_no_pictures(self, attempts: int) -> str | None:
@@ -83,11 +83,11 @@ class Aftermath(Protocol):
         cluster: Mapping[str, Any],
         summary: Mapping[str, Any],
     ) -> None:
-        """Draw a run into its directory.  Raises RunError."""
+        """Write the pictures of a run into its directory.  Raises RunError."""
         ...
 
 
 class RunExperiment(Protocol):
-    """Runs an experiment whole; returns what ``summary.json`` holds.  Raises ConfigError, RunError."""
+    """Runs all repeats of an experiment; returns the content of ``summary.json``.  Raises ConfigError, RunError."""
 
     def __call__(self, experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]: ...

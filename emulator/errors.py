@@ -1,4 +1,4 @@
-"""The errors natjam tells its user about: one clear message each, and the exit status that goes with it."""
+"""The errors that natjam shows its user: each has one clear message and an exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NatjamError(Exception):
 
 
 class ConfigError(NatjamError):
-    """Bad input: found before anything was started.  Exit status 2.
+    """Bad input, found before anything was started.  Exit status 2.
 
     The message may hold several lines, one for each problem of a file.
     """
@@ -23,9 +23,9 @@ class ConfigError(NatjamError):
 
 
 class RunError(NatjamError):
-    """Met while running: a job failed, the output differs, a policy raised.  Exit status 1."""
+    """A run failed: a job failed, the output differs, or a policy raised.  Exit status 1."""
 
 
 def printable(text: str) -> str:
-    """What a file holds may hold line ends and worse: a message stays one line, and a terminal unharmed."""
+    """The text with unprintable characters escaped: a message stays on one line and cannot disturb a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,11 +1,12 @@
-"""How a command is ended from outside: once, whatever it is doing, and in bounded time.
+"""Ending a command from outside: once only, whatever it is doing, and within a bounded time.
 
 Theory of operation
 -------------------
-The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does; any further one is
-ignored, so that nothing stops the cleaning up half-way.  Where an exception could do harm (inside Ray, and
-while things are being closed) a signal is only noted: who defers it asks now and then (``check_interrupted``).  Should
-the end not come in time, the process ends at once; what it has started is then ended by those who watch it.
+The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does.  Further signals are
+ignored, so that nothing interrupts the cleanup.  In some places an exception could do harm: inside Ray, and while
+things are being closed.  There a signal is only recorded, and the code checks for it now and then
+(``check_interrupted``).  If the cleanup takes too long, the process exits at once.  The processes it has started are
+then ended by their watchers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 EXIT_CODE = 130
 END_PATIENCE_REAL_S = 8.0
-"""From the first signal: cleaning up after a run takes two to four seconds."""
+"""Time from the first signal to the forced exit: cleaning up after a run takes two to four seconds."""
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOW_CURSOR = "\x1b[?25h"
 _LOOK_REAL_S = 0.002
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Interruption:
-    """What this process knows of being ended; signals are the whole process's, and so is this."""
+    """State of the interruption; one for the whole process, because signals belong to the whole process."""
 
     def __init__(self) -> None:
         self.handling = False
@@ -65,12 +66,12 @@ def _end_at_once() -> None:
 
 @contextlib.contextmanager
 def interruptible(finally_ignored: bool = False) -> Iterator[None]:
-    """Signals end what is inside by one KeyboardInterrupt; see the module's theory of operation.
+    """The first signal raises KeyboardInterrupt in the block; see the module's theory of operation.
 
-    Then they do what they did before, or are ignored: nothing is left to be ended.
+    After the block the old handlers are back; with ``finally_ignored``, signals are ignored from then on.
     """
     if _state.handling or threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield  # only the main thread can handle signals
         return
     before = {number: signal.getsignal(number) for number in _NUMBERS}
     hook = sys.unraisablehook
@@ -92,14 +93,14 @@ def _install() -> None:
 
 
 def _raise_again(hook: Callable[[Any], object]) -> Callable[[Any], None]:
-    """An interrupt that came up where nothing can be raised (a destructor) is raised once more, elsewhere."""
+    """An interrupt raised where exceptions are swallowed (in a destructor) is raised again a moment later."""
 
     def raised(unraisable: Any) -> None:
         if not isinstance(unraisable.exc_value, KeyboardInterrupt):
             hook(unraisable)
         else:
             _state.asked = False
-            threading.Timer(_LOOK_REAL_S, _interrupt).start()  # here it would be lost again
+            threading.Timer(_LOOK_REAL_S, _interrupt).start()  # raised here, it would be lost again
 
     return raised
 
@@ -110,7 +111,7 @@ def _interrupt() -> None:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Signals are only noted inside, and end what is being done at the next ``check_interrupted``, or after it."""
+    """Signals are only recorded in the block; the next ``check_interrupted``, or the end of the block, raises."""
     _state.deferred += 1
     try:
         yield
@@ -120,14 +121,14 @@ def deferred() -> Iterator[None]:
 
 
 def check_interrupted() -> None:
-    """Raise KeyboardInterrupt if a signal has been noted."""
+    """Raise KeyboardInterrupt if a signal has been recorded."""
     if _state.asked:
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def unheard_by_children() -> Iterator[None]:
-    """Processes that this thread starts inside never hear of Ctrl-C, or of the end of the terminal."""
+    """Processes that this thread starts in the block get neither Ctrl-C (SIGINT) nor the terminal's SIGHUP."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
@@ -136,7 +137,7 @@ def unheard_by_children() -> Iterator[None]:
 
 
 def result_of(future: Future[T]) -> T:
-    """Wait for the work of another thread, in a library that takes signals to itself: they are taken back all the time.
+    """Wait for the work of another thread, in a library that installs its own signal handlers: ours are put back often.
 
     Raises what the work raises.
     """

@@ -1,4 +1,4 @@
-"""What a run leaves beside its journal: tables, pictures, and ``summary.json`` last; of a failed run, what there is."""
+"""Writes what a run leaves beside its journal: tables, pictures, then ``summary.json``; also after a failed run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.expand import expand
 
 _VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
 LAG_BOUND_HEARTBEATS = 0.5
-"""A run whose timers are later than this share of a heartbeat (p99) does not say much: it is marked."""
+"""A run whose timers are later than this share of a heartbeat (p99) is not reliable: it is marked."""
 
 
 def write_results(
@@ -35,9 +35,9 @@ def write_results(
     aftermath: Aftermath,
     state: str = FINISHED,
 ) -> dict[str, Any]:
-    """Write tables, pictures and summary of one run; what ``summary.json`` holds.
+    """Write tables, pictures and summary of one run; returns the content of ``summary.json``.
 
-    ``experiment`` is resolved to this run's seed; ``output`` says what its verification has found.
+    ``experiment`` is resolved to this run's seed; ``output`` is the result of verifying its output.
 
     Raises:
         RunError: a file cannot be written.
@@ -57,7 +57,7 @@ def write_results(
 def summary_of(
     experiment: Experiment, rows: History, result: EngineResult, output: dict[str, Any] | None, state: str = FINISHED
 ) -> dict[str, Any]:
-    """What ``summary.json`` holds of a run; arguments as for ``write_results``."""
+    """The content of ``summary.json`` for a run; arguments as for ``write_results``."""
     summary = build_summary(
         rows,
         experiment,
@@ -74,7 +74,7 @@ def summary_of(
 
 
 def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]:
-    """Parts of a history as they pass; ``summed`` receives what its summary is made of."""
+    """Pass on the parts of a history; add to ``summed`` what the summary needs of each."""
     for part in parts:
         yield part
         sums = (part.checkpoint_bytes, part.swapped_bytes)
@@ -89,7 +89,7 @@ def write_failed(
     real_s: float | None,
     aftermath: Aftermath,
 ) -> bool:
-    """Write what there is of a run that did not come to its end, for ``reason``; False where nothing had happened.
+    """Write the results of a run that did not finish, because of ``reason``; False: no attempt had started.
 
     Raises:
         RunError: a file cannot be written.
@@ -105,7 +105,7 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
     """Make tables, pictures and summary of a run whose driver could not: it was killed, or its disk was full.
 
     Raises:
-        ConfigError: the run is still going on, or left nothing to make them of.
+        ConfigError: the run is still going on, or left too little to report.
         RunError: a file cannot be written.
     """
     directory = RunDirectory(path)
@@ -125,7 +125,7 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
                 history.add(record)
                 last_ns = record.t_ns
         except JournalError:
-            pass  # the journal of a killed run ends where it ends
+            pass  # the journal of a killed run may end in the middle of a record
         reason = f"the run did not come to its end; its journal goes up to {last_ns / 1e9:.1f} s"
         if not write_failed(directory, experiment, history, reason, None, aftermath):
             raise ConfigError(f"{path}: nothing had happened when the run ended: there is nothing to report")

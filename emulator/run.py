@@ -1,4 +1,4 @@
-"""Running an experiment: its repeats, its engine, its run directory; what ``natjam run`` calls."""
+"""Running an experiment: its repeats, its engine, its run directory.  ``natjam run`` calls this."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from workloads.expand import expand
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
-    """Run all repeats of an experiment and write its run directory; returns what ``summary.json`` holds.
+    """Run all repeats of an experiment and write its run directory; returns the content of ``summary.json``.
 
     Raises:
-        ConfigError: the run directory cannot be had, or the workload cannot be read.
-        RunError: a run could not be carried through; of several repeats, also when one of them failed.
+        ConfigError: the run directory cannot be used, or the workload cannot be read.
+        RunError: a run did not finish, or one of several repeats failed.
     """
     directory = RunDirectory.create(out_dir)
     if experiment.repeats == 1:
@@ -53,14 +53,14 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
 
 
 class _Records:
-    """Where the records of a run go: into its journal, and into what its tables are made of."""
+    """Passes the records of a run to its journal and to the history that its tables are made of."""
 
     def __init__(self, journal: JournalWriter | None, history: HistoryBuilder) -> None:
         self._journal = journal
         self._history = history
 
     def write(self, record: Record) -> None:
-        """Take the next one.  Raises JournalError."""
+        """Take the next record.  Raises JournalError."""
         if self._journal is not None:
             self._journal.write(record)
         self._history.add(record)
@@ -77,7 +77,8 @@ def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """A simulation and its tables make millions of objects and no cycles; to look for some is a third of the time."""
+    """Switch off the garbage collector: a simulation makes millions of objects and no cycles, so searching for cycles
+    would cost a third of the time for nothing."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -123,7 +124,7 @@ def _run_and_write(
     try:
         result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
     except NatjamError as error:
-        with contextlib.suppress(NatjamError):  # it is the first error that counts
+        with contextlib.suppress(NatjamError):  # report the first error, not this one
             write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise
     output = None
@@ -142,7 +143,7 @@ def _as_it_can_be(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> Experime
 
 
 def _engine(name: str) -> Engine:
-    """The engine called ``name``; imported here because one need not pay for the other's imports."""
+    """The engine called ``name``; imported here so that a run pays only for the imports of its own engine."""
     if name == "sim":
         from emulator.sim.session import run_simulation
 

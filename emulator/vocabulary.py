@@ -1,4 +1,4 @@
-"""The values that policies, machines and tables share: what a job is, what a container holds, what a mechanism does."""
+"""The values that policies, machines and tables share: job facts, kinds of container, mechanisms, storage devices."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ else:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """A value: it cannot be changed, equals what has equal fields, and can be a key.
+    """An immutable value: equal when its fields are equal, and usable as a key.
 
-    A simulation makes tens of millions of them, each several times as fast as a dataclass, and writes most of them in
-    its journal, where fields that have their default are left out.  They refer to no cycles, so the garbage collector
-    need not look at them.
+    A simulation makes tens of millions of them, and making one is several times as fast as making a dataclass.  Most
+    are written to the journal, where fields with their default value are left out.  They form no cycles, so the
+    garbage collector need not track them.
     """
 
 
@@ -35,7 +35,7 @@ class Kind(str, Enum):
 
 
 class Mechanism(str, Enum):
-    """What happens to a victim (DESIGN section 2)."""
+    """What happens to a victim."""
 
     WAIT = "wait"
     KILL = "kill"
@@ -45,7 +45,7 @@ class Mechanism(str, Enum):
 
 
 class Order(str, Enum):
-    """What a trigger, or a user, has done to one task."""
+    """What a trigger, or a user, orders for one task."""
 
     SUSPEND = "suspend"
     RESUME = "resume"
@@ -53,10 +53,10 @@ class Order(str, Enum):
 
 
 class JobFacts(Frozen):
-    """What is known of a job from its submission on and never changes.
+    """What is known of a job when it is submitted and never changes.
 
-    Submission, ResourceManager, views and tables share it: a new attribute of a job is added here and where the
-    experiment file or the trace is read (``workloads.schema``, ``workloads.expand``).
+    Submission, ResourceManager, views and tables share it.  Add a new attribute of a job here, and where the experiment
+    file or the trace is read (``workloads.schema``, ``workloads.expand``).
     """
 
     name: str
@@ -65,48 +65,48 @@ class JobFacts(Frozen):
     maps: int = 0
     reduces: int = 0
     deadline_ns: int | None = None
-    """Absolute, emulated; None: it has none."""
+    """Absolute, emulated; None: no deadline."""
     priority: int = 0
     """Larger is more urgent."""
     memory_bytes: int = 0
-    """Of one of its containers: the most that a task of it may use."""
+    """Size of one of its containers: the most memory that one of its tasks may use."""
     task_memory_bytes: tuple[int, ...] = ()
-    """What its tasks really hold of that, cycled over its maps and over its reduces; empty: nothing is known of it."""
+    """Memory that its tasks really use, cycled over its maps and over its reduces; empty: unknown."""
     dirty_ppm: int = 1_000_000
-    """Share of the memory of its tasks that changes from one image of them to the next, in millionths."""
+    """Share of a task's memory that changes between one image and the next, in millionths."""
     weight_ppm: int = 1_000_000
     """How much it counts in weighted metrics, in millionths."""
     sla: tuple[tuple[int, int], ...] = ()
-    """Instants, absolute, and what it costs in all, in millionths, to end after each; both rise."""
+    """Pairs (absolute instant, total cost in millionths of finishing after it); both values rise."""
     min_containers: int | None = None
-    """Share it is guaranteed; None: its part of its queue's capacity."""
+    """Containers it is guaranteed; None: its part of its queue's capacity."""
     max_containers: int | None = None
-    """Most containers it may hold at a time; None: as many as it has maps, or reduces."""
+    """Most containers it may hold at a time; None: as many as its maps or its reduces, whichever are more."""
     map_ns: int | None = None
-    """Mean length of its maps, where that is known beforehand."""
+    """Mean duration of its maps, where known beforehand."""
     reduce_ns: int | None = None
-    """Mean length of its reduces, likewise."""
+    """Mean duration of its reduces, where known beforehand."""
 
     def held_by(self, task: int) -> int | None:
-        """Memory that the map or reduce of that number holds, bytes; None: nothing is known of it."""
+        """Memory that the map or reduce with this number uses, bytes; None: unknown."""
         held = self.task_memory_bytes
         return held[task % len(held)] if held else None
 
     def footprint_bytes(self, task: int) -> int:
-        """What the process of a task counts for where it is saved whole: what it holds, or all of its container where
-        nothing is known of that."""
+        """Bytes to save when the whole process of a task is saved: the memory it uses, or its whole container where
+        that is unknown."""
         held_bytes = self.held_by(task)
         return self.memory_bytes if held_bytes is None else held_bytes
 
     @property
     def most_containers(self) -> int:
-        """That it can use at a time, at least 1."""
+        """Most containers it can use at a time, at least 1."""
         tasks = max(self.maps, self.reduces, 1)
         return tasks if self.max_containers is None else min(tasks, self.max_containers)
 
 
 class MeasuredCosts(Frozen):
-    """Mean costs so far in emulated nanoseconds, None where nothing has been measured yet."""
+    """Mean costs so far in emulated nanoseconds; None: nothing has been measured yet."""
 
     schedule_ns: int | None = None
     suspend_ns: int | None = None
@@ -114,33 +114,33 @@ class MeasuredCosts(Frozen):
 
 
 class Tier(Frozen):
-    """The storage device of a node, for process images, in emulated bytes and nanoseconds."""
+    """The storage device of a node, which holds process images; emulated bytes and nanoseconds."""
 
     name: str
     write_bytes_s: int
     read_bytes_s: int
     network_bytes_s: int | None = None
-    """To another node; None: at the network's own speed."""
+    """Speed of copying to another node; None: the speed of the network."""
     latency_ns: int = 0
-    """Of each dump and each restore, before its first byte."""
+    """Delay of each dump and each restore before its first byte."""
     at_once: int = 1
-    """Dumps and restores that go on together; they share the device's speed."""
+    """Dumps and restores that run at the same time; they share the device's speed."""
     incremental: bool = True
-    """Whether an image rests on the one before, where there is one, and holds only what has changed since."""
+    """Whether an image holds only what has changed since the task's previous image, if it has one."""
     held: bool = True
-    """Whether live runs are held to these speeds; the machine's own device is as fast as it is."""
+    """Whether live runs are slowed down to these speeds; False: the machine's own device sets the speed."""
 
     def dump_bytes(self, facts: JobFacts, task: int, has_image: bool) -> int:
-        """What an image of a task of the job writes; ``has_image``: there is one that it can rest on."""
+        """Bytes that an image of a task of the job writes; ``has_image``: an earlier image exists to build on."""
         size_bytes = facts.footprint_bytes(task)
         return size_bytes * facts.dirty_ppm // 1_000_000 if has_image and self.incremental else size_bytes
 
     def write_ns(self, size_bytes: int) -> int:
-        """How long ``size_bytes`` take to be written, nothing else being done."""
+        """Time to write ``size_bytes`` when the device does nothing else."""
         return self.latency_ns + transfer_ns(size_bytes, self.write_bytes_s)
 
     def read_ns(self, size_bytes: int) -> int:
-        """How long ``size_bytes`` take to be read, nothing else being done."""
+        """Time to read ``size_bytes`` when the device does nothing else."""
         return self.latency_ns + transfer_ns(size_bytes, self.read_bytes_s)
 
 
