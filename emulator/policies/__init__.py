@@ -1,8 +1,8 @@
 """The choices on each axis of a scheduler.
 
-Each policy is a plain documented function on a frozen view (``emulator.policies.views``) and a record that stands
-beside it (``emulator.policies.policy``).  A user's own is named ``module:function`` in the experiment file and needs no
-entry here; ``module:RECORD`` names a record of the user's own.
+Each policy is a plain documented function of a frozen view (``emulator.policies.views``), with a record beside it
+(``emulator.policies.policy``).  Users need no entry here for their own policies: the experiment file names a function
+as ``module:function``, or a record as ``module:RECORD``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The two algorithms of adaptive-checkpointing (section 4.1), on plain numbers.
 
-Times are emulated nanoseconds, sizes bytes, speeds bytes a second; nothing is rounded but up to a whole nanosecond.
+Times are emulated nanoseconds, sizes bytes, speeds bytes a second.  Times are rounded up to whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from emulator.vocabulary import transfer_ns
 
 
 class Preemption(NamedTuple):
-    """What becomes of a victim, and the numbers that decided."""
+    """What happens to a victim, and the numbers that decided it."""
 
     how: Literal["kill", "image", "incremental-image"]
     progress_ns: int
@@ -19,7 +19,7 @@ class Preemption(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """Where an image is restored, and the numbers that decided."""
+    """Where an image is restored, and the numbers that decided it."""
 
     where: Literal["local", "remote"]
     local_ns: int
@@ -29,20 +29,20 @@ class Resumption(NamedTuple):
 def image_overhead_ns(
     dump_bytes: int, restore_bytes: int, write_bytes_s: int, read_bytes_s: int, dump_queue_ns: int
 ) -> int:
-    """What saving a task and restoring it costs: size/write + size/read + the wait for the device (Algorithm 1).
+    """Cost of saving a task and restoring it: size/write + size/read + the wait for the device (Algorithm 1).
 
-    ``dump_bytes`` are fewer than ``restore_bytes`` where an earlier image holds the pages that have not changed.
+    ``dump_bytes`` is less than ``restore_bytes`` where an earlier image holds the unchanged pages.
     """
     return transfer_ns(dump_bytes, write_bytes_s) + transfer_ns(restore_bytes, read_bytes_s) + dump_queue_ns
 
 
 def preempt(progress_ns: int, overhead_ns: int, has_image: bool) -> Preemption:
-    """Kill a task that has done less since it was last saved than an image of it costs (Algorithm 1).
+    """Kill a task if its work since it was last saved is less than the cost of an image (Algorithm 1).
 
     Args:
-        progress_ns: work that killing it would lose: all it has done since its last image, or since its start.
+        progress_ns: work that killing it would lose: all since its last image, or since its start.
         overhead_ns: see ``image_overhead_ns``.
-        has_image: whether an earlier image is there that an incremental one can rest on.
+        has_image: whether there is an earlier image that an incremental one can build on.
     """
     if progress_ns <= overhead_ns:
         return Preemption("kill", progress_ns, overhead_ns)
@@ -56,9 +56,9 @@ def resume(
     local_queue_ns: int,
     remote_queue_ns: int,
 ) -> Resumption:
-    """Restore an image where it is, or on another node where that is sooner (Algorithm 2).
+    """Restore an image on its own node, or on another node if that is sooner (Algorithm 2).
 
-    The queues are the waits for the device and for a slot together.
+    Each queue time is the wait for the device plus the wait for a slot.
     """
     read_ns = transfer_ns(size_bytes, read_bytes_s)
     local_ns = read_ns + local_queue_ns

@@ -1,4 +1,4 @@
-"""Allocation: containers each queue may hold (natjam, sections 3.1 and 5; Hadoop's capacity scheduler)."""
+"""Allocation: the containers that each queue may hold (natjam, sections 3.1 and 5; Hadoop's capacity scheduler)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from emulator.policies.yarn import YARN_CAPACITY
 
 
 def two_queue(view: ClusterView) -> AllocationDecision:
-    """The more urgent queue is served first, up to its maximum, and may reclaim from all less urgent ones, whatever
-    their capacity says.
+    """The more urgent queue is served first, up to its maximum.  It may reclaim from all less urgent queues, whatever
+    their capacity.
 
-    Two queues in the paper; any number here, the first of the file the most urgent.
+    The paper has two queues; here there may be any number.  The first in the file is the most urgent.
     """
     ordered = sorted(view.queues, key=lambda queue: queue.rank)
     order = tuple(queue.name for queue in ordered if queue.used < queue.maximum)
@@ -27,9 +27,9 @@ def two_queue(view: ClusterView) -> AllocationDecision:
 
 
 def single_queue(view: ClusterView) -> AllocationDecision:
-    """Natjam-R: one queue in the order of the job selection, whose jobs take containers from those after them.
+    """Natjam-R: one queue in the order of the job selection; its jobs take containers from the jobs after them.
 
-    Any number of priorities.  The Preemptor asks for one container in each of its runs.
+    There may be any number of priorities.  The Preemptor asks for one container in each of its runs.
     """
     (queue,) = view.queues
     return AllocationDecision(
@@ -43,7 +43,7 @@ def hard_cap(view: ClusterView) -> AllocationDecision:
 
 
 def soft_cap(view: ClusterView) -> AllocationDecision:
-    """A queue may grow into unused room up to its maximum; it shrinks only as its tasks end.
+    """A queue may grow into unused capacity up to its maximum; it shrinks only when its tasks end.
 
     The most underserved queue (least used / capacity) goes first.
     """

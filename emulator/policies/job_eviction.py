@@ -1,7 +1,7 @@
-"""Job eviction: the job whose container is taken (natjam, sections 2.1 and 4).
+"""Job eviction: the job that loses a container (natjam, sections 2.1 and 4).
 
-MR, LR and PR weigh the containers a job holds net of those already asked back; ties are broken at random by seed.
-The others take from the last job in the order of the job selection that goes with them.
+MR, LR and PR do not count containers that were already asked back; ties are broken at random by seed.  Each other
+policy takes from the last job in the order of the job selection that belongs to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def most_resources(view: ClusterView, jobs: tuple[JobView, ...], random: Random)
 
 
 def least_resources(view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
-    """LR: the job that holds the fewest containers.  Spares large jobs, may starve small ones."""
+    """LR: the job that holds the fewest containers.  Spares large jobs, but may starve small ones."""
     least = min(job.containers for job in jobs)
     return _any_of([job for job in jobs if job.containers == least], random)
 
@@ -38,18 +38,18 @@ def probabilistic_resources(view: ClusterView, jobs: tuple[JobView, ...], random
 
 
 def maximum_deadline_first(view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
-    """MDF: the job with the longest deadline; one that has none goes first.  Goes with EDF."""
+    """MDF: the job with the latest deadline; a job without a deadline goes first.  Belongs to EDF."""
     return max(jobs, key=by_deadline).name
 
 
 def maximum_laxity_first(view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
-    """MLF: the job with the most laxity (deadline minus projected completion).  Goes with LLF; jobs of like laxity
+    """MLF: the job with the most laxity (deadline minus projected completion).  Belongs to LLF; jobs of similar laxity
     take turns."""
     return max(jobs, key=lambda job: by_laxity(job, view.now_ns)).name
 
 
 def lowest_priority(view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
-    """The job with the smallest ``priority``, the last submitted of them.  Goes with priority."""
+    """The job with the smallest ``priority``; among equals, the last submitted.  Belongs to priority."""
     return max(jobs, key=by_priority).name
 
 

@@ -1,7 +1,7 @@
 """Job selection: which job of a queue gets a freed container (natjam, section 4).
 
-Each order has an eviction that takes from its other end (``emulator.policies.job_eviction``).  Equal jobs come in the
-order of submission, so that every order is total: no two jobs can take containers from each other in turn.
+Each order has an eviction that takes from its other end (``emulator.policies.job_eviction``).  Equal jobs are ordered
+by submission, so every order is total: two jobs can never take containers from each other in turn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from emulator.policies.policy import Axis, JobSelection, Policy, Reads
 from emulator.policies.views import ClusterView, JobView
 
 _NEVER_NS = 1 << 62
-"""Deadline of a job that has none: it comes last."""
+"""Deadline of a job without one: it comes last."""
 
 
 def fifo(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def least_laxity_first(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[st
 def laxity_ns(job: JobView, now_ns: int) -> int | None:
     """Deadline minus projected completion; None for a job without a deadline.
 
-    Of a job that has shown no progress yet it is only known that it cannot have ended before now.
+    A job without progress so far counts as ending now, the earliest possible time.
     """
     if job.facts.deadline_ns is None:
         return None
@@ -61,7 +61,7 @@ def by_deadline(job: JobView) -> tuple[int, int]:
 
 
 def by_laxity(job: JobView, now_ns: int) -> tuple[int, int, int]:
-    """Sorts jobs by laxity, equal ones by deadline."""
+    """Sorts jobs by laxity, then by deadline."""
     laxity = laxity_ns(job, now_ns)
     return _NEVER_NS if laxity is None else laxity, *by_deadline(job)
 

@@ -1,4 +1,4 @@
-"""Mechanism: what happens to a victim, chosen for each."""
+"""Mechanism: what happens to a victim; chosen for each victim."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class Imaging(Frozen):
     """Options of ``image``."""
 
     dumper: Literal["criu", "pages"] | None = None
-    """Of live runs; null: criu where it works, else pages."""
+    """For live runs; null: criu where it works, else pages."""
 
 
 class Adaptive(Imaging):
     """Options of ``adaptive``."""
 
     among: Annotated[tuple[Mechanism, ...], msgspec.Meta(min_length=1)] = (Mechanism.KILL, Mechanism.IMAGE)
-    """What may happen to a victim; of two that cost as much, the first named."""
+    """What may happen to a victim; if two cost the same, the first one named."""
 
 
 def wait(view: ClusterView, task: TaskView) -> MechanismDecision:
-    """Nothing is preempted: urgent work waits for containers to come free."""
+    """Nothing is preempted: urgent work waits until containers become free."""
     return _WAIT
 
 
 def kill(view: ClusterView, task: TaskView) -> MechanismDecision:
-    """The victim is killed and starts again from nothing (or its last checkpoint)."""
+    """The victim is killed and starts again from nothing, or from its last checkpoint."""
     return _KILL
 
 
@@ -47,20 +47,20 @@ def suspend(view: ClusterView, task: TaskView) -> MechanismDecision:
 
 
 def checkpoint(view: ClusterView, task: TaskView) -> MechanismDecision:
-    """The key in progress is finished, the key counter saved, the process exits."""
+    """The key in progress is finished, the key counter is saved, and the process exits."""
     return _CHECKPOINT
 
 
 def image(view: ClusterView, task: TaskView, options: Imaging) -> MechanismDecision:
-    """The process is saved as it is, memory and all, on its node's storage device, and restored on any node."""
+    """The whole process, memory included, is saved on its node's storage device, and restored on any node."""
     return _IMAGE
 
 
 def adaptive(view: ClusterView, task: TaskView, options: Adaptive) -> MechanismDecision:
-    """What costs least: killed, a task loses what it has done since it was last saved; saved, what that takes.
+    """The mechanism that costs least: killing loses all work since the task was last saved; saving takes time.
 
-    Of ``kill`` and ``image`` this is Algorithm 1.  Waiting costs the time that the task still needs; suspending and
-    checkpoints cost what they have taken on this cluster so far, and nothing before the first.
+    With ``kill`` and ``image`` this is Algorithm 1.  Waiting costs the remaining time of the task.  Suspending and
+    checkpoints cost their mean on this cluster so far, and nothing before the first one.
     """
     costs_ns = [(_cost_ns(mechanism, view, task), mechanism) for mechanism in options.among]
     known = [(cost_ns, mechanism) for cost_ns, mechanism in costs_ns if cost_ns is not None]
@@ -82,8 +82,8 @@ def _cost_ns(mechanism: Mechanism, view: ClusterView, task: TaskView) -> int | N
     return (view.costs.suspend_ns or 0) + (view.costs.resume_ns or 0)
 
 
-_IMAGE_WITH: Any = image  # given its options before it is asked
-_ADAPTIVE: Any = adaptive  # likewise
+_IMAGE_WITH: Any = image  # gets its options before it is called
+_ADAPTIVE: Any = adaptive  # gets its options before it is called
 
 MECHANISM: Axis[MechanismPolicy] = Axis(
     "mechanism",

@@ -1,4 +1,4 @@
-"""Placement: where a suspended task goes on."""
+"""Placement: where a suspended task resumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PreferLocal(Frozen):
     """Options of ``prefer-local``."""
 
     delay_s: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
-    """How long a task holds out for its old node when that has no room, emulated seconds."""
+    """How long a task waits for its old node when that has no room, emulated seconds."""
 
 
 _AT_ONCE = PreferLocal()
@@ -30,7 +30,7 @@ _AT_ONCE = PreferLocal()
 def prefer_local(
     view: ClusterView, suspended: SuspendedView, node: NodeView, options: PreferLocal = _AT_ONCE
 ) -> PlacementDecision:
-    """A suspended task goes back to its old node where that has room, else after ``delay_s`` to any."""
+    """A suspended task resumes on its old node if that has room; after ``delay_s`` it may resume on any node."""
     if suspended.node == node.name:
         return _AT_HOME
     old = view.node(suspended.node)
@@ -48,16 +48,16 @@ class Local(Frozen):
     delay_s: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
     """How long a task waits for its old node, emulated seconds."""
     after: Literal["restart", "wait"] = "restart"
-    """Then: elsewhere, a stopped process being given up for it, or it goes on waiting."""
+    """Afterwards: *restart* goes to another node, where a stopped process starts again; *wait* goes on waiting."""
 
 
 _RESTART = Local()
 
 
 def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: Local = _RESTART) -> PlacementDecision:
-    """A suspended task waits for its old node; after ``delay_s`` it goes elsewhere, where a stopped one begins anew.
+    """A suspended task waits for its old node; after ``delay_s`` it goes elsewhere, where a stopped task starts again.
 
-    A task that was saved goes on elsewhere with what it has done; ``after: wait`` has both wait on.
+    A saved task resumes elsewhere with its work so far.  With ``after: wait``, both go on waiting.
     """
     if suspended.node == node.name:
         return _AT_HOME
@@ -73,10 +73,10 @@ def local(view: ClusterView, suspended: SuspendedView, node: NodeView, options: 
 
 
 def cost(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
-    """Algorithm 2: a process image is restored where it lies, or on another node where that is sooner.
+    """Algorithm 2: a process image is restored on its own node, or on another node if that is sooner.
 
-    Elsewhere it must be brought first, and both wait for the device.  Nobody knows when a container comes free where it
-    lies: one that has not for as long as going elsewhere would cost is taken to need as long again.
+    Another node must copy the image first, and each node may have a queue at its device.  Nobody knows when a container
+    on the image's own node becomes free; the estimate is that the wait lasts as long again as it has lasted so far.
     """
     old, tier = view.node(suspended.node), node.tier
     if suspended.node == node.name or old is None or not old.alive or tier is None or not suspended.image_bytes:

@@ -1,8 +1,8 @@
-"""What a policy is: a function on a view, and beside it all that the machines need to know of it.
+"""What a policy is: a function of a view, and a record with everything that the machines need to know about it.
 
-A function reads no clock and does no I/O; times are emulated nanoseconds.  One that returns something else than its
-Protocol says, or raises, ends the run with a message that names it.  Where it draws, it is given a ``random.Random``
-that belongs to this one decision.
+A function reads no clock and does no I/O; times are emulated nanoseconds.  If it raises, or returns something other
+than its Protocol says, the run ends with a message that names it.  If it draws, it gets a ``random.Random`` that
+belongs to this one decision.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class AllocationRule(Protocol):
 
 
 class JobSelection(Protocol):
-    """Names of ``jobs``, the first to be served first; those left out are not served for now."""
+    """Names of ``jobs`` in the order of service; jobs left out are not served for now."""
 
     def __call__(self, view: ClusterView, jobs: tuple[JobView, ...]) -> Sequence[str]: ...
 
 
 class JobEviction(Protocol):
-    """Name of the victim job: one of ``jobs``, which all have a container to give and are never none."""
+    """Name of the victim job: one of ``jobs``, which is never empty; each of them has a container to give."""
 
     def __call__(self, view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str: ...
 
 
 class TaskEviction(Protocol):
-    """Containers of ``tasks``, all of the victim job, the first to be evicted first; those left out are spared."""
+    """Containers of ``tasks``, all of the victim job, in the order of eviction; tasks left out are spared."""
 
     def __call__(self, view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> Sequence[str]: ...
 
@@ -59,28 +59,28 @@ class MechanismChoice(Protocol):
 
 
 class Placement(Protocol):
-    """Whether ``suspended`` goes on in a free container of ``node``, as things stand."""
+    """Whether ``suspended`` resumes in a free container of ``node`` now."""
 
     def __call__(self, view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision: ...
 
 
 class ResumeOrder(Protocol):
-    """The suspended tasks of one job, the first to go on first."""
+    """The suspended tasks of one job, in the order in which they resume."""
 
     def __call__(self, view: ClusterView, suspended: tuple[SuspendedView, ...]) -> Sequence[SuspendedView]: ...
 
 
 class Pace(Protocol):
-    """How an allocation takes containers back by name, and when."""
+    """How and when an allocation takes back containers that it names."""
 
     @property
     def interval_ns(self) -> int:
-        """From one round to the next."""
+        """Time between two rounds."""
         ...
 
     @property
     def wait_ns(self) -> int:
-        """How long a container must have been chosen before it is taken."""
+        """How long a container must stay chosen before it is taken."""
         ...
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
@@ -89,7 +89,7 @@ class Pace(Protocol):
 
 
 class Reads(Enum):
-    """What costs something to be kept up to date for the policies that read it."""
+    """Information that is kept up to date only for policies that read it, because that costs time."""
 
     PROGRESS = "progress of jobs"
     MEMORY = "memory of nodes and tasks"
@@ -105,19 +105,19 @@ _UNKNOWN = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The number a rule goes by, one a candidate: for the log of why somebody was chosen.
+    """The number that a rule compares between candidates; it serves the log of why a candidate was chosen.
 
-    Policies do not use it: they may weigh ties, draws and more than one thing.
+    Policies do not use it: they may consider ties, draws and several numbers.
     """
 
     name: str
-    """What it is, unit last; times are kept in nanoseconds (``deadline_ns``)."""
+    """Name of the number, unit last; times are in nanoseconds (``deadline_ns``)."""
     value: Callable[[Any, int], int | None]
-    """Of a candidate's view, at an instant.  None (no deadline, no estimate yet) counts as more than any number."""
+    """Its value for a candidate's view at an instant.  None (no deadline, no estimate yet) is above any number."""
     largest_first: bool
 
     def key(self, view: Any, now_ns: int) -> int:
-        """Sorts candidates: who goes first comes first."""
+        """Sort key of candidates: the one who goes first comes first."""
         value = self.value(view, now_ns)
         known = _UNKNOWN if value is None else value
         return -known if self.largest_first else known
@@ -128,7 +128,7 @@ class Policy(Generic[FunctionT]):
     """A choice on one axis of a scheduler."""
 
     name: str
-    """What an experiment file calls it."""
+    """Its name in an experiment file."""
     function: FunctionT
     source: str
     """Paper and section."""
@@ -136,14 +136,14 @@ class Policy(Generic[FunctionT]):
     draws: bool = False
     """Whether it decides by chance, beyond breaking ties."""
     dictates: Policy[JobSelection] | None = None
-    """Of a job eviction: the one job selection that does not give a freed container back to the job it was taken
-    from (natjam, section 4).  Of an allocation: the job selection that is its own."""
+    """For a job eviction: the only job selection that does not give a freed container back to the job it was taken
+    from (natjam, section 4).  For an allocation: its own job selection."""
     sort_key: Callable[[JobView], Any] | None = None
-    """Of a job selection: what it sorts by, where that never changes of a job."""
+    """For a job selection: its sort key, if the key of a job never changes."""
     score: Score | None = None
-    """Of an eviction: what it goes by, if that is one number."""
+    """For an eviction: the number it compares, if it compares just one."""
     options: type[Frozen] | None = None
-    """Keys that stand beside its name in the experiment file; given to the function as ``options``."""
+    """Further keys beside its name in the experiment file; the function gets them as ``options``."""
 
     @property
     def summary(self) -> str:
@@ -151,7 +151,7 @@ class Policy(Generic[FunctionT]):
         return " ".join((self.function.__doc__ or "").split("\n\n")[0].split())
 
     def with_options(self: PolicyT, options: Frozen) -> PolicyT:
-        """The same policy, its function given ``options`` whenever it is asked."""
+        """The same policy with a function that always gets ``options``."""
         bound: Any = partial(self.function, options=options)
         return replace(self, function=bound, options=None)
 
@@ -161,22 +161,22 @@ class AllocationPolicy(Policy[AllocationRule]):
     """A choice of allocation."""
 
     preempts: bool = True
-    """Whether containers are ever taken back under it; the mechanism is *wait* where they are not."""
+    """Whether it ever takes containers back; if not, the mechanism is *wait*."""
     waits: bool = False
-    """Whether the mechanism is *wait* unless another is named."""
+    """Whether the mechanism is *wait* unless the experiment names another."""
     fewest_queues: int = 1
     most_queues: int | None = None
     gives_shares: bool = False
-    """Whether it answers with containers for each job."""
+    """Whether it returns a number of containers for each job."""
     fluid_only: bool = False
-    """Whether it decides in fluid runs only, because it takes long or needs a capacity in time."""
+    """Whether it works in fluid runs only, because it takes long or needs the capacity over time."""
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
     pace: Callable[[Any], Pace | None] | None = None
-    """From its options: how it takes containers back by name; None: it says who may take from whom, and the Preemptor
-    asks for as many as are wanted."""
+    """From its options: how it takes back containers that it names.  None: it says who may take from whom, and the
+    Preemptor asks for as many as are wanted."""
     paced: Pace | None = None
-    """The same, once it has its options."""
+    """Result of ``pace``, once the options are known."""
 
     def with_options(self, options: Frozen) -> AllocationPolicy:
         """See ``Policy``."""
@@ -197,10 +197,10 @@ class PlacementPolicy(Policy[Placement]):
     """A choice of placement."""
 
     strangers_are_alike: bool = False
-    """Whether a task that is refused on a node it was never on would be refused on every other such node too; a driver
-    need not have them all ask."""
+    """Whether all nodes that a task was never on get the same answer for it.  A driver then need not ask for each of
+    them after one refusal."""
     gives_up: bool = True
-    """Whether it may give stopped processes up, and so must be asked about them."""
+    """Whether it may give up stopped processes, so that it must be asked about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,9 @@ class Axis(Generic[PolicyT]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the policies there are."""
+        """Names of its policies."""
         return tuple(self.by_name)
 
     def own(self, name: str, function: Callable[..., Any]) -> PolicyT:
-        """A function of the user's own as a policy: nothing is known of it, so it may read and do anything."""
+        """A policy from the user's own function.  Nothing is known about it, so it may read and do anything."""
         return self.record(name, function, "your own", reads=EVERYTHING, draws=True)

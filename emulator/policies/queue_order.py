@@ -9,10 +9,10 @@ from emulator.policies.views import QueueView
 
 
 def most_underserved(queues: Iterable[QueueView]) -> tuple[str, ...]:
-    """Their names, the least used / capacity first; a queue without capacity comes last."""
+    """Names of the queues, the least used / capacity first; queues without capacity come last."""
 
     def compare(a: QueueView, b: QueueView) -> int:
-        # used_a / capacity_a against used_b / capacity_b in whole numbers.
+        # Compares used_a / capacity_a with used_b / capacity_b in whole numbers.
         left, right = a.used * b.capacity, b.used * a.capacity
         if a.capacity == 0 or b.capacity == 0:
             left, right = int(a.capacity == 0), int(b.capacity == 0)

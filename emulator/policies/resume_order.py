@@ -1,4 +1,4 @@
-"""Resume order: which of a job's suspended tasks goes on first."""
+"""Resume order: which of a job's suspended tasks resumes first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _NO_ESTIMATE_NS = 1 << 62
 
 
 def suspended_first(view: ClusterView, suspended: tuple[SuspendedView, ...]) -> list[SuspendedView]:
-    """The first suspended goes on first."""
+    """The task that was suspended first resumes first."""
     return sorted(suspended, key=_suspension)
 
 
 def longest_remaining_first(view: ClusterView, suspended: tuple[SuspendedView, ...]) -> list[SuspendedView]:
-    """The task with the most time left goes on first: it decides when the job ends.
+    """The task with the most remaining time resumes first: it decides when the job ends.
 
-    One of which nothing has been observed has only just begun, and counts as having the most.
+    A task without an estimate has only just begun, and counts as having the most remaining time.
     """
     return sorted(suspended, key=lambda task: (-_left_ns(task), *_suspension(task)))
 

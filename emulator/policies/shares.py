@@ -20,39 +20,42 @@ class Flex(Frozen):
     """Options of ``flex`` and ``optimum``."""
 
     metric: Metric = Metric()
-    """Of all jobs."""
+    """Metric of all jobs."""
     queues: dict[str, Metric] = msgspec.field(default_factory=dict)
-    """Of the jobs of a queue, where it is another one: what each costs is added up, or compared, as ``metric`` says."""
+    """A different metric for the jobs of a queue; ``metric`` decides whether the costs of all jobs are summed or their
+    maximum is taken."""
 
 
 DEFAULT = Flex()
 
 
 def fifo_by_job(view: ClusterView) -> AllocationDecision:
-    """Each job its maximum in the order of submission, until there is no container left; minima do not count."""
+    """Each job gets its maximum in the order of submission, until no container is left; minima do not count."""
     jobs = tuple(view.jobs.values())
     return _decision(view, jobs, fifo_shares(demands(view, jobs), view.containers))
 
 
 def fair(view: ClusterView) -> AllocationDecision:
-    """All jobs up to the same waterline, none below its minimum or above its maximum."""
+    """All jobs are raised to one common level, but none is below its minimum or above its maximum."""
     jobs = tuple(view.jobs.values())
     return _decision(view, jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
 
 
 def flex(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
-    """The shares of the schedule that costs least of the metric, minima and maxima kept."""
+    """The shares of the schedule with the least cost under the metric, within the jobs' minima and maxima."""
     return _planned(view, options, optimal=False)
 
 
 def optimum(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
-    """As ``flex``, from all orders there are: what it is held against.  For ten jobs, and all of them there at once."""
+    """Like ``flex``, but the best of all orders, as a reference for it.  For up to ten jobs, all present from the
+    start."""
     return _planned(view, options, optimal=True)
 
 
 def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
-    """What is left of the jobs.  Those of a queue that have no minimum of their own share its capacity as one; a job of
-    which no task has finished has a container at least, so that its work can be told (flex, section 4.2)."""
+    """The remaining work and the bounds of the jobs.  Jobs without a minimum of their own share the capacity of their
+    queue as minimum.  A job with no finished task gets at least one container, so that its work can be estimated (flex,
+    section 4.2)."""
     pools = {queue.name: queue.capacity for queue in view.queues}
     sharing = Counter(job.facts.queue for job in jobs if job.facts.min_containers is None)
     found = []
@@ -68,7 +71,7 @@ def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
 
 
 def objective(view: ClusterView, jobs: Sequence[JobView], options: Flex) -> Objective:
-    """What the ends of the jobs cost."""
+    """Cost of the ends of the jobs."""
     penalties = []
     for job in jobs:
         metric = options.queues.get(job.facts.queue, options.metric)

@@ -1,7 +1,7 @@
-"""Task eviction: the tasks of the victim job in the order they are taken (natjam, section 2.2).
+"""Task eviction: the tasks of the victim job in the order in which they are taken (natjam, section 2.2).
 
-The ResourceManager, which kills where a job does not give a container back in time, sees no progress: to it the task
-that has held its container longest counts as the one with the least time left.
+The ResourceManager kills if a job does not give a container back in time.  It sees no progress, so it assumes that the
+task that has held its container longest has the least time left.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ _NO_ESTIMATE_NS = 1 << 62
 
 
 def shortest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """SRT: least time left first; respects the job's tail (natjam, Theorem 2.1)."""
+    """SRT: the least remaining time first; protects the job's tail (natjam, Theorem 2.1)."""
     return _by_remaining(tasks, random, sign=1)
 
 
 def longest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """LRT: most time left first; frees more sooner, lengthens the tail."""
+    """LRT: the most remaining time first; frees containers for longer, but lengthens the job's tail."""
     return _by_remaining(tasks, random, sign=-1)
 
 
 def random_order(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """Random: any order, by seed; the baseline of Fig. 5."""
+    """Random order, by seed; the baseline of Fig. 5."""
     return tuple(task.container for task in _shuffled(tasks, random))
 
 
 def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """The task that was given its container last goes first: the least work is lost."""
+    """The task that got its container last goes first: the least work is lost."""
     return tuple(task.container for task in sorted(tasks, key=_age, reverse=True))
 
 
 def smallest_memory(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """The task that holds the least memory goes first: there is the least to page out; unknown ones come last."""
+    """The task with the least memory goes first: the least must be paged out.  Tasks of unknown memory come last."""
     shuffled = _shuffled(tasks, random)
     shuffled.sort(key=lambda task: (task.memory_bytes is None, task.memory_bytes))
     return tuple(task.container for task in shuffled)
 
 
 def lowest_checkpoint_cost(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """The task goes first whose image costs least: size / bandwidth, and the wait for the device of its node, at which
-    those chosen before it come first; where no images are made, any order."""
+    """The task whose image costs least goes first.  The cost is size / bandwidth plus the wait for its node's device,
+    behind the tasks chosen before it.  Where no images are made, the order is random."""
     shuffled = _shuffled(tasks, random)
-    # A node's tasks are alike but for their sizes: the smallest of them goes first, and the next one waits for it.
+    # Tasks of one node differ only in size: the smallest goes first, and the next one waits for it.
     by_node: dict[str, list[TaskView]] = {}
     for task in sorted(shuffled, key=lambda task: task.image_overhead_ns or 0):
         by_node.setdefault(task.node, []).append(task)
@@ -62,19 +62,19 @@ def lowest_checkpoint_cost(view: ClusterView, tasks: tuple[TaskView, ...], rando
 
 
 def _age(task: TaskView) -> tuple[int, int, str]:
-    # Of containers given out at one instant, the one made last: their names are numbered.
+    # Among containers given out at one instant, the one made last: container names are numbered.
     return task.started_ns, len(task.container), task.container
 
 
 def _by_remaining(tasks: tuple[TaskView, ...], random: Random, sign: int) -> tuple[str, ...]:
-    # Shuffled first, sorted stably after: equal estimates fall in random order.
+    # Shuffle first, then sort stably: equal estimates come in random order.
     shuffled = _shuffled(tasks, random)
     shuffled.sort(key=lambda task: sign * _left(task))
     return tuple(task.container for task in shuffled)
 
 
 def _left(task: TaskView) -> int:
-    """Sorts tasks by the time they have left, the shortest first."""
+    """Sort key: remaining time; without progress (at the ResourceManager), the start of the container."""
     if task.keys_total is None:
         return task.started_ns
     return _NO_ESTIMATE_NS if task.remaining_ns is None else task.remaining_ns

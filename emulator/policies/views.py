@@ -1,8 +1,8 @@
-"""The frozen snapshots that policies decide from, and what they answer with.
+"""The frozen snapshots that policies decide from, and the decisions that they return.
 
-Every policy is given a ``ClusterView``.  Its parts are made when they are read, so that a policy pays for what it looks
-at; it is good for the decision it was made for and not kept.  An ApplicationMaster, which knows no other job and no
-node, gives a view of its own tasks and of what it has been told of costs.
+Every policy gets a ``ClusterView``.  Its parts are computed when they are read, so a policy pays only for what it uses.
+A view is valid for one decision and must not be kept.  An ApplicationMaster knows no other job and no node; its view
+holds its own tasks and the costs that it was told.
 """
 
 from __future__ import annotations
@@ -27,68 +27,69 @@ class QueueView(Frozen):
     """Guaranteed containers."""
     maximum: int
     used: int
-    """Held now, ApplicationMasters included."""
+    """Containers held now, ApplicationMasters included."""
     pending: int
-    """Asked for and not yet given."""
+    """Containers requested and not yet given."""
 
 
 class JobView(Frozen):
-    """One job: what it is, holds and wants."""
+    """One job: its facts, what it holds and what it requests."""
 
     facts: JobFacts
     order: int
-    """Place in the order of submission."""
+    """Position in the order of submission."""
     submit_ns: int
     containers: int
-    """Held now, ApplicationMaster included, net of those already asked back: else two equal jobs would not share."""
+    """Held now, ApplicationMaster included, without those already asked back; otherwise two equal jobs would not
+    share."""
     reclaimable: int
     """Tasks that can still be asked back."""
     pending: int
     progress_ppm: int | None = None
-    """What its ApplicationMaster has last reported as done, in millionths; None where no policy in use reads it."""
+    """Work done, as last reported by its ApplicationMaster, in millionths; None if no policy in use reads it."""
     remaining_ns: int | None = None
-    """Time to its end if it goes on at its mean rate of progress so far; None before it has reported any."""
+    """Time to its end at its mean rate of progress so far; None before it has reported any progress."""
     work_ns: int | None = None
-    """The whole of its work, container-nanoseconds; None where nothing is known of it."""
+    """Its total work, container-nanoseconds; None if unknown."""
     work_left_ns: int | None = None
     work_guessed: bool = False
-    """Whether it has tasks left of a kind of which none has finished, so that its work is made up from other jobs'."""
+    """Whether its work is estimated from other jobs, because it has tasks left of a kind that none has finished yet."""
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Name of the job."""
         return self.facts.name
 
 
 class TaskView(Frozen):
-    """One running attempt.  What the one who asks does not know of it is None: the ResourceManager sees no progress."""
+    """One running attempt.  Fields that the caller does not know are None: the ResourceManager sees no progress."""
 
     container: str
     job: str
     kind: Kind
     node: str
     started_ns: int
-    """Launched or resumed last; to the ResourceManager: given its container."""
+    """When it was last launched or resumed; at the ResourceManager, when it got its container."""
     task: int | None = None
     keys_done: int | None = None
     keys_total: int | None = None
     remaining_ns: int | None = None
-    """Estimated time to its end; None where nothing has been observed yet."""
+    """Estimated time to its end; None if nothing has been observed yet."""
     refusals: int = 0
-    """Times that its node has refused to have it stopped."""
+    """How often its node has refused to stop it."""
     has_image: bool = False
-    """Whether it goes on from a process image, on which the next one can rest."""
+    """Whether it was restored from a process image, so that its next image can be incremental."""
     image_overhead_ns: int | None = None
-    """What an image of it now and the restore from it would take, the wait for the device included
-    (adaptive-checkpointing, Algorithm 1); None where no images are made."""
+    """Time to make an image of it now and to restore it, the wait for the device included (adaptive-checkpointing,
+    Algorithm 1); None if no images are made."""
     image_dump_ns: int | None = None
-    """Of that the writing alone: what the next image on this node would wait for."""
+    """The part of it that writes the image; the next image on this node would wait that long."""
     memory_bytes: int | None = None
-    """That it holds, stopped or not; the ResourceManager knows it of jobs whose tasks all hold as much."""
+    """Memory that it holds, stopped or not; the ResourceManager knows it only if all tasks of the job hold the same."""
 
 
 class SuspendedView(Frozen):
-    """One suspended task that waits to go on."""
+    """One suspended task that waits to resume."""
 
     job: str
     kind: Kind
@@ -99,11 +100,11 @@ class SuspendedView(Frozen):
     since_ns: int
     """When its request for a container arrived."""
     stopped: bool = False
-    """Whether its process is still there, stopped: it can go on nowhere else."""
+    """Whether its process still exists, stopped: it can then resume on this node only."""
     image_bytes: int = 0
-    """Of the process image that it goes on from; 0: there is none."""
+    """Size of the process image that it resumes from; 0: no image."""
     remaining_ns: int | None = None
-    """Estimated time to its end once it goes on; None where nothing has been observed, or to the ResourceManager."""
+    """Estimated time to its end after it resumes; None if nothing was observed, and always at the ResourceManager."""
 
 
 class NodeView(Frozen):
@@ -117,76 +118,77 @@ class NodeView(Frozen):
     memory_bytes: int = 0
     swap_bytes: int = 0
     stopped: int = 0
-    """Processes that are stopped there: they hold memory and no container."""
+    """Stopped processes on it; they hold memory but no container."""
     stopped_bytes: int = 0
-    """Their memory."""
+    """Memory of the stopped processes."""
     resident_bytes: int = 0
-    """What RAM holds of the memory of all tasks, stopped ones included."""
+    """Memory of all tasks, stopped ones included, that is in RAM."""
     swapped_bytes: int = 0
-    """What RAM does not hold of it."""
+    """Memory of all tasks that is not in RAM."""
     costs: MeasuredCosts = NO_COSTS
-    """Measured there."""
+    """Measured on this node."""
     tier: Tier | None = None
     """Its storage device; None: no images are made."""
     restores_until_ns: int = 0
-    """When that will have done the restores that containers were given for; 0: there was none."""
+    """When its device will have finished the restores that containers were given for; 0: none."""
 
     @property
     def free_bytes(self) -> int:
-        """RAM that no task holds."""
+        """RAM not used by any task."""
         return self.memory_bytes - self.resident_bytes
 
 
 class AllocationDecision(Frozen):
-    """Who may have containers: an order of queues."""
+    """Who may have containers: an order of queues, and optionally a share for each job."""
 
     order: tuple[str, ...]
-    """Queues that may get the next container, best first."""
+    """Queues that may get the next container, the best first."""
     reclaim: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """For each queue that may take containers back, the queues it may take them from.  One that may take from itself
-    does so between its jobs, each only from those that come after it."""
+    """For each queue that may take containers back, the queues it may take them from.  A queue that may take from
+    itself does so between its jobs: a job takes only from jobs that come after it."""
     most_reclaims_in_a_run: int | None = None
-    """Most containers to ask back between the jobs of a queue in a run of the Preemptor; None: all that are wanted."""
+    """Most containers that one run of the Preemptor asks back between the jobs of a queue; None: as many as wanted."""
     resumes_first: bool = True
-    """Whether the suspended tasks of a queue go before all that is new in it (natjam, section 3.2, R1), or only
-    before the new reduces of their own job."""
+    """Whether the suspended tasks of a queue go before all its new tasks (natjam, section 3.2, R1), or only before the
+    new reduces of their own job."""
     shares: tuple[tuple[str, int], ...] | None = None
-    """Containers that each job is to hold, by name; None: the order of the queues decides alone."""
+    """Containers that each job is to hold, by name; None: only the order of the queues decides."""
     per_heartbeat: int | None = None
-    """Most containers that one heartbeat of a node is answered with; None: all that are free."""
+    """Most containers given out in answer to one heartbeat of a node; None: all free ones."""
     valid_until_ns: int | None = None
-    """When the allocation wants to be asked again, should nothing change before; None: not before that."""
+    """When the allocation must be computed again even if nothing changes before; None: only when something changes."""
 
 
 class Take(Frozen):
-    """Containers to be taken back from ``jobs``: from the first as long as it has any, then from the next."""
+    """Containers to take back from ``jobs``: from the first as long as it has any, then from the next."""
 
     jobs: tuple[str, ...]
     containers: int
 
 
 class MechanismDecision(Frozen):
-    """What happens to a victim, and the numbers that spoke for it."""
+    """What happens to a victim, and the numbers behind the choice."""
 
     mechanism: Mechanism
     numbers: tuple[tuple[str, int], ...] = ()
-    """(what, unit last; how much): for the log of why."""
+    """Pairs (name with the unit last, value): for the log of why it was chosen."""
 
 
 class PlacementDecision(Frozen):
-    """Whether a suspended task goes on in the container offered."""
+    """Whether a suspended task resumes in the container offered."""
 
     take: bool
     rank: int = 0
-    """Of several that would take it, the lowest is served: 0 where it is at home."""
+    """If several tasks would take the container, the lowest rank gets it; 0: the task's own node."""
     holds_until_ns: int | None = None
-    """When the answer may change although nothing else does."""
+    """When the answer may change even if nothing else changes."""
     gives_up: bool = False
-    """Of a stopped process, which can go on at home only: it is killed, and its task begins anew elsewhere."""
+    """Whether to kill the stopped process, which could resume on its own node only; its task then starts again on
+    another node."""
 
 
 class ClusterSource(Protocol):
-    """A machine that views are made from; each method answers as things stand at the instant given."""
+    """A machine that views are made from; each method answers for the given instant."""
 
     def queue_views(self) -> tuple[QueueView, ...]: ...
     def job_views(self, now_ns: int) -> Mapping[str, JobView]: ...
@@ -234,12 +236,12 @@ class ClusterView:
 
     @cached_property
     def containers(self) -> int:
-        """All there are now, used or not."""
+        """Number of containers now, used or not."""
         return self._source.containers_now()
 
     @cached_property
     def forecast(self) -> Capacity:
-        """All there will be from now on, as far as is known now: what is forecast, which need not come true."""
+        """The cluster's capacity from now on, as forecast now; the forecast may be wrong."""
         return self._source.forecast()
 
     @cached_property
@@ -249,7 +251,7 @@ class ClusterView:
 
 
 class Known:
-    """A source that is told what it knows: what an ApplicationMaster has to go by, and handy in tests."""
+    """A source with fixed values: what an ApplicationMaster was told; also useful in tests."""
 
     def __init__(
         self,
@@ -291,7 +293,7 @@ class Known:
         return self._containers
 
     def forecast(self) -> Capacity:
-        """See ``ClusterSource``; where nothing was told: as many as there are now."""
+        """See ``ClusterSource``; without a forecast, the containers of now for ever."""
         return self._forecast or Capacity([(0, self._containers)])
 
     def measured_costs(self) -> MeasuredCosts:

@@ -1,19 +1,21 @@
 """YARN's CapacityScheduler and its ProportionalCapacityPreemptionPolicy (Hadoop 3.4), in containers of one size.
 
-Each queue is guaranteed its capacity and may grow to its maximum; the queue with the least used / guaranteed is served
-first.  Once an interval the preemption policy works out what each queue should hold, its *ideal assignment*: what it
-holds up to its guarantee, and of what is left a share in proportion to the guarantees, the most underserved queue
-first, up to the larger of its guarantee and what it holds.  What a queue holds beyond that is asked back, but
+Each queue is guaranteed its capacity and may grow to its maximum.  The queue with the least used / guaranteed is served
+first.  Once per interval the preemption policy computes the *ideal assignment* of each queue.  First each queue gets
+what it holds, up to its guarantee.  The rest is shared in proportion to the guarantees, the most underserved queue
+first, up to the larger of its guarantee and what it holds.  What a queue holds beyond its ideal assignment is asked
+back, with these limits:
 
-- no more in a round than ``total_preemption_per_round`` of the cluster;
-- of that only ``natural_termination_factor``, since containers end by themselves too;
-- nothing of a queue that is no more than ``max_ignored_over_capacity`` above its guarantee.
+- one round asks back at most ``total_preemption_per_round`` of the cluster;
+- of that, only the share ``natural_termination_factor``, because containers also end by themselves;
+- nothing from a queue that is at most ``max_ignored_over_capacity`` above its guarantee.
 
-Containers are named: those of the last job first.  One that stays on the list for ``max_wait_before_kill`` is taken.
-With ``intra_queue`` the jobs of a queue take from those of lower priority as well (``priority_first``: natjam has no
-users to limit).  ApplicationMasters are exempt, and so are maps, as everywhere in natjam.
+The policy names the containers: those of the last job first.  A container that stays on the list for
+``max_wait_before_kill`` is taken.  With ``intra_queue``, the jobs of a queue also take from those of lower priority
+(``priority_first``: natjam has no users to limit).  ApplicationMasters are exempt, and so are maps, as everywhere in
+natjam.
 
-Amounts are counted in 1,024ths of a container and rounded as Hadoop rounds the megabytes of containers of 1 GB.
+Amounts are counted in 1/1024 of a container and rounded as Hadoop rounds the megabytes of containers of 1 GB.
 """
 
 from __future__ import annotations
@@ -40,22 +42,22 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class YarnPreemption(Frozen):
-    """``yarn.resourcemanager.monitor.capacity.preemption.*``; the defaults are Hadoop's, once it is on."""
+    """``yarn.resourcemanager.monitor.capacity.preemption.*``; the defaults are Hadoop's once preemption is on."""
 
     interval_s: Annotated[float, msgspec.Meta(ge=1e-3, le=1e8)] = 3.0
-    """``monitoring_interval``: from one round to the next."""
+    """``monitoring_interval``: time between two rounds."""
     max_wait_before_kill_s: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 15.0
-    """How long a container is on the list before it is taken."""
+    """How long a container stays on the list before it is taken."""
     total_preemption_per_round: _Share = 0.1
-    """Share of the cluster that a round may ask back."""
+    """Share of the cluster that one round may ask back."""
     natural_termination_factor: _Share = 0.2
-    """Share of what a queue holds too much that a round asks back."""
+    """Share of a queue's excess that one round asks back."""
     max_ignored_over_capacity: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.1
-    """The dead zone above a guarantee, as a share of it."""
+    """Tolerated excess above a guarantee, as a share of the guarantee."""
     intra_queue: bool = False
     """``intra-queue-preemption.enabled``."""
     intra_queue_max_allowable_limit: _Share = 0.2
-    """Share of its guarantee that a round may move between the jobs of a queue."""
+    """Share of a queue's guarantee that one round may move between its jobs."""
     intra_queue_minimum_threshold: _Share = 0.5
     """Share of its guarantee that a queue must use before its jobs take from each other."""
 
@@ -70,7 +72,7 @@ class YarnPreemption(Frozen):
         return int(Decimal(str(self.max_wait_before_kill_s)) * 10**9)
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
-        """What this round asks back: so many containers, of these jobs."""
+        """What this round asks back: numbers of containers, and from which jobs."""
         total = view.containers * UNIT
         needs = [Need.of(queue) for queue in view.queues]
         assign_ideal(needs, total)
@@ -96,7 +98,7 @@ class YarnPreemption(Frozen):
         return _up(wanted * _exact(self.natural_termination_factor))
 
     def _within(self, need: Need, jobs: Sequence[JobView], allowed: int) -> tuple[list[JobView], int]:
-        """The jobs of a queue that give to those of higher priority, the lowest first, and how much in all."""
+        """The jobs of a queue that give to jobs of higher priority, the lowest first, and how much in total."""
         threshold = need.guaranteed * _exact(self.intra_queue_minimum_threshold)
         if len(jobs) < 2 or not need.guaranteed or need.used < threshold:
             return [], 0
@@ -121,18 +123,18 @@ class YarnPreemption(Frozen):
 
 
 class YarnOptions(Frozen):
-    """What stands beside ``name: yarn-capacity``."""
+    """The keys beside ``name: yarn-capacity``."""
 
     offswitch_per_heartbeat: Annotated[int, msgspec.Meta(ge=1)] = 1
-    """``per-node-heartbeat.maximum-offswitch-assignments``: containers that a heartbeat of a node is answered with."""
+    """``per-node-heartbeat.maximum-offswitch-assignments``: most containers given out per heartbeat of a node."""
     preemption: YarnPreemption | None = YarnPreemption()
-    """None: the scheduling monitor is off, as it is in Hadoop unless it is enabled."""
+    """None: the scheduling monitor is off, which is Hadoop's default."""
 
 
 def yarn_capacity(view: ClusterView, options: YarnOptions) -> AllocationDecision:
     """YARN's CapacityScheduler: guaranteed capacities, the least used / guaranteed first, preemption at YARN's pace.
 
-    Jobs of a queue come by priority, then in the order of submission.
+    The jobs of a queue are ordered by priority, then by submission.
     """
     order = most_underserved(queue for queue in view.queues if queue.used < queue.maximum)
     return AllocationDecision(order, per_heartbeat=options.offswitch_per_heartbeat)
@@ -155,13 +157,13 @@ class Need:
 
     @classmethod
     def of(cls, queue: QueueView) -> Need:
-        """As the view has it; more than its maximum is not wanted."""
+        """From a view; requests beyond its maximum do not count."""
         pending = max(0, min(queue.pending, queue.maximum - queue.used))
         counts = (queue.capacity, queue.maximum, queue.used, pending)
         return cls(queue.name, *(count * UNIT for count in counts))
 
     def accept(self, offered: int) -> int:
-        """Take of what is offered what it may; how much that is."""
+        """Take as much of the offer as the limits allow; returns how much."""
         most = min(self.maximum, self.used + self.pending, max(self.guaranteed, self.used)) - self.ideal
         taken = max(0, min(offered, most))
         self.ideal += taken
@@ -169,7 +171,7 @@ class Need:
 
 
 def assign_ideal(needs: Iterable[Need], total: int) -> None:
-    """Set ``ideal`` of each; queues without a guarantee share what the others leave."""
+    """Set ``ideal`` of each queue; queues without a guarantee share what the others leave."""
     left = total
     for group in ([need for need in needs if need.guaranteed], [need for need in needs if not need.guaranteed]):
         for need in group:
@@ -179,7 +181,7 @@ def assign_ideal(needs: Iterable[Need], total: int) -> None:
 
 
 def _share_out(hungry: list[Need], left: int) -> int:
-    """Offer what is left until nobody takes any more; what remains."""
+    """Offer the rest until no queue takes any more; returns what remains."""
     while hungry and left > 0:
         weights = {need.name: need.guaranteed or 1 for need in hungry}
         weight_sum = sum(weights.values())
@@ -218,12 +220,12 @@ class _Claim:
 
 
 def _last_first(view: ClusterView, queue: str) -> list[JobView]:
-    """The jobs of a queue, the last to be served first."""
+    """The jobs of a queue, in reverse order of service."""
     return sorted((job for job in view.jobs.values() if job.facts.queue == queue), key=by_priority, reverse=True)
 
 
 def _take(takes: list[Take], jobs: Sequence[JobView], asked: int, allowed: int) -> int:
-    """Whole containers for what is asked, the last one where only a part of it is; how much of ``allowed`` that is."""
+    """Add whole containers for ``asked``, rounded up; returns the part of ``allowed`` that they use."""
     count = min(_up(Fraction(asked, UNIT)), allowed // UNIT, sum(job.reclaimable for job in jobs))
     if count > 0:
         takes.append(Take(tuple(job.name for job in jobs), count))
@@ -231,7 +233,7 @@ def _take(takes: list[Take], jobs: Sequence[JobView], asked: int, allowed: int) 
 
 
 def _exact(number: float) -> Fraction:
-    """The number as it was written."""
+    """The decimal number as it was written."""
     return Fraction(str(number))
 
 

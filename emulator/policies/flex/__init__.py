@@ -1,6 +1,6 @@
-"""FLEX: slots for every job, as a metric of their completion times wants them (flex, sections 2 and 3).
+"""FLEX: slots for every job so that a metric of their completion times is as good as possible (flex, sections 2 and 3).
 
-Pure functions of whole numbers.  ``penalties`` says what a completion costs, ``orderings`` and ``moldable`` propose
-orders to serve the jobs in, ``packing`` turns an order into a schedule, ``optimiser`` takes the best.  ``fair`` and
-``fifo`` are what the paper compares it with, ``optimum`` what it is held against.
+Pure functions of whole numbers.  ``penalties`` gives the cost of a completion time.  ``orderings`` and ``moldable``
+propose orders of the jobs, ``packing`` turns an order into a schedule, and ``optimiser`` takes the best schedule.  The
+paper compares FLEX with ``fair`` and ``fifo``; ``optimum`` is the best that any order can reach.
 """

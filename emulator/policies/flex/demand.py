@@ -1,4 +1,4 @@
-"""What a scheduler of shares knows of a job: what is left of it, and the bounds of its share."""
+"""What a scheduler of shares knows of a job: its remaining work, and the bounds of its share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from emulator.vocabulary import Frozen
 
 NEVER_NS = 1 << 62
-"""Later than any instant of a run: when a job ends that has no slots, the deadline of one that has none."""
+"""Later than any instant of a run: the end of a job without slots, and the deadline of a job without one."""
 
 
 class Demand(Frozen):
-    """The rest of one job: work that any number of slots between two bounds shares evenly (flex, section 2.5)."""
+    """The remaining work of one job; any number of slots between the two bounds share it evenly (flex, section 2.5)."""
 
     name: str
     work_ns: int
@@ -23,10 +23,10 @@ class Demand(Frozen):
 
 
 def normalised(jobs: Sequence[Demand], slots: int) -> list[Demand]:
-    """The jobs with minima that can be kept: none above its maximum, and together no more than there are slots.
+    """The jobs with minima that can be met: none above the job's maximum, and in total no more than ``slots``.
 
-    Where they ask for more, all are lowered in proportion; what rounding leaves goes to those it took most from, of
-    equals to the first (flex, sections 1 and 3.1).
+    If the total is too high, all minima are lowered in proportion.  Slots left by rounding go to the jobs that lost
+    most by it; among equals, to the first (flex, sections 1 and 3.1).
     """
     minima = [max(0, min(job.minimum, job.maximum)) for job in jobs]
     total = sum(minima)

@@ -8,13 +8,13 @@ from emulator.policies.flex.demand import Demand
 
 
 def fair_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
-    """Slots by index: every job up to the same waterline, none below its minimum or above its maximum.
+    """Slots by index: all jobs are raised to one common level, but none is below its minimum or above its maximum.
 
-    What is left below the next line goes to the jobs there one by one, in the order given.
+    Slots that do not raise the level for all go one by one, in the order given, to the jobs at that level.
 
     Args:
-        jobs: their minima ``normalised``; those without work get none.
-        slots: how many there are.
+        jobs: with ``normalised`` minima; jobs without work get no slots.
+        slots: number of slots.
     """
     bounds = [(job.minimum, job.maximum) if job.work_ns else (0, 0) for job in jobs]
 
@@ -22,7 +22,7 @@ def fair_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
         return [max(minimum, min(line, maximum)) for minimum, maximum in bounds]
 
     low, high = 0, max((maximum for _, maximum in bounds), default=0)
-    while low < high:  # the highest line that there are slots for
+    while low < high:  # find the highest level that the slots allow
         line = (low + high + 1) // 2
         low, high = (line, high) if sum(at(line)) <= slots else (low, line - 1)
     shares = at(low)

@@ -1,4 +1,4 @@
-"""FIFO as the paper has it: in the order of arrival, with maxima and without minima (flex, section 4)."""
+"""FIFO as in the paper: in the order of arrival, with maxima and without minima (flex, section 4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from emulator.policies.flex.demand import Demand
 
 
 def fifo_shares(jobs: Sequence[Demand], slots: int) -> list[int]:
-    """Slots by index: each job its maximum, in the order given, until there are no more."""
+    """Slots by index: each job gets its maximum, in the order given, until no slots are left."""
     shares = []
     for job in jobs:
         shares.append(min(job.maximum, slots) if job.work_ns else 0)

@@ -1,7 +1,8 @@
 """The generic scheme: the best fixed share for every job, a separable resource allocation problem (flex, section 3.2).
 
-Minimise the sum, or the largest, of ``F_j(s_j)``, each job's penalty when it holds ``s_j`` slots to its end, with
-``m_j <= s_j <= M_j`` and no more slots than there are.  The jobs are packed in the order in which they end then.
+``F_j(s_j)`` is the penalty of job j if it holds ``s_j`` slots until it ends.  The scheme minimises the sum or the
+maximum of these penalties, with ``m_j <= s_j <= M_j`` and no more slots than there are.  The jobs are then packed in
+the order of their ends under these shares.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from emulator.policies.flex.demand import NEVER_NS, Demand
 from emulator.policies.flex.penalties import Objective
 
 Gain = Callable[[int, int], int]
-"""What one slot more is worth to a job (its index) that holds so many; never rises with them."""
+"""What one more slot is worth to a job (given by index) that holds so many; it never rises with that number."""
 
 
 def best_shares(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
     """The optimal fixed shares, by index; the jobs' minima are ``normalised``.
 
-    Sums of steps take dynamic programming.  All others are convex: the paper counts tardiness among those that are not,
-    but the larger of 0 and a convex function is convex.
+    A sum of step functions needs dynamic programming.  All other penalties are convex.  The paper counts tardiness as
+    not convex, but the maximum of 0 and a convex function is convex.
     """
     if objective.total and objective.stepped:
         return _by_dynamic_programming(jobs, objective, slots)
@@ -36,23 +37,23 @@ def best_shares(jobs: Sequence[Demand], objective: Objective, slots: int) -> lis
 
     if objective.total:
         return marginal(jobs, slots, lambda index, share: at(index, share) - at(index, share + 1))
-    # Minimax: the paper's transformation.  The sum of the penalties at all the shares a job has not stopped at is
-    # convex because the penalty falls with the share, and its differences are the penalty itself.
+    # Minimax: the paper's transformation.  For each job, sum the penalty over all shares up to the one it gets.  This
+    # sum is convex because the penalty falls with the share, and its differences are the penalty itself.
     return marginal(jobs, slots, at)
 
 
 def ends_ns(job: Demand, share: int) -> int:
-    """When a job that holds a fixed share ends, from now."""
+    """When a job that holds a fixed share ends, in nanoseconds from now."""
     if not job.work_ns:
         return 0
     return -(-job.work_ns // share) if share else NEVER_NS
 
 
 def marginal(jobs: Sequence[Demand], slots: int, gain: Gain) -> list[int]:
-    """Slots one by one to whom the next is worth most: optimal for convex functions (Fox 1966).
+    """Deal slots one by one, each to the job that gains most by it: optimal for convex functions (Fox 1966).
 
-    Where there are many slots a job they are first dealt in steps of a power of two, the last one of each job is taken
-    back, and the step is halved: ``O(J log J log(S / J))`` (Frederickson and Johnson 1982; Hochbaum 1994).
+    Many slots per job are first dealt in steps of a power of two.  Then the last step of each job is taken back and the
+    step is halved: ``O(J log J log(S / J))`` (Frederickson and Johnson 1982; Hochbaum 1994).
     """
     shares = [job.minimum for job in jobs]
     slack = slots - sum(shares)
@@ -67,7 +68,7 @@ def marginal(jobs: Sequence[Demand], slots: int, gain: Gain) -> list[int]:
 
 
 def _deal(jobs: Sequence[Demand], shares: list[int], slack: int, step: int, gain: Gain) -> list[int]:
-    """Deal ``step`` slots at a time; how many each job was given last."""
+    """Deal ``step`` slots at a time; returns how many each job was given last."""
     last = [0] * len(jobs)
     heap = [(-gain(index, share), index) for index, share in enumerate(shares) if share < jobs[index].maximum]
     heapify(heap)
@@ -84,7 +85,7 @@ def _deal(jobs: Sequence[Demand], shares: list[int], slack: int, step: int, gain
 
 
 def _by_dynamic_programming(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """Best penalty of the first jobs for each number of slots over the minima, one job after the other."""
+    """Add job after job; for each number of slots above the minima, keep the best penalty of the jobs so far."""
     slack = slots - sum(job.minimum for job in jobs)
     best = [0] * (slack + 1)
     chosen: list[list[int]] = []
@@ -106,7 +107,7 @@ def _by_dynamic_programming(jobs: Sequence[Demand], objective: Objective, slots:
 
 
 def _options(job: Demand, objective: Objective, index: int, slack: int) -> list[tuple[int, int]]:
-    """Slots over the minimum and the penalty they bring; of a job of steps only the fewest for each step."""
+    """Pairs of slots above the minimum and the resulting penalty; for step penalties, only the fewest for each step."""
     of_job = objective.penalties[index]
     most = min(job.maximum - job.minimum, slack)
     extras = set(range(most + 1))

@@ -1,4 +1,4 @@
-"""FLEX: the best packing of a few good orders (flex, section 3)."""
+"""FLEX: packs a few good orders and takes the best (flex, section 3)."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from emulator.policies.flex.penalties import Objective
 from emulator.vocabulary import Frozen
 
 SEARCHED_JOBS = 12
-"""Up to so many jobs it is searched on from the best orders; of more, one in another place matters less, and it takes
-too long."""
+"""Up to this many jobs, a search goes on from the best orders.  With more jobs, one job in another place matters less,
+and the search takes too long."""
 BEAM_WIDTH, STEPPED_BEAM_WIDTH = 256, 1024
-"""Beginnings of an order that the search keeps, and where penalties are steps, whose bounds say less: enough for the
-optimum of ten jobs, nearly always."""
+"""Partial orders that the search keeps; the second value is for step penalties, whose bounds are weaker.  Nearly always
+enough for the optimum of ten jobs."""
 
 
 class Plan(Frozen):
-    """What FLEX answers; jobs by index."""
+    """The result of FLEX; jobs by index."""
 
     order: tuple[int, ...]
-    """Whom to serve first."""
+    """Jobs in the order of service."""
     rule: str
-    """Where the order comes from."""
+    """Which rule proposed the order."""
     ends_ns: tuple[int, ...]
-    """From now; ``NEVER_NS``: without slots."""
+    """From now; ``NEVER_NS`` for a job without slots."""
     cost: int
-    """Of the objective."""
+    """Value of the objective."""
     shares: tuple[int, ...]
-    """Slots until the first job ends: what is to be enforced until it is asked again (flex, section 2.2)."""
+    """Slots until the first job ends: they hold until the next plan is made (flex, section 2.2)."""
 
 
 def plan(jobs: Sequence[Demand], objective: Objective, slots: int, optimal: bool = False) -> Plan:
-    """The schedule that costs least of those tried.
+    """The cheapest schedule of those tried.
 
     Args:
-        jobs: in the order of arrival; minima may ask for more than there is.
-        objective: what the ends of the jobs cost, in the same order.
-        slots: how many there are; with none, no job ends.
-        optimal: try all orders, however long it takes: what FLEX is held against.
+        jobs: in the order of arrival; their minima may exceed ``slots``.
+        objective: cost of the jobs' ends, in the same order.
+        slots: number of slots; with none, no job ends.
+        optimal: try all orders, however long it takes; FLEX is compared with this optimum.
     """
     if slots <= 0 or not jobs:
         ends = (NEVER_NS,) * len(jobs)
@@ -78,10 +78,10 @@ def _candidates(jobs: Sequence[Demand], objective: Objective, slots: int) -> lis
 def _searched(
     jobs: Sequence[Demand], objective: Objective, slots: int, found: Sequence[_Candidate], width: int | None
 ) -> _Candidate:
-    """Better ones near the best of ``found``.
+    """The best candidate of a local search that starts from the best of ``found``.
 
-    Sums of penalties that are no straight lines have many orders that no single move makes better: there it goes from
-    all of ``found``, and beginnings of orders are searched.
+    Sums of non-linear penalties have many orders that no single move improves.  For these, the search starts from all
+    of ``found``, and partial orders are searched too.
     """
     curved = objective.total and not objective.linear
     starts = found if curved else found[:1]
@@ -92,7 +92,7 @@ def _searched(
 
 
 def _moved(jobs: Sequence[Demand], objective: Objective, slots: int, start: _Candidate) -> _Candidate:
-    """One job after the other put in another place, as long as that helps."""
+    """Move one job after the other to another place, as long as this lowers the cost."""
     best, tried, helped = start, {start.order}, True
     while helped:
         helped = False

@@ -1,11 +1,12 @@
-"""The best order of all: branch and bound over the orders that the packing scheme can be given.
+"""The best order of all: branch and bound over the orders for the packing scheme.
 
-Theory of operation.  When a job ends depends on those before it in the order alone: those after it hold their minima
-until all before have their maxima.  So an order is built from the front, and what the rest is left with is one function
-of time, the slack over the minima of the rest.  Orders of the same jobs that leave the same slack differ in nothing but
-their cost so far: the cheapest stays (times are equal when they are within a microsecond).  A bound takes care of the
-others: each job of the rest ends no earlier than if it were next, and the n-th of them to end no earlier than the n
-smallest could be done by all the slots that the rest has.
+Theory of operation.  The end of a job depends only on the jobs before it in the order: the jobs after it hold their
+minima until all jobs before them have their maxima.  So an order is built from the front.  The remaining jobs see only
+one function of time: the slack, that is the slots above their minima.  Of two orders of the same jobs with the same
+slack, only the cheaper one is kept (times within a microsecond count as equal).
+
+A bound removes further orders.  Each remaining job ends no earlier than if it were next.  And the n-th of them to end
+ends no earlier than the time at which all slots of the remaining jobs together could do the n smallest.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from emulator.policies.flex.penalties import Objective
 from emulator.vocabulary import Frozen
 
 _EQUAL_BITS = 10
-"""Instants that differ in no more than these low bits of their nanoseconds count as one."""
+"""Two instants that differ only in this many low bits of their nanoseconds count as equal."""
 
 Slack = tuple[tuple[int, int], ...]
-"""Slots over the minima of the rest, from each instant on."""
+"""Slots above the minima of the remaining jobs, from each instant on."""
 
 
 class _State(Frozen):
-    """The front of an order."""
+    """The front part of an order."""
 
     cost: int
     order: tuple[int, ...]
@@ -33,27 +34,27 @@ class _State(Frozen):
 
 
 class _Branches(Frozen):
-    """A state, and each job of the rest as the next one."""
+    """A state, with each remaining job as its possible next job."""
 
     bound: int
-    """No order that begins like this costs less."""
+    """Lower bound on the cost of every order with this front."""
     state: _State
     ends: tuple[tuple[int, int], ...]
-    """Job, and when it ends as the next one."""
+    """Each remaining job, and its end if it is next."""
 
 
 def best_order(
     jobs: Sequence[Demand], objective: Objective, slots: int, order: Sequence[int], width: int | None = None
 ) -> tuple[int, ...]:
-    """The order whose packing costs least; ``order`` where none costs less.
+    """The order whose packing costs least; ``order`` if none is cheaper.
 
     Args:
-        jobs: their minima ``normalised``.
-        objective: what a packing costs.
-        slots: how many there are.
-        order: a good one, which bounds the search.
-        width: how many fronts of each length are kept, those with the least bounds; None: all that may lead to the
-            optimum, which takes some 0.1 s for ten jobs.
+        jobs: with ``normalised`` minima.
+        objective: gives the cost of a packing.
+        slots: number of slots.
+        order: a good order, whose cost limits the search.
+        width: how many fronts of each length are kept, those with the lowest bounds.  None: all that may lead to the
+            optimum; this takes some 0.1 s for ten jobs.
     """
     limit = objective.cost(completions(jobs, order, slots))
     states = [_State(0, (), _slack_of_minima(jobs, slots))]
@@ -77,12 +78,12 @@ def _branches(jobs: Sequence[Demand], objective: Objective, state: _State) -> _B
     if not objective.total:
         last = min(of_job.at(no_earlier[-1]) for of_job in penalties)
         return _Branches(max(state.cost, last, *alone), state, tuple(zip(rest, ends, strict=True)))
-    # Whoever is n-th pays at least what the n-th end adds to some job.
+    # Whichever job ends n-th pays at least the smallest amount that the n-th end adds to any job.
     added = 0
     for end in no_earlier:
         added += min(of_job.at(max(end, own)) - cost for of_job, own, cost in zip(penalties, ends, alone, strict=True))
     bound = sum(alone) + added
-    if objective.linear:  # the heaviest at the earliest ends
+    if objective.linear:  # lower bound: the heaviest jobs get the earliest ends
         heaviest = sorted((of_job.weight for of_job in penalties), reverse=True)
         constant = sum(of_job.weight * of_job.due_ns for of_job in penalties)
         bound = max(bound, sum(map(int.__mul__, heaviest, no_earlier)) - constant)
@@ -97,7 +98,7 @@ def _next_states(
         for index, end in of_state.ends:
             own = objective.penalties[index].at(end)
             cost = state.cost + own if objective.total else max(state.cost, own)
-            # A sum can fall again where ends may be rewarded: there the bound alone decides.
+            # A sum can fall again if early ends are rewarded; then only the bound decides.
             if cost < limit or (objective.total and objective.rewards):
                 yield _State(cost, (*state.order, index), _slack_after(state.slack, jobs[index], end))
 
@@ -113,7 +114,7 @@ def _distinct(states: Iterable[_State]) -> list[_State]:
 
 
 def _slack_of_minima(jobs: Sequence[Demand], slots: int) -> Slack:
-    """While every job holds its minimum and no more."""
+    """The slack while every job holds exactly its minimum."""
     ends = [_own_end(job) for job in jobs]
     starts = sorted({0, *(end for end in ends if end != NEVER_NS)})
     held = [sum(job.minimum for job, end in zip(jobs, ends, strict=True) if end > start) for start in starts]
@@ -121,7 +122,7 @@ def _slack_of_minima(jobs: Sequence[Demand], slots: int) -> Slack:
 
 
 def _own_end(job: Demand) -> int:
-    """When a job ends that never holds more than its minimum."""
+    """When a job ends that always holds its minimum."""
     return -(-job.work_ns // job.minimum) if job.minimum else NEVER_NS
 
 
@@ -142,7 +143,7 @@ def _end_as_next(slack: Slack, job: Demand) -> int:
 
 
 def _slack_after(slack: Slack, job: Demand, end: int) -> Slack:
-    """What those after ``job`` are left with: from its ``end`` on its minimum too, if that was held longer."""
+    """Slack of the jobs after ``job``; from its ``end`` on they also get its minimum, if its minimum lasted longer."""
     most, own_end = job.maximum - job.minimum, _own_end(job)
     at_end = next(slots for start, slots in reversed(slack) if start <= end)
     cut = [(start, slots) for start, slots in slack if start < end]
@@ -163,7 +164,7 @@ def _joined(steps: Iterable[tuple[int, int]]) -> Slack:
 
 
 def _ends_together(slack: Slack, jobs: Sequence[Demand], rest: Sequence[int]) -> list[int]:
-    """The earliest that 1, 2, ... of the rest could have ended if any slot could work on any of them."""
+    """The earliest ends of the first 1, 2, ... remaining jobs if any slot could work on any of them."""
     minima = sum(jobs[index].minimum for index in rest)
     ends = []
     position, done, needed = 0, 0, 0

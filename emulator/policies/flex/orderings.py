@@ -1,12 +1,12 @@
-"""Orders to pack in, some for every metric (flex, section 3.2).
+"""Orders for the packing scheme, several for every metric (flex, section 3.2).
 
-The paper leaves its own out.  Ours are rules of scheduling theory that are optimal on one machine, which a cluster is
-when no maximum binds, and the order of the generic scheme (``moldable``):
+The paper does not give its orders.  Ours are rules of scheduling theory that are optimal on one machine (a cluster is
+one machine when no maximum binds), and the order of the generic scheme (``moldable``):
 
 * by work over weight: Smith (1956), for weighted sums of ends;
-* by deadline: Jackson (1955), for the largest lateness; Moore and Hodgson (1968) leave out who is to be late;
-* from the back, who costs least at the end of all: Lawler (1973), for the largest of any penalties; for sums of
-  tardiness who costs least for its work;
+* by deadline: Jackson (1955), for the maximum lateness; Moore and Hodgson (1968) choose the jobs that will be late;
+* from the back: the last place goes to the job that costs least there: Lawler (1973), for the maximum of any
+  penalties; for sums of tardiness, to the job that costs least for its work;
 * by time alone, the longest first: for the makespan where maxima bind.
 """
 
@@ -19,32 +19,33 @@ from emulator.policies.flex.moldable import best_shares, ends_ns
 from emulator.policies.flex.penalties import Objective, Penalty
 
 BACKWARD_JOBS = 200
-"""From the back, each place looks at all jobs that are left: for more jobs than this that takes too long."""
+"""``from_the_back`` looks at all remaining jobs for each place; with more jobs than this it takes too long."""
 
 GENERIC_JOBS = 100
-"""Of more jobs with a weighted sum of ends the generic scheme is not tried: it takes half of the time, and over 240
-random instances of 172 jobs its order was better once, by 0.09%."""
+"""With more jobs than this, the generic scheme is not tried for a weighted sum of ends.  It takes half of the time, and
+over 240 random instances of 172 jobs its order was better only once, by 0.09%."""
 
 Ordering = Callable[[Sequence[Demand], Objective, int], list[int]]
 
 
 def by_work_over_weight(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """Least remaining work for its weight first."""
+    """Smallest remaining work over weight first."""
     return sorted(range(len(jobs)), key=lambda index: _work_over(jobs[index], _weight(objective.penalties[index])))
 
 
 def by_deadline(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """Earliest deadline first; of steps the first."""
+    """Earliest deadline first; for step penalties, the deadline of the first step."""
     return sorted(range(len(jobs)), key=lambda index: _deadline(objective.penalties[index]))
 
 
 def by_time_alone(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """Who takes longest with its maximum first."""
+    """Longest run time at its maximum share first."""
     return sorted(range(len(jobs)), key=lambda index: -ends_ns(jobs[index], min(jobs[index].maximum, slots)))
 
 
 def on_time_first(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """By deadline those that make it, without those whose weight is least for their work; these come last."""
+    """Jobs that meet their deadlines, by deadline; then the late jobs, chosen as those with the least weight for their
+    work."""
     kept: list[int] = []
     late: list[int] = []
     total = 0
@@ -63,7 +64,8 @@ def on_time_first(jobs: Sequence[Demand], objective: Objective, slots: int) -> l
 
 
 def from_the_back(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """The last place to whom it costs least, then the one before; at ``BACKWARD_JOBS`` and fewer jobs."""
+    """Give the last place to the job that costs least there, then the place before it, and so on; by deadline for more
+    than ``BACKWARD_JOBS`` jobs."""
     if len(jobs) > BACKWARD_JOBS:
         return by_deadline(jobs, objective, slots)
     rest = list(range(len(jobs)))
@@ -86,13 +88,13 @@ def from_the_back(jobs: Sequence[Demand], objective: Objective, slots: int) -> l
 
 
 def generic(jobs: Sequence[Demand], objective: Objective, slots: int) -> list[int]:
-    """As the jobs end when each holds its best fixed share."""
+    """In the order of the jobs' ends when each holds its best fixed share."""
     shares = best_shares(jobs, objective, slots)
     return sorted(range(len(jobs)), key=lambda index: ends_ns(jobs[index], shares[index]))
 
 
 def orderings(objective: Objective) -> tuple[Ordering, ...]:
-    """Those worth trying, the first the likeliest."""
+    """The orderings worth trying, the most promising first."""
     if objective.linear:
         return (by_work_over_weight, generic) if len(objective.penalties) <= GENERIC_JOBS else (by_work_over_weight,)
     if objective.total:
@@ -101,7 +103,7 @@ def orderings(objective: Objective) -> tuple[Ordering, ...]:
 
 
 def _weight(penalty: Penalty) -> int:
-    """Of steps: the first."""
+    """For step penalties, the height of the first step."""
     return penalty.steps[0][1] if penalty.steps else penalty.weight
 
 
@@ -110,5 +112,5 @@ def _deadline(penalty: Penalty) -> int:
 
 
 def _work_over(job: Demand, weight: int) -> int:
-    """Work for each unit of weight, as a whole number."""
+    """Work per unit of weight, as a whole number."""
     return (job.work_ns << 64) // weight if weight else NEVER_NS << 64

@@ -1,8 +1,8 @@
 """The Malleable Packing Scheme: from an order of jobs to a schedule (flex, section 3.1, Fig. 3).
 
-Every job holds its minimum; what is left over goes to the jobs in their order, each up to its maximum.  When a job ends
-its slots are dealt out again.  So a share never shrinks before its job ends, and one pass over the order with one heap
-of completions does it: ``O(J log J)`` for J jobs, where the paper's pseudocode takes ``O(J^2)``.
+Every job holds its minimum.  The remaining slots go to the jobs in their order, each up to its maximum.  When a job
+ends, its slots are dealt out again, so a share never shrinks before its job ends.  One pass over the order with one
+heap of completions computes this: ``O(J log J)`` for J jobs, where the paper's pseudocode takes ``O(J^2)``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from emulator.vocabulary import Frozen
 
 
 class Interval(Frozen):
-    """What every job holds from one completion to the next."""
+    """The shares of all jobs from one completion to the next."""
 
     start_ns: int
     """From now."""
@@ -29,15 +29,15 @@ def completions(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> lis
     """When each job ends, in nanoseconds from now, by index; ``NEVER_NS`` for one that never gets a slot.
 
     Args:
-        jobs: their minima ``normalised``.
-        order: indices of all jobs, the first to be served first.
-        slots: how many there are.
+        jobs: with ``normalised`` minima.
+        order: indices of all jobs, in the order of service.
+        slots: number of slots.
     """
     return _pack(jobs, order, slots, None)
 
 
 def intervals(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> tuple[Interval, ...]:
-    """The whole schedule, as ``completions`` has it: what the paper draws in Fig. 4."""
+    """The whole schedule, with the arguments of ``completions``: what the paper draws in Fig. 4."""
     dealt: list[tuple[int, tuple[int, ...]]] = []
     _pack(jobs, order, slots, dealt)
     return tuple(Interval(start, end, shares) for (start, shares), (end, _) in pairwise(dealt) if start < end)
@@ -58,7 +58,7 @@ def first_shares(jobs: Sequence[Demand], order: Sequence[int], slots: int) -> li
 def _pack(
     jobs: Sequence[Demand], order: Sequence[int], slots: int, dealt: list[tuple[int, tuple[int, ...]]] | None
 ) -> list[int]:
-    """``dealt``: takes the shares after each completion and when they were dealt."""
+    """See ``completions``; ``dealt`` collects each time at which slots were dealt, and the shares from then on."""
     ends, since = [NEVER_NS] * len(jobs), [0] * len(jobs)
     shares = [job.minimum for job in jobs]
     maxima, left = [job.maximum for job in jobs], [job.work_ns for job in jobs]
@@ -83,7 +83,7 @@ def _pack(
             dealt.append((now, tuple(shares)))
         while heap:
             now, index = heappop(heap)
-            if ends[index] == NEVER_NS:  # else an entry from before its share grew: it has ended since, and earlier
+            if ends[index] == NEVER_NS:  # else an old entry: its share grew since, and it has already ended
                 break
         else:
             return ends

@@ -1,6 +1,6 @@
-"""What it costs that a job ends at some time, and what a schedule costs (flex, section 2.1, Fig. 1).
+"""The cost of a job's end, and the cost of a schedule (flex, section 2.1, Fig. 1).
 
-Whole numbers throughout: a penalty of ``ONE`` is a weight of 1 on one nanosecond.
+Whole numbers throughout: ``ONE`` is a weight of 1 for one nanosecond.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Penalty(Frozen):
     """A non-decreasing function of the end of one job; the five forms of Fig. 1."""
 
     due_ns: int = 0
-    """From when on it counts, from now; below 0 in the past."""
+    """Start of the penalty, from now; negative if it is in the past."""
     weight: int = ONE
-    """Of each nanosecond, at least 0."""
+    """Per nanosecond, at least 0."""
     early: bool = False
-    """Whether ending before ``due_ns`` is rewarded, as in lateness; a response time is one whose due is past."""
+    """Whether ending before ``due_ns`` is rewarded, as in lateness; a response time has its ``due_ns`` in the past."""
     steps: tuple[tuple[int, int], ...] = ()
-    """In place of the line: what it costs in all to end after each instant; both rise."""
+    """In place of the line: pairs of an instant and the total cost of ending after it; both rise."""
 
     def at(self, end_ns: int) -> int:
-        """Of a job that ends then, from now."""
+        """The penalty of a job that ends then, from now."""
         if self.steps:
             height = 0
             for after_ns, of_step in self.steps:
@@ -50,23 +50,23 @@ METRICS: dict[MetricName, str] = {
     "lateness": "Time beyond the deadline, below 0 for jobs that are early.",
     "sla": "Steps: what it costs to end after each of a job's deadlines.",
 }
-"""What each measures of a job (flex, section 2.1)."""
+"""What each metric measures of a job (flex, section 2.1)."""
 SUMMED, LARGEST = frozenset({"tardy", "sla"}), frozenset({"makespan"})
-"""Metrics of which only the sum, or only the largest, says anything."""
+"""Metrics where only the sum, or only the maximum, is meaningful."""
 
 
 class Metric(Frozen):
-    """What a schedule is to minimise."""
+    """What a schedule minimises."""
 
     name: MetricName = "response"
     weighted: bool = False
     """Whether the jobs' weights count."""
     sum: bool = True
-    """Over all jobs (minisum); false: the largest (minimax), which makespan always is."""
+    """True: the sum over all jobs (minisum).  False: the maximum (minimax), which makespan always is."""
 
     @property
     def total(self) -> bool:
-        """Whether it is a sum."""
+        """Whether the sum counts, not the maximum."""
         return self.sum and self.name not in LARGEST
 
     def __post_init__(self) -> None:
@@ -75,14 +75,14 @@ class Metric(Frozen):
 
 
 def penalty(metric: Metric, job: JobFacts, submit_ns: int, alone_ns: int, now_ns: int) -> Penalty:
-    """What it costs that a job ends, at a time from ``now_ns`` on.
+    """The penalty of a job's end, as a function of the time from ``now_ns`` on.
 
     Args:
-        metric: what is to be minimised.
-        job: a job without a deadline is never late.
+        metric: what is minimised.
+        job: without a deadline it is never late.
         submit_ns: when it was submitted.
-        alone_ns: how long the whole job would take with the cluster to itself.
-        now_ns: from when on the penalty's times count.
+        alone_ns: how long the whole job would take alone on the cluster.
+        now_ns: the instant from which the penalty's times count.
     """
     weight = job.weight_ppm * (ONE // 1_000_000) if metric.weighted else ONE
     due_ns = (NEVER_NS if job.deadline_ns is None else job.deadline_ns) - now_ns
@@ -101,21 +101,21 @@ def penalty(metric: Metric, job: JobFacts, submit_ns: int, alone_ns: int, now_ns
 
 
 class Objective:
-    """The penalties of all jobs together: their sum, or the largest."""
+    """The penalties of all jobs together: their sum, or their maximum."""
 
     def __init__(self, penalties: Sequence[Penalty], total: bool) -> None:
         self.penalties = tuple(penalties)
         self.total = total
         self.stepped = any(of_job.steps for of_job in self.penalties)
         self.rewards = any(of_job.early for of_job in self.penalties)
-        """Whether a penalty may be below 0."""
+        """Whether a penalty may be negative."""
         self.linear = total and not self.stepped and all(of_job.early for of_job in self.penalties)
-        """Whether it is a weighted sum of the ends and a constant."""
+        """Whether it is a weighted sum of the ends plus a constant."""
         self._weights = [of_job.weight for of_job in self.penalties]
         self._constant = sum(of_job.weight * of_job.due_ns for of_job in self.penalties)
 
     def cost(self, ends_ns: Sequence[int]) -> int:
-        """Of a schedule, by the end of each job from now; 0 where there are no jobs."""
+        """Cost of a schedule, given the end of each job from now; 0 without jobs."""
         if self.linear:
             return sum(map(int.__mul__, self._weights, ends_ns)) - self._constant
         costs = [of_job.at(end) for of_job, end in zip(self.penalties, ends_ns, strict=True)]

@@ -1,5 +1,5 @@
-"""Completion goals beside a transactional workload: Adaptive, Reverse-Adaptive, and the fewest misses there can be.
+"""Completion goals beside a transactional workload: Adaptive, Reverse-Adaptive, and the fewest possible misses.
 
-``fitting`` looks backwards from the deadlines for the work that cannot wait; ``utility`` makes shares of it;
-``allocations`` are the policies.
+``fitting`` works backwards from the deadlines to find the work that cannot wait.  ``utility`` computes shares from it.
+``allocations`` holds the policies.
 """

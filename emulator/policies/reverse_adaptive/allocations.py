@@ -1,11 +1,12 @@
 """Allocations by completion goals (reverse-adaptive, sections IV and V).
 
-A job without a deadline is to be done as early as possible: it requires all it can use, and nothing of it cannot wait.
+A job without a deadline should end as early as possible: it requires as many containers as it can use, but none of its
+work is urgent.
 
-The paper does not say what a job needs that cannot make its deadline any more: because the deadline has passed, or
-because all the containers until then would not do its work.  Here it needs nothing, for s_fit is what keeps the chances
-of a job and it has none left; it gets what the others have no use for.  Were it to need all that it can use, every job
-would be late with it whenever there is too much work, and FIFO would miss fewer deadlines than either.
+A job may be unable to meet its deadline: the deadline has passed, or all containers until then cannot do its work.  The
+paper does not say what such a job needs.  Here it needs nothing, because s_fit protects the chance to meet a deadline
+and this job has none; it gets only what the other jobs cannot use.  If it needed all that it can use, then under
+overload it would make every other job late too, and FIFO would miss fewer deadlines than either policy.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class Cycle(Frozen):
     """Options of these allocations."""
 
     cycle_s: Annotated[float, Meta(gt=0, le=1e6)] = 30.0
-    """Control cycle T: how long a placement holds, should no job arrive or end before."""
+    """Control cycle T: how long a placement holds if no job arrives or ends before."""
 
     @property
     def length_ns(self) -> int:
-        """Of a cycle."""
+        """Length of a cycle."""
         return round(self.cycle_s * 10**9)
 
 
@@ -42,8 +43,8 @@ _order = itemgetter(0, 1)
 
 
 def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
-    """Jobs get the containers that they need on average until their deadlines; what is left makes the least satisfied
-    more satisfied.  Knows nothing of capacity to come.
+    """Jobs get the containers that they need on average until their deadlines; the rest goes to the least satisfied
+    jobs.  Does not use the forecast of capacity.
     """
     names, goals = _goals(view)
     can = [goal.can_be_met(view.now_ns) for goal in goals]
@@ -53,8 +54,8 @@ def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
 
 
 def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
-    """Work that would not fit any more, after this cycle, into the capacity forecast until the deadlines is done now;
-    what is left makes the least satisfied more satisfied.
+    """Work is done now if, after this cycle, it would no longer fit into the forecast capacity before its deadline;
+    the rest goes to the least satisfied jobs.
     """
     names, goals = _goals(view)
     now_ns, forecast = view.now_ns, view.forecast
@@ -66,9 +67,9 @@ def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationD
 
 
 def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
-    """As many jobs as can meet their deadlines do, the earliest deadline first; the others get what is left.
+    """As many jobs as possible meet their deadlines, the earliest deadline first; the others get what is left.
 
-    The reference of reverse-adaptive, section V-C: it is fair to nobody.
+    The reference of reverse-adaptive, section V-C: it ignores fairness.
     """
     names, goals = _goals(view)
     kept = kept_goals(goals, view.forecast, view.now_ns)
@@ -80,7 +81,7 @@ def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDeci
 
 
 def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
-    """What is left of each job, the earliest deadline first; of one without a deadline nothing has to be done."""
+    """Names and remaining work of the jobs, the earliest deadline first; without a deadline no work is required."""
     found = []
     for job in view.jobs.values():
         facts = job.facts
@@ -95,7 +96,7 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
 
 
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
-    """Containers on average until the deadline: s_req; all that can be used where there is none."""
+    """Average containers needed until the deadline: s_req; without a deadline, as many as the job can use."""
     return [
         min(goal.most, max(1, -(-goal.work_ns // (goal.deadline_ns - now_ns))))
         if now_ns < goal.deadline_ns < _NEVER_NS
@@ -107,7 +108,7 @@ def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
 def _shares(
     containers: int, goals: Sequence[Goal], can: Sequence[bool], fit: Sequence[int], required: Sequence[int]
 ) -> list[int]:
-    """Of the jobs that can make their deadlines; the others share what those leave, alike."""
+    """Shares of the jobs: first those that can meet their deadlines; the others share the rest equally."""
     first = [goal.most if chance else 0 for goal, chance in zip(goals, can, strict=True)]
     then = [0 if chance else goal.most for goal, chance in zip(goals, can, strict=True)]
     shares = max_min_shares(Needs.of(fit, required, first), containers)

@@ -1,10 +1,10 @@
-"""The most jobs that can meet their deadlines (Moore and Hodgson, on a capacity that changes).
+"""The largest number of jobs that can meet their deadlines (Moore and Hodgson, with a capacity that changes).
 
-Theory of operation.  With the earliest deadline first, jobs are taken in one by one; where the work taken in is more
-than the capacity until a deadline has room for, the largest job so far is given up.  Measured in the work that the
-capacity does until then, deadlines are those of one machine of constant speed, for which Moore's algorithm gives the
-fewest late jobs.  It takes jobs to be able to use any number of containers; one that could not meet its deadline with
-all it can use is given up first.
+Theory of operation.  Jobs are added one by one, the earliest deadline first.  When the added work is more than the
+capacity until a deadline, the largest job so far is dropped.  If time is measured as the work that the capacity can do,
+this is one machine of constant speed, and there Moore's algorithm gives the fewest late jobs.  It assumes that a job
+can use any number of containers.  A job that cannot meet its deadline even with all containers it can use is dropped
+first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from emulator.policies.reverse_adaptive.fitting import Goal
 
 
 def kept_goals(goals: Sequence[Goal], capacity: Capacity, now_ns: int) -> set[int]:
-    """Indices of the jobs that are to meet their deadlines."""
+    """Indices of the jobs chosen to meet their deadlines."""
     heap: list[tuple[int, int]] = []
     taken_ns = 0
     for index in sorted(range(len(goals)), key=lambda index: goals[index].deadline_ns):

@@ -1,9 +1,9 @@
 """Fitting work backwards from the deadlines (reverse-adaptive, section IV-B, Algorithm 1).
 
-Theory of operation.  The deadlines cut time into periods.  Going back from the last one, the work of the jobs whose
-deadline is at or after the end of a period is fitted into it, that of the latest deadline first, as far as the capacity
-to come has room: what does not fit is carried to the period before.  What is left at the start cannot wait.  All is
-whole numbers, container-nanoseconds.
+Theory of operation.  The deadlines divide time into periods.  The algorithm goes back from the last period.  Into each
+period it fits work of the jobs whose deadline is at or after the end of the period, the latest deadline first, as far
+as the forecast capacity allows.  Work that does not fit is carried to the period before.  Work left at the start cannot
+wait.  All numbers are whole container-nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from emulator.vocabulary import Frozen
 
 
 class Goal(Frozen):
-    """The rest of a job that is to be done by an instant."""
+    """The remaining work of a job, and its deadline."""
 
     deadline_ns: int
     work_ns: int
-    """Left, container-nanoseconds."""
+    """Remaining, container-nanoseconds."""
     most: int
-    """Containers that it can use at a time."""
+    """Most containers that it can use at a time."""
 
     def can_be_met(self, now_ns: int, capacity: Capacity | None = None) -> bool:
-        """Whether it could be with all the containers it can use, and all of ``capacity``, to itself."""
+        """Whether the job alone could meet it, with all containers it can use and all of ``capacity``."""
         until_ns = self.deadline_ns - now_ns
         if until_ns < 0 or self.work_ns > self.most * until_ns:
             return False
@@ -33,23 +33,23 @@ class Goal(Frozen):
 
 
 class Period(Frozen):
-    """What has been fitted between two deadlines: what the paper draws in Fig. 3."""
+    """The work fitted between two deadlines: what the paper draws in Fig. 3."""
 
     start_ns: int
     end_ns: int
     fitted_ns: tuple[tuple[int, int], ...]
-    """Index of a goal, container-nanoseconds of it."""
+    """Pairs: index of a goal, and container-nanoseconds of its work."""
 
 
 def left_over(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> list[int]:
-    """Work of each goal that does not fit between ``start_ns`` and its deadline, beside the others."""
+    """Work of each goal that does not fit, beside the others, between ``start_ns`` and its deadline."""
     return fitted(goals, capacity, start_ns)[0]
 
 
 def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[list[int], list[Period]]:
     """``left_over``, and the periods, the last first.
 
-    Of equal deadlines that of the last goal is fitted first, so that what cannot wait belongs to the first.
+    Among equal deadlines, the last goal is fitted first, so work that cannot wait belongs to the first goals.
     """
     left = [goal.work_ns for goal in goals]
     deadlines_ns = [goal.deadline_ns for goal in goals]
@@ -78,7 +78,7 @@ def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[li
 def _fit(
     goals: Sequence[Goal], left: list[int], waiting: deque[int], room_ns: int, length_ns: int
 ) -> tuple[tuple[int, int], ...]:
-    """Fill one period; those of ``waiting`` that have work left stay in it, in their order."""
+    """Fill one period; goals of ``waiting`` with work left stay in it, in their order."""
     done: list[tuple[int, int]] = []
     kept: list[int] = []
     while waiting and room_ns > 0:

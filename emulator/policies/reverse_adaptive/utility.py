@@ -1,8 +1,8 @@
-"""The satisfaction of a job with its containers, and the shares that make the least satisfied most satisfied
+"""How satisfied a job is with its containers, and the shares that satisfy the least satisfied jobs most
 (reverse-adaptive, sections IV-C and IV-D, equations 2 to 4).
 
-Shares come from whole numbers: logarithms are kept in 2^-32ths, utilities in ``ONE``ths, so that no rounding decides
-who comes first.
+Shares are computed in whole numbers: logarithms in units of 2^-32, utilities in units of 1/``ONE``.  So no rounding
+decides an order.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from numpy.typing import NDArray
 ONE = 1 << 16
 """Utility 1."""
 LEAST = -ONE
-"""Utility of one container to a job that needs more; of none it is less than any number."""
+"""Utility of one container to a job that needs more; without a container the utility is minus infinity."""
 _LOG_BITS = 32
 
 Counts = NDArray[numpy.int64]
-"""One number a job."""
+"""One number per job."""
 
 
 class Needs(NamedTuple):
-    """What jobs need, containers; arrays in the order of the jobs, of equals the first is served first."""
+    """What jobs need, in containers; arrays in the order of the jobs.  Among equals the first job is served first."""
 
     fit: Counts
-    """At least, in the next cycle: s_fit.  From 0."""
+    """Least containers in the next cycle: s_fit, at least 0."""
     required: Counts
-    """On average until the deadline: s_req."""
+    """Containers needed on average until the deadline: s_req."""
     pending: Counts
-    """Most it can use: s_pend, at least as many as the others."""
+    """Most containers it can use: s_pend, at least as large as the other two."""
 
     @staticmethod
     def of(fit: Sequence[int], required: Sequence[int], pending: Sequence[int]) -> Needs:
-        """From lists; what is above the most that can be used counts as that."""
+        """From lists; values above ``pending`` are lowered to it."""
         most = numpy.array(pending, dtype=numpy.int64)
         return Needs(numpy.minimum(fit, most), numpy.minimum(required, most), most)
 
 
 def max_min_shares(needs: Needs, containers: int) -> list[int]:
-    """Whole containers for each job so that the least utility is as high as can be, then the next, and so on."""
+    """Whole containers for each job so that the lowest utility is as high as possible, then the next, and so on."""
     if int(needs.pending.sum()) <= containers:
         return needs.pending.tolist()
     wanting = numpy.minimum(needs.fit, 1)
-    if int(wanting.sum()) >= containers:  # none can have a second one
+    if int(wanting.sum()) >= containers:  # no job can have a second one
         return _first(wanting, containers).tolist()
     low, high = (0, ONE) if int(needs.fit.sum()) <= containers else (LEAST, 0)
     while high - low > 1:
@@ -60,7 +60,7 @@ def max_min_shares(needs: Needs, containers: int) -> list[int]:
 
 
 def at_utility(needs: Needs, utility: int) -> Counts:
-    """Most containers that give each job no more than ``utility``, ``LEAST`` to ``ONE``: the inverse of equation 2."""
+    """Most containers that give each job at most ``utility``, from ``LEAST`` to ``ONE``: the inverse of equation 2."""
     if utility <= 0:
         logs = _logarithms(int(needs.fit.max(initial=1)).bit_length())
         known = logs[numpy.maximum(needs.fit, 1) - 1]
@@ -76,7 +76,7 @@ def at_utility(needs: Needs, utility: int) -> Counts:
 
 
 def map_utility(alloc: int, fit: int, required: int, pending: int) -> float:
-    """Equation 2, capped at 1; minus infinity for no container where one is needed."""
+    """Equation 2, capped at 1; minus infinity for a job that needs a container and has none."""
     if alloc < fit:
         logs = _logarithms(fit.bit_length())
         return float(logs[alloc - 1] / logs[fit - 1]) - 1 if alloc else -float("inf")
@@ -90,7 +90,7 @@ def map_utility(alloc: int, fit: int, required: int, pending: int) -> float:
 
 
 def reduce_utility(alloc: int, pending: int) -> float:
-    """Equation 3: 0 where all reduces have a container; minus infinity where none has."""
+    """Equation 3: 0 if all reduces have a container; minus infinity if none has."""
     if alloc >= pending:
         return 0.0
     logs = _logarithms(pending.bit_length())
@@ -98,13 +98,13 @@ def reduce_utility(alloc: int, pending: int) -> float:
 
 
 def _first(more: Counts, containers: int) -> Counts:
-    """As much of ``more`` as there are containers, the first jobs first."""
+    """As much of ``more`` as ``containers`` allows, the first jobs first."""
     before = numpy.cumsum(more) - more
     return numpy.clip(containers - before, 0, more)
 
 
 @cache
 def _logarithms(bits: int) -> Counts:
-    """Of 1 up to 2^bits."""
+    """Of the numbers 1 to 2^bits."""
     numbers = numpy.arange(1, (1 << bits) + 1, dtype=numpy.float64)
     return numpy.rint(numpy.log2(numbers) * (1 << _LOG_BITS)).astype(numpy.int64)
