@@ -22,7 +22,7 @@ def shortest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], rand
 
 
 def longest_remaining_time(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> tuple[str, ...]:
-    """LRT: the most remaining time first; frees containers for longer, but lengthens the job's tail."""
+    """LRT: the most remaining time first; frees more containers earlier, but lengthens the job's tail."""
     return _by_remaining(tasks, random, sign=-1)
 
 
