@@ -1,11 +1,12 @@
 """Which jobs may have an ApplicationMaster: never so many that no container is left for a task.
 
-ApplicationMasters hold containers and are never preempted.  A burst of jobs could so fill a cluster, or a queue, with
-masters that wait for each other for ever.  Hadoop's capacity scheduler keeps the jobs beyond a share of the queue
-waiting (``maximum-am-resource-percent``); here they wait only where the last container would go.  Jobs of a less
-urgent queue that have been admitted and still wait for their master's container make room for those of a more urgent
-one, or a backlog of research jobs would keep production jobs out.  Where masters take no container, all jobs are
-admitted at once.
+ApplicationMasters hold containers and are never preempted.  So a burst of jobs could fill a cluster, or a queue, with
+masters that wait for each other for ever.  Hadoop's capacity scheduler lets jobs wait beyond a share of the queue
+(``maximum-am-resource-percent``).  Here a job waits only if its master would take the last container.
+
+An admitted job may still wait for its master's container.  If it belongs to a less urgent queue, it makes room for a
+job of a more urgent one; otherwise a backlog of research jobs would keep production jobs out.  Where masters take no
+container, all jobs are admitted at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from emulator.core.settings import QueueSettings
 
 
 class Admission:
-    """The jobs that have been submitted and not ended, by queue: those admitted and those that wait for it."""
+    """The submitted jobs that have not ended, by queue: admitted jobs and waiting jobs."""
 
     def __init__(self, queues: Iterable[QueueSettings], masters_outside: bool = False) -> None:
         self._outside = masters_outside
@@ -41,8 +42,8 @@ class Admission:
             del self._waiting[application.queue][application.name]
 
     def admit_next(self, containers: int) -> Application | None:
-        """Admit the job that may ask for its ApplicationMaster next, in a cluster of ``containers``: the oldest of the
-        most urgent queue that has room.  One place is kept for each more urgent queue."""
+        """Admit the next job that may request its ApplicationMaster, in a cluster of ``containers``: the oldest job of
+        the most urgent queue that has room.  For each more urgent queue, one place is kept free."""
         for queue in self._queues:
             waiting = self._waiting[queue.name]
             has_room = self._has_room_in_queue(queue) and self._masters < _most_masters(queue, containers)
@@ -55,8 +56,8 @@ class Admission:
         return None
 
     def displace_next(self, containers: int) -> Application | None:
-        """Put a job back that has been admitted and has no master yet, the youngest of the least urgent queue, where
-        one of a more urgent queue waits for its place."""
+        """Put an admitted job without a master back, because a job of a more urgent queue waits for its place.  It is
+        the youngest such job of the least urgent queue."""
         for queue in self._queues:
             full = self._masters >= _most_masters(queue, containers)
             if full and self._waiting[queue.name] and self._has_room_in_queue(queue):
@@ -71,7 +72,7 @@ class Admission:
         return None
 
     def _without_master_below(self, queue: QueueSettings) -> Application | None:
-        """The youngest job of the least urgent queue below ``queue`` that waits for its master's container."""
+        """The youngest job without a master in the least urgent queue below ``queue`` that has one."""
         for other in reversed(self._queues[self._queues.index(queue) + 1 :]):
             for application in reversed(self._admitted[other.name].values()):
                 if application.requests.application_master is not None and not application.master:
@@ -82,7 +83,7 @@ class Admission:
         return len(self._admitted[queue.name]) < max(1, queue.maximum - 1)
 
     def next_given_up(self, containers: int) -> Application | None:
-        """The job that must end because nodes were lost and ``containers`` are too few: the youngest, least urgent."""
+        """The job to give up because lost nodes left too few ``containers``: the youngest of the least urgent queue."""
         if containers >= 1 and self._outside:
             return None
         if containers >= 2 and self._masters < containers:
@@ -94,5 +95,5 @@ class Admission:
 
 
 def _most_masters(queue: QueueSettings, containers: int) -> int:
-    """Admitted jobs, of all queues, below which one more of ``queue`` may be."""
+    """One more job of ``queue`` may be admitted while fewer jobs than this, of all queues, are admitted."""
     return max(1, containers - 1 - queue.rank)

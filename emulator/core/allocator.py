@@ -2,15 +2,16 @@
 
 Theory of operation
 -------------------
-Containers are given out when a NodeManager's heartbeat comes.  The allocation policy says which queue may have the next
-one, job selection which job of it.  Inside a queue, suspended tasks come before everything else, and inside a job its
-own container, then maps, then new reduces (R1).  Whether a suspended task goes on in the container at hand is what the
-placement policy says; a stopped process can only have one of its own node, and may be given up for another one's
-sake: it is killed, and once its end is known its job asks for another container (os-assisted-preemption, section V-A).
+Containers are given out when a NodeManager's heartbeat arrives.  The allocation policy chooses the queue for the next
+container, and the job selection chooses the job in it.  In a queue, suspended tasks come first.  In a job, the
+ApplicationMaster's container comes first, then maps, then new reduces (R1).  The placement policy decides whether a
+suspended task resumes in the container at hand.  A stopped process can only resume on its own node.  The policy may
+give it up for a container on another node: it is killed, and once its end is known its job asks for another container
+(os-assisted-preemption, section V-A).
 
-Under an allocation that gives shares these alone decide (``emulator.core.shares``): ApplicationMasters come first, then
-the most underallocated job, inside of it maps, suspended tasks, new reduces.  ApplicationMasters that are outside of
-all containers are launched when their job is submitted, on one node after the other.
+If the allocation gives shares, the shares alone decide (``emulator.core.shares``): first ApplicationMasters, then the
+most underallocated job; in that job first maps, then suspended tasks, then new reduces.  ApplicationMasters outside
+containers are launched when their job is submitted, on the nodes in turn.
 
 Requests are counted from the moment they arrive and containers from the moment they are known free: the later of the
 two goes along with an allocation, because that is where scheduling overhead begins.
@@ -42,16 +43,16 @@ from emulator.vocabulary import Kind, Order
 
 
 class _Wish(NamedTuple):
-    """A request that a container serves."""
+    """The request that a container is given to."""
 
     application: Application
     kind: Kind
     task: TaskId | None = None
-    """The suspended task it is for."""
+    """The suspended task that resumes, if any."""
 
 
 class _Offer:
-    """A free container of a node, shown to one request after another."""
+    """A free container of a node, offered to one request after another."""
 
     def __init__(self, node: Node, view: ClusterView) -> None:
         self.node = node
@@ -60,18 +61,18 @@ class _Offer:
         assert offered is not None
         self.node_view: NodeView = offered
         self.is_host = False
-        """Whether a suspended task waits that was suspended here."""
+        """Whether a task that was suspended on this node waits to resume."""
         self.is_declined = False
-        """Whether a placement has said no."""
+        """Whether a placement policy has declined it."""
         self.is_for_others = False
-        """Whether what is free here is not for all that is wanted."""
+        """Whether some requests cannot use this container."""
         self.holds_until_ns: int | None = None
-        """When a policy may decide otherwise although nothing else changes."""
+        """When a policy may decide otherwise even if nothing else changes."""
         self.has_given_up = False
-        """Whether a stopped process is to be killed because its task goes elsewhere."""
+        """Whether a stopped process will be killed because its task resumes elsewhere."""
 
     def holds_until(self, at_ns: int | None) -> None:
-        """A decision holds at least until then."""
+        """A decision may change at ``at_ns``; keep the earliest such time."""
         if at_ns is not None and (self.holds_until_ns is None or at_ns < self.holds_until_ns):
             self.holds_until_ns = at_ns
 
@@ -98,7 +99,7 @@ class Allocator:
         self._containers_made = 0
 
     def allocate(self, node: Node, now_ns: int) -> list[Effect] | None:
-        """Give out what is free on ``node``; None: nothing has been given or decided.  Raises PolicyError."""
+        """Give out the free containers of ``node``; None: nothing was given or decided.  Raises PolicyError."""
         effects: list[Effect] = []
         state, asked = self._state, self._shares.asked if self._shares is not None else 0
         state.attention.selection_left_out = False
@@ -115,7 +116,7 @@ class Allocator:
             has_given_up |= offer.has_given_up
             if wish is None:
                 another = offer.is_declined and not self._placement.strangers_are_alike
-                if not another and not offer.is_for_others:  # else another node may be taken
+                if not another and not offer.is_for_others:  # else another node may still be accepted
                     address = node_address(node.name)
                     state.attention.refused(address, offer.is_host, offer.holds_until_ns)
                 break
@@ -143,7 +144,7 @@ class Allocator:
         return None
 
     def _first_wish(self, queue: str, resumes_first: bool, offer: _Offer) -> _Wish | None:
-        """The request of ``queue`` that the container serves next."""
+        """The next request of ``queue`` to get the container."""
         waiting = self._state.waiting(queue, offer.view)
         for application in waiting.resuming if resumes_first else ():
             task = self._resume_for(application, offer)
@@ -163,7 +164,7 @@ class Allocator:
         return None
 
     def _wish_by_shares(self, shares: Shares, offer: _Offer) -> _Wish | None:
-        """The request that the container serves next where every job has a share."""
+        """The next request to get the container when every job has a share."""
         node = offer.node
         if node.has_free(Kind.APPLICATION_MASTER):
             for application in self._state.applications.values():
@@ -194,13 +195,13 @@ class Allocator:
         return None
 
     def _resume_for(self, application: Application, offer: _Offer) -> TaskId | None:
-        """The suspended task of ``application`` that goes on in the container, if any: of those that placement likes
-        best the first by the job's own order."""
+        """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
+        placement rank; among equals, the first in the job's own order."""
         maps_wait = bool(application.requests.since[Kind.MAP])
         best: tuple[int, TaskId] | None = None
         for task, (resume, since_ns) in application.requests.resumes.items():
             if maps_wait and task.kind is Kind.REDUCE:
-                break  # its maps come first, or its reduces would wait for ever for their output
+                break  # maps come first, else its reduces would wait for their output for ever
             offer.is_host |= resume.node == offer.node.name
             if resume.container is not None:
                 if self._is_stopped_at(resume.container, offer.node):
@@ -212,7 +213,7 @@ class Allocator:
                 offer.is_for_others = True
                 continue
             if resume.node in application.requests.avoided:
-                return task  # it has no home to wait for
+                return task  # its old node is to be avoided, so it does not wait for that
             suspended = _suspended_view(application, resume, since_ns)
             decision = place(self._placement, offer.view, suspended, offer.node_view)
             if not decision.take:
@@ -225,13 +226,13 @@ class Allocator:
         return None if best is None else best[1]
 
     def _is_stopped_at(self, container: str, node: Node) -> bool:
-        """Whether its process can go on there: not before its node has said that it has stopped."""
+        """Whether the process can resume there; not before its node has reported that it stopped."""
         held = self._state.containers.get(container)
         return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
 
     def _consider_giving_up(self, application: Application, resume: ResumeAsk, since_ns: int, offer: _Offer) -> None:
-        """A process that is stopped elsewhere waits: perhaps it has done so for too long.  Only once its end is known
-        does its ApplicationMaster ask for a container for another attempt."""
+        """Ask the placement policy whether to give up a process that is stopped on another node.  Its ApplicationMaster
+        asks for a container for another attempt only when the end of the process is known."""
         held = self._state.containers.get(resume.container or "")
         if held is None or held.given_up or resume.node == offer.node.name:
             return
@@ -278,13 +279,13 @@ class Allocator:
         held = HeldContainer(name, application.name, wish.kind, node.name, wish.task, now_ns)
         self._state.containers[held.id] = application.containers[held.id] = held
         application.nodes[node.name] = None
-        # Which task it is for its job alone knows: until it is stopped it counts as the largest of them.
+        # Only the job knows which task this is: until it is stopped it counts as the job's largest.
         largest_bytes = max(application.facts.task_memory_bytes, default=None)
         node.ledger.take(held.id, held.kind, None if held.kind is Kind.APPLICATION_MASTER else largest_bytes)
         return held
 
     def start_outside(self, application: Application, now_ns: int) -> list[Effect]:
-        """Have the job's ApplicationMaster launched, which takes no container; on the next node in turn."""
+        """Launch the job's ApplicationMaster, which takes no container, on the next node in turn."""
         nodes = [node for node in self._state.nodes.values() if node.state is not NodeState.LOST]
         node = nodes[(application.order + application.master_attempts) % len(nodes)]
         held = self._new_container(_Wish(application, Kind.APPLICATION_MASTER), node, now_ns)
@@ -301,7 +302,7 @@ class Allocator:
 
 
 def _take_request(wish: _Wish) -> tuple[int, str | None]:
-    """The request that is served: when it arrived, and the container of the stopped process it is for."""
+    """Remove the request that is served; returns when it arrived, and the stopped process's container, if any."""
     requests = wish.application.requests
     if wish.kind is Kind.APPLICATION_MASTER:
         since_ns, requests.application_master = requests.application_master, None

@@ -3,18 +3,18 @@
 Theory of operation
 -------------------
 The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  A later attempt
-at the ApplicationMaster itself goes on where its journal ends (``emulator.core.recovery``).  It asks
-the ResourceManager for containers in each heartbeat with its whole ask: maps first, reduces once ``slow_start`` of the
-maps are done, and one request for each suspended reduce, in the order of suspension and with the old host's name.  It
-gives each container it gets to a task and has the NodeManager launch it (natjam, Fig. 1, steps 11 and 12).
+of the ApplicationMaster itself continues where its journal ends (``emulator.core.recovery``).  Each heartbeat asks the
+ResourceManager for containers and carries the whole ask: maps first, reduces once ``slow_start`` of the maps are done,
+and one request for each suspended reduce, in the order of suspension and with its old node.  The ApplicationMaster
+gives each container to a task and tells the NodeManager to launch it (natjam, Fig. 1, steps 11 and 12).
 
-Asked to give containers back (step 4), it has its Releaser choose victims (step 5), asks each at the victim's own next
-heartbeat (step 6), and takes what comes back: a checkpoint (step 8; a new attempt will resume it), a stopped process,
-a refusal (another victim is chosen) or a kill.  Checkpoints live here: the one last accepted is what a retry starts
-from.
+When it must give containers back (step 4), its Releaser chooses victims (step 5).  It asks each victim at the victim's
+own next heartbeat (step 6).  The result is a checkpoint (step 8; a new attempt will resume it), a stopped process, a
+refusal (then another victim is chosen) or a kill.  Checkpoints are kept here: a retry starts from the last accepted
+one.
 
-Everything a NodeManager must do is repeated until the container's report shows it done, and every report carries the
-container's whole state, so that nothing here depends on which message came first.
+Each command to a NodeManager is repeated until the container's report shows that it was carried out.  Every report
+carries the container's whole state, so nothing here depends on the order in which messages arrive.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from emulator.vocabulary import Kind
 
 
 class JobEvent(Enum):
-    """What moves a job."""
+    """Events that change a job's state."""
 
     START = "started"
     SUCCEED = "all tasks committed"
@@ -123,13 +123,13 @@ class ApplicationMaster(StateMachine):
         return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
 
     def _go_on(self, now_ns: int) -> list[Effect]:
-        """A later attempt, whose state is that of the one before: it registers and plans what that had planned."""
+        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again."""
         self.tasks.asks.register_again()
         return [*self._heartbeat(now_ns), *self.tasks.timers.again(now_ns)]
 
     @property
     def has_left(self) -> bool:
-        """Whether its job has ended and the ResourceManager knows."""
+        """Whether its job has ended and the ResourceManager knows it."""
         return self._final_acknowledged
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
@@ -191,7 +191,7 @@ class ApplicationMaster(StateMachine):
             releaser.costs = answer.costs
         releaser.debt = max(0, releaser.debt - answer.withdrawn) + answer.reclaim
         releaser.named.update(dict.fromkeys(answer.named))
-        for allocation in answer.allocated:  # before what has ended: a container may have been lost since it was given
+        for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer
             effects += self._assign(allocation, now_ns)
         for report in answer.finished:
             effects += self._take_report(report, now_ns)
@@ -213,7 +213,7 @@ class ApplicationMaster(StateMachine):
         return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress, self._marks_passed))]
 
     def _read_for_the_next_heartbeat(self) -> list[Effect]:
-        """A heartbeat reports what had been read by the one before: its progress is a period old, as an estimate is."""
+        """Read progress for the next heartbeat, so a heartbeat reports progress that is one period old."""
         walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
         return [ReadProgress(tuple(walking))] if walking else []
 
@@ -252,7 +252,7 @@ class ApplicationMaster(StateMachine):
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
     def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
-        """Nothing waits for it any more (its task has ended meanwhile): the kill frees it at the NodeManager."""
+        """No attempt waits for it any more (its task has ended): the kill frees it at the NodeManager."""
         command = KillContainer(allocation.container, self.job, "not needed any more")
         return [self.tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
@@ -279,7 +279,7 @@ class ApplicationMaster(StateMachine):
     # ---- giving containers back ----
 
     def _release(self, now_ns: int) -> list[Effect]:
-        """Have held tasks stop; read progress when there is a debt and somebody to pay it."""
+        """Evict held tasks; read progress if containers are owed and there are candidates."""
         if self.state is not JobState.RUNNING:
             return []
         effects = self._evict(self._orders.victims(now_ns), now_ns)
@@ -305,7 +305,7 @@ class ApplicationMaster(StateMachine):
         return [choice.why, *self._evict(choice.victims, now_ns)]
 
     def _evict(self, victims: list[TaskAttempt], now_ns: int) -> list[Effect]:
-        """Ask each at its own heartbeat, or kill it."""
+        """Ask each victim at its own heartbeat, or kill it."""
         effects: list[Effect] = []
         for victim in victims:
             container, node = victim.place

@@ -1,4 +1,4 @@
-"""What the ResourceManager keeps of each job and node: requests, containers, news not yet delivered."""
+"""The ResourceManager's records of each job and node: requests, containers, and news not yet delivered."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class HeldContainer:
     kind: Kind
     node: str
     task: TaskId | None
-    """The suspended task that it was given for last; None: something new."""
+    """The suspended task that last got it; None: a new task."""
     since_ns: int
     slot_ns: int = 0
-    """Since when it holds the slot it has."""
+    """When it got its current slot."""
     taken: bool = False
-    """Whether it has been taken back by name: it counts as gone, although its node still has it."""
+    """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
     given_up: bool = False
-    """Whether its stopped process is to be killed, because it has waited in vain to go on."""
+    """Whether its stopped process will be killed because it waited too long to resume."""
     revision: int = 0
-    """Of the newest report taken: an older one, or the same again, says nothing of what has happened since."""
+    """Revision of the newest report; reports that are not newer are ignored."""
 
 
 class NodeState(Enum):
@@ -53,7 +53,7 @@ class NodeState(Enum):
 
 
 class NodeEvent(Enum):
-    """What moves a worker."""
+    """Events that change a worker's state."""
 
     HEARD = "first heartbeat"
     LOSE = "given up"
@@ -71,7 +71,7 @@ NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
 
 @dataclass(slots=True)
 class FreeSlot:
-    """A free container of a node: since when, who held it last, and what it is for."""
+    """A free container of a node: since when, its former owner, and the slot."""
 
     since_ns: int
     former_owner: str | None
@@ -88,14 +88,14 @@ class Node:
     state: NodeState = NodeState.UNKNOWN
     free: deque[FreeSlot] = field(default_factory=deque)
     restores_until_ns: int = 0
-    """When its device will have done the restores that containers here were given for, one after the other."""
+    """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
-    """Jobs that have had a container here, whose end the NodeManager has still to be told."""
+    """Jobs with a container here that have ended, and the NodeManager does not know yet."""
     told_jobs: tuple[str, ...] = ()
-    """Jobs whose end it has been told in answer to heartbeat ``told_id``; repeated until it says it has heard."""
+    """Jobs whose end it was told in answer to heartbeat ``told_id``; repeated until it acknowledges."""
     told_id: int = -1
     to_kill: list[str] = field(default_factory=list)
-    """Containers that it must kill, and has still to be told of."""
+    """Containers that it must kill, and has not been told of yet."""
     answered_id: int = -1
     """The newest heartbeat that was answered with such news."""
 
@@ -111,7 +111,7 @@ class Node:
             self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
 
     def lose(self) -> None:
-        """It has been given up: nothing is given out there any more."""
+        """It is lost: no more containers are given out there."""
         self._move(NodeEvent.LOSE)
         self.free.clear()
 
@@ -119,31 +119,31 @@ class Node:
         self.state = NODE_TABLE.next(self.state, event, self.name)
 
     def freed(self, now_ns: int, former_owner: str, slot: Slot) -> bool:
-        """One of its containers has come free; whether that can be given out."""
+        """One of its containers has become free; returns whether it can be given out."""
         if self.state is NodeState.ALIVE:
             self.free.append(FreeSlot(now_ns, former_owner, slot))
         return self.state is NodeState.ALIVE
 
     def has_free(self, kind: Kind) -> bool:
-        """Whether a container that is free will do for something of that kind."""
+        """Whether a free container suits a task of that kind."""
         if self.settings.slots is None:
             return bool(self.free)
         return any(free.slot in SLOTS_FOR[kind] for free in self.free)
 
     def take_free(self, kind: Kind) -> FreeSlot:
-        """The container that has been free longest of those that will do; there is one."""
+        """Take the suitable container that has been free longest; there must be one."""
         place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[kind])
         found = self.free[place]
         del self.free[place]
         return found
 
     def take_ended_jobs(self, heard_id: int, heartbeat_id: int) -> bool:
-        """Make ``told_jobs`` what the answer to a heartbeat must say; whether that changes anything."""
+        """Set ``told_jobs`` to what the answer to a heartbeat must say; returns whether anything has changed."""
         changed = bool(self.told_jobs) and heard_id >= self.told_id
         if changed:
             self.told_jobs = ()
         newest = heartbeat_id > self.answered_id
-        # Not in answer to one that an answered one has overtaken: its number may have been heard.
+        # Do not answer a heartbeat that a newer, answered one has overtaken: its number may already be acknowledged.
         if not self.told_jobs and self.finished_jobs and newest:
             self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
             self.finished_jobs = []
@@ -154,38 +154,38 @@ class Node:
 
 
 class Requests:
-    """The containers a job waits for, each with the instant its request arrived here.
+    """The containers a job waits for, each with the time when its request arrived here.
 
-    The ask in a heartbeat is absolute and does not yet know of what has been allocated since the job's last
-    acknowledged answer, so that is taken off.
+    The ask in a heartbeat is absolute.  It does not include what was allocated since the job's last acknowledged
+    answer, so these allocations are subtracted.
     """
 
     def __init__(self) -> None:
         self.application_master: int | None = None
-        """When the ApplicationMaster's own container was asked for; None when it has it."""
+        """When the ApplicationMaster's own container was requested; None: not requested, or already given."""
         self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
         self.resumes: dict[TaskId, tuple[ResumeAsk, int]] = {}
-        """By task, in the order they are to go on, with the instant of the request."""
+        """By task, in the order of resuming, with the time of the request."""
         self.avoided: frozenset[str] = frozenset()
-        """Nodes on which the job wants nothing new."""
+        """Nodes on which the job wants no new tasks."""
 
     @property
     def pending(self) -> int:
-        """All containers wanted."""
+        """Number of containers requested."""
         waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
         return waiting + (self.application_master is not None)
 
     def wanted(self, kind: Kind) -> int:
-        """Those for tasks of a kind."""
+        """Number of containers requested for tasks of this kind."""
         return len(self.since[kind]) + sum(task.kind is kind for task in self.resumes)
 
     @property
     def for_any_node(self) -> int:
-        """Those that a container on any node serves: a stopped process goes on in one of its own node's only."""
+        """Number of requests that any node can serve; a stopped process can resume on its own node only."""
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
-        """Take the ask of a heartbeat; what stays asked for keeps the instant it was first asked."""
+        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
         ask = heartbeat.ask
         assert ask is not None
         self.avoided = frozenset(ask.avoided)
@@ -212,35 +212,35 @@ class Application:
     order: int
     submit_ns: int
     admitted: bool = False
-    """Whether it may have, or has asked for, a container for its ApplicationMaster."""
+    """Whether it may have, or has requested, a container for its ApplicationMaster."""
     master: str = ""
-    """Container of its ApplicationMaster, or of the last one it had."""
+    """Container of its current or last ApplicationMaster."""
     master_since_ns: int = 0
-    """When that was given."""
+    """When that container was given."""
     master_attempts: int = 0
-    """How many it has had."""
+    """Number of ApplicationMasters launched so far."""
     master_failures: int = 0
-    """ApplicationMasters that have ended before the job, but for those lost with their node."""
+    """ApplicationMasters that ended before the job, except those lost with their node."""
     requests: Requests = field(default_factory=Requests)
     containers: dict[str, HeldContainer] = field(default_factory=dict)
     """Its containers that are not known to have ended."""
     nodes: dict[str, None] = field(default_factory=dict)
-    """Every node that has had one."""
+    """All nodes that have had one of its containers."""
     slots: int = 0
-    """Containers held, its ApplicationMaster's included; those of stopped processes are not."""
+    """Containers held, including its ApplicationMaster's; those of stopped processes do not count."""
     held: Counter[Kind] = field(default_factory=Counter)
-    """The same, by kind."""
+    """Containers held, by kind."""
     done: dict[Kind, Done] = field(default_factory=lambda: {kind: Done() for kind in Kind})
-    """What its tasks have done."""
+    """Work done by its tasks."""
     running_victims: int = 0
-    """Tasks on a slot of the kinds that can be victims."""
+    """Tasks in a slot, of the kinds that can be victims."""
     taken: int = 0
-    """Of these, tasks that have been taken back by name."""
+    """Number of these tasks taken back by name."""
     named: list[str] = field(default_factory=list)
-    """Those of them that it has still to be asked for."""
+    """Those taken back by name that its ApplicationMaster has not been asked for yet."""
     last_heartbeat_id: int = -1
     heard_ns: int | None = None
-    """When its ApplicationMaster was first heard."""
+    """When its ApplicationMaster was first heard from."""
     progress_ppm: int | None = None
     """As last reported."""
     answer: Answer | None = None
@@ -249,18 +249,18 @@ class Application:
     allocated: list[AllocatedContainer] = field(default_factory=list)
     finished: list[ContainerReport] = field(default_factory=list)
     reclaim: int = 0
-    """Containers it has still to be asked for."""
+    """Containers to ask back that its ApplicationMaster has not been asked for yet."""
     withdrawn: int = 0
-    """Containers it has been asked for that it need not give any more."""
+    """Containers asked back before that it need no longer give."""
     lost_nodes: list[str] = field(default_factory=list)
     orders: list[TaskOrder] = field(default_factory=list)
-    """About single tasks, which its ApplicationMaster has still to be told."""
+    """Orders about single tasks that its ApplicationMaster has not been told yet."""
     view: JobView | None = field(default=None, compare=False)
-    """As policies saw it last, unless that has changed since."""
+    """The last view that policies saw; None if anything has changed since."""
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """Name of the job."""
         return self.facts.name
 
     @property
@@ -270,17 +270,17 @@ class Application:
 
     @property
     def undelivered(self) -> list[AllocatedContainer]:
-        """Allocations the ApplicationMaster does not know of, or has not said that it does."""
+        """Allocations that the ApplicationMaster has not acknowledged."""
         return [*(self.answer.allocated if self.answer else ()), *self.allocated]
 
     @property
     def has_news(self) -> bool:
-        """Whether the next heartbeat will be answered with something."""
+        """Whether the next heartbeat gets an answer with content."""
         waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
         return self.answer is not None or bool(waiting or self.orders)
 
     def acknowledge(self, answer_id: int) -> bool:
-        """The ApplicationMaster has applied the answer ``answer_id``; whether that is new."""
+        """The ApplicationMaster has applied the answer ``answer_id``; returns whether that is new."""
         if self.answer is None or answer_id < self.answer.id:
             return False
         self.answer = None

@@ -1,11 +1,11 @@
-"""What a job wants of the ResourceManager, and how much of that the ResourceManager has been told.
+"""What a job asks of the ResourceManager, and how much of it the ResourceManager has acknowledged.
 
 Theory of operation
 -------------------
-An attempt waits for any container (a new map or reduce) or, once suspended, for one to go on in: on the node of its
-checkpoint if possible, or nowhere but where its stopped process is.  Each heartbeat carries the whole ask, so that a
-later one replaces an earlier; one that would say what has been acknowledged already says nothing.  An answer is taken
-once, in the order of its id, and that id goes back with the next heartbeat.
+A new map or reduce waits for any container.  A suspended attempt waits for a container to resume in: on the node of its
+checkpoint if possible, or only on the node of its stopped process.  Each heartbeat carries the whole ask, so a later
+ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
+once, in the order of the ids, and the next heartbeat returns its id.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ class Asks:
         self._blacklist = blacklist
         self._resuming = resuming
         self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
-        """Attempts that any container will do for."""
+        """Attempts that can use any container."""
         self._resumes: dict[TaskId, TaskAttempt] = {}
         """Suspended tasks that ask for a container, in the order of suspension."""
         self._ask = Ask()
-        """As it was when there was last something new to say."""
+        """The ask of the last heartbeat with something new."""
         self._unsaid = True
-        """Whether there may be something to say that no heartbeat has said yet."""
+        """Whether there may be something that no heartbeat has said yet."""
         self._told: tuple[Ask, int, int | None, int] | None = None
-        """Ask, answer's id, progress and marks that the ResourceManager has acknowledged; None before the first."""
+        """The ask, answer id, progress and marks that the ResourceManager has acknowledged; None before the first."""
         self._sent: tuple[int, tuple[Ask, int, int | None, int]] | None = None
-        """The newest heartbeat that said something new: its id and what it said."""
+        """The newest heartbeat with something new: its id and its content."""
         self.answer_id = 0
-        """Of the last answer taken."""
+        """Id of the last answer applied."""
 
     # ---- who waits ----
 
     def add(self, attempt: TaskAttempt) -> None:
-        """It waits for a container."""
+        """Let the attempt wait for a container."""
         self._unsaid = True
         if attempt.state is AttemptState.SUSPENDED or attempt.saved is not None:
             self._resumes[attempt.task] = attempt
@@ -54,35 +54,35 @@ class Asks:
             self._waiting[attempt.kind].append(attempt)
 
     def has_new(self, kind: Kind) -> bool:
-        """Whether a new attempt of that kind waits."""
+        """Whether a new attempt of this kind waits."""
         return bool(self._waiting[kind])
 
     @property
     def first_map_to_resume(self) -> TaskAttempt | None:
-        """The stopped map that has waited longest to go on."""
+        """The stopped map that has waited longest to resume."""
         return next((attempt for task, attempt in self._resumes.items() if task.kind is Kind.MAP), None)
 
     @property
     def empty(self) -> bool:
-        """Whether nobody waits."""
+        """Whether no attempt waits."""
         return not (self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes)
 
     def to_resume(self, task: TaskId) -> TaskAttempt | None:
-        """The attempt at a task that waits to go on."""
+        """The attempt at a task that waits to resume."""
         return self._resumes.get(task)
 
     def withdraw_resume(self, task: TaskId) -> None:
-        """Nobody waits any more to go on with a task."""
+        """No attempt at this task waits to resume any more."""
         if self._resumes.pop(task, None) is not None:
             self._unsaid = True
 
     def withdraw_stopped(self, attempt: TaskAttempt) -> None:
-        """A stopped process does not wait to go on any more."""
+        """A stopped process no longer waits to resume."""
         if attempt.state is AttemptState.SUSPENDED and self._resumes.get(attempt.task) is attempt:
             self.withdraw_resume(attempt.task)
 
     def withdraw_new(self, task: TaskId) -> list[TaskAttempt]:
-        """Have new attempts at a task wait no longer; those that did."""
+        """Remove waiting new attempts at a task; returns them."""
         waiting = self._waiting[task.kind]
         found = [attempt for attempt in waiting if attempt.task == task]
         for attempt in found:
@@ -91,9 +91,9 @@ class Asks:
         return found
 
     def take(self, allocation: AllocatedContainer, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
-        """The attempt that has waited for this container, which waits no longer; None if there is none.
+        """The attempt that gets this container, and waits no longer; None if there is none.
 
-        If there is a choice, it is the first that the container's node is good for as ``prefers`` has it.
+        If several wait for any container, the first that ``prefers`` accepts for the container's node gets it.
         """
         if allocation.task is None:
             return _take_first(self._waiting[allocation.kind], prefers)
@@ -111,12 +111,12 @@ class Asks:
 
     @property
     def to_tell(self) -> bool:
-        """Whether there may be something to say, or something said has not been acknowledged."""
+        """Whether there is something to say, or something said has not been acknowledged."""
         return self._unsaid or self._sent is not None
 
     @property
     def unheard(self) -> bool:
-        """Whether the last heartbeat, or one before, has said something that has not been acknowledged."""
+        """Whether a heartbeat has said something that has not been acknowledged."""
         return self._sent is not None
 
     def heartbeat(self, now_ns: int, progress_ppm: int | None, marks: int) -> ApplicationHeartbeat:
@@ -130,18 +130,18 @@ class Asks:
         return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm, marks=marks)
 
     def acknowledge(self, heartbeat_id: int) -> bool:
-        """The ResourceManager has had that heartbeat; whether it is what was waited for."""
+        """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
         if self._sent is None or self._sent[0] > heartbeat_id:
             return False
         self._told, self._sent = self._sent[1], None
         return True
 
     def register_again(self) -> None:
-        """The next heartbeat is the first of a new attempt: it says everything, until that is acknowledged."""
+        """Make the next heartbeat the first of a new attempt: it says everything, until that is acknowledged."""
         self._told, self._unsaid = None, True
 
     def take_answer(self, answer: Answer) -> bool:
-        """Whether this is the next answer; if so, it is acknowledged from now on."""
+        """Take an answer if it is the next one; it is acknowledged from now on.  Returns whether it was taken."""
         if answer.id != self.answer_id + 1:
             return False
         self.answer_id = answer.id

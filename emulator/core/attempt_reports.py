@@ -1,9 +1,9 @@
-"""What becomes of attempts and tasks as NodeManagers report what has become of containers.
+"""How NodeManagers' reports about containers change attempts and tasks.
 
 Theory of operation
 -------------------
-A report carries its container's whole state under an increasing revision: one that is not newer than the last says
-nothing.  It settles the command it answers, moves the attempt along Fig. 2 of natjam, and where the attempt has ended
+A report carries its container's whole state and a rising revision; a report that is not newer than the last is ignored.
+A report settles the command that it answers and moves the attempt along Fig. 2 of natjam.  If the attempt has ended, it
 decides what follows: its task is done, another attempt follows, or the job has failed.
 """
 
@@ -29,13 +29,13 @@ class AttemptReports:
         self._rivals = rivals
         self._protocol = settings.protocol
         self._debts_are_numbers = settings.scheduler.allocation.paced is None
-        """Whether the ResourceManager asks for a number of containers; otherwise it names them."""
+        """Whether the ResourceManager asks back a number of containers; otherwise it names them."""
 
     def take(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         """Take a report of one of the job's containers."""
         tasks, attempt = self._tasks, self._tasks.live.get(report.container)
         if attempt is not None and report.revision <= attempt.revision:
-            return []  # old news: it must not settle a command sent since
+            return []  # an old report: it must not settle a command sent since
         tasks.commands.settle(report)
         if attempt is None:
             return []
@@ -52,7 +52,7 @@ class AttemptReports:
         if report.state is ContainerState.SUSPENDED:
             return self._stopped(attempt, now_ns)
         if report.state is ContainerState.COMMITTING and attempt.state in AT_WORK:
-            attempt.move(AttemptEvent.COMMIT)  # a victim's container comes free all the same: the debt is paid
+            attempt.move(AttemptEvent.COMMIT)  # a victim that commits frees its container too: the debt is paid
             tasks.withdraw_suspend(attempt)
         if report.refusals > attempt.refusals:
             attempt.refusals = report.refusals
@@ -75,11 +75,11 @@ class AttemptReports:
         attempt.move(AttemptEvent.REFUSED)
         self._tasks.withdraw_suspend(attempt)
         self._owe_another(attempt)
-        # Not the same one again at once: another node may have room.
+        # Do not choose the same victim again at once: another node may have room.
         attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 
     def _owe_another(self, victim: TaskAttempt) -> None:
-        """The container of a victim has not come free: where a number is owed, another is to give its own."""
+        """A victim's container has not become free: if a number of containers is owed, another victim must give one."""
         if self._debts_are_numbers and victim.task not in self._tasks.held:
             self._tasks.releaser.debt += 1
 
@@ -95,10 +95,11 @@ class AttemptReports:
         return []
 
     def _ask_to_resume(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
-        """It has been stopped.  Of two attempts at a task that are, only the one that has come further goes on."""
+        """An attempt was stopped and asks to resume.  If two attempts at a task are stopped, only the one with more
+        keys done may resume; the other is killed."""
         tasks = self._tasks
         if tasks.of(attempt).state is TaskState.SUCCEEDED:
-            return []  # beaten: its end is on the way
+            return []  # another attempt has succeeded: this one will be killed
         if attempt.task in tasks.held:
             return []
         other = tasks.asks.to_resume(attempt.task)
@@ -122,7 +123,7 @@ class AttemptReports:
         tasks.withdraw_suspend(attempt)
         task = tasks.of(attempt)
         if task.state is TaskState.SUCCEEDED:
-            attempt.move(AttemptEvent.KILL)  # beaten: however it has ended, nothing is made of it
+            attempt.move(AttemptEvent.KILL)  # another attempt has succeeded: the outcome of this one does not count
         elif report.outcome is Outcome.SUCCEEDED:
             return self._succeeded(task, attempt, report, now_ns)
         elif report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
@@ -151,7 +152,7 @@ class AttemptReports:
         self._tasks.failure = f"{attempt.name} failed {task.failures} times, at last: {report.reason}"
 
     def _retry(self, task: Task, now_ns: int) -> None:
-        """An attempt has ended, or given way for good: another follows, unless a rival goes on."""
+        """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
         tasks = self._tasks
         task.move(TaskEvent.RETRY)
         if task.kind is Kind.MAP:

@@ -1,14 +1,14 @@
-"""Whose heartbeats the ResourceManager waits for: what a driver that leaves out empty heartbeats must know.
+"""Whose heartbeats the ResourceManager waits for: a driver that leaves out empty heartbeats must know this.
 
 Theory of operation
 -------------------
-A heartbeat that says nothing may still be answered with something, or be what a request has waited for.  Here is kept
-for which ones that may be so; nothing the ResourceManager does depends on it.  Two kinds are told apart: senders that
-are awaited by name, and nodes with a free container, of which any may be given what waits for one (``free_node_ns``).
+A heartbeat with no content may still get an answer, or trigger an allocation.  This module records which heartbeats may
+do so; nothing that the ResourceManager does depends on it.  There are two kinds: senders that are awaited by name, and
+nodes with a free container, each of which may get what waits for one (``free_node_ns``).
 
-When such a node is heard of and given nothing although something is wanted, every other would be refused too until
-something changes, except one that a suspended reduce waits for by name, or once a reduce has waited long enough for its
-old node, or where a job selection leaves jobs out for a time.
+If such a node gets nothing although containers are wanted, all other nodes would get nothing either until something
+changes.  There are three exceptions: a node that a suspended reduce waits for by name; the time when a reduce has
+waited long enough for its old node; and a job selection that leaves jobs out for a time.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class Attention:
 
     def __init__(self) -> None:
         self.awaited: set[str] = set()
-        """Addresses whose next heartbeat may be answered with something, however little it says."""
+        """Addresses whose next heartbeat may get an answer, even if the heartbeat is empty."""
         self.newly_awaited: list[str] = []
-        """Those that the last message has added."""
+        """Addresses that the last message has added."""
         self.selection_left_out = False
-        """Whether the job selection has left out a job that waits, as it may do for a time only."""
+        """Whether the job selection has left out a waiting job; it may do so for a time only."""
         self._refused = False
-        """Whether a free node has been given nothing since the ResourceManager last changed."""
+        """Whether a free node got nothing since the ResourceManager last changed."""
         self._refused_now = False
-        """Whether that was in the message that is being handled: after all that it has changed."""
+        """Whether that happened in the message being handled, so after all its changes."""
         self._patience_ns: int | None = None
         self._refused_hosts: set[str] = set()
 
@@ -38,21 +38,21 @@ class Attention:
             self.newly_awaited.append(address)
 
     def arrived(self, address: str) -> None:
-        """It has come."""
+        """The awaited heartbeat has arrived."""
         self.awaited.discard(address)
 
     def begin(self) -> None:
-        """The next message is being handled."""
+        """Start handling the next message."""
         self.newly_awaited.clear()
         self._refused_now = False
 
     def refused(self, address: str, is_host: bool, patience_ns: int | None) -> None:
-        """The node of ``address`` has a free container, something is wanted, and it has been given nothing.
+        """The node of ``address`` has a free container and containers are wanted, but it got none.
 
         Args:
             address: of the NodeManager.
             is_host: whether a suspended reduce waits for this node.
-            patience_ns: when a policy may decide otherwise although nothing else changes; None: at no time.
+            patience_ns: when a policy may decide otherwise even if nothing else changes; None: never.
         """
         self._refused = self._refused_now = True
         self._patience_ns = patience_ns
@@ -62,7 +62,7 @@ class Attention:
             self._refused_hosts.add(address)
 
     def changed(self) -> None:
-        """The message has changed the ResourceManager: who was refused before may be given something now."""
+        """The message has changed the ResourceManager: a node that was refused may get something now."""
         if self._refused_now:
             return
         self._refused = False
@@ -71,8 +71,8 @@ class Attention:
         self._refused_hosts.clear()
 
     def free_node_ns(self, now_ns: int) -> int | None:
-        """From when on any node with a free container may be given something, where something is wanted; None: as
-        things stand, none will be."""
+        """From when on any node with a free container may get something, if anything is wanted; None: not until
+        something changes."""
         if not self._refused:
             return now_ns
         return None if self._patience_ns is None else max(now_ns, self._patience_ns)

@@ -1,7 +1,7 @@
-"""Nodes where tasks of a job keep failing: its ApplicationMaster wants nothing more there (YARN's blacklisting).
+"""Nodes where tasks of a job keep failing: its ApplicationMaster wants no more containers there (YARN's blacklisting).
 
-A node is avoided once ``node_blacklist_failures`` attempts of the job have failed there.  Where a third of the nodes or
-more would be, as many may be at fault as the job itself: none is avoided then (in Hadoop
+A node is avoided after ``node_blacklist_failures`` attempts of the job have failed there.  If that applied to a third
+of the nodes or more, the job itself may be at fault, so no node is avoided (in Hadoop
 ``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``).
 """
 
@@ -16,7 +16,7 @@ class Blacklist:
     """Part of one ApplicationMaster; see the module's text."""
 
     def __init__(self, failures_max: int, nodes: int) -> None:
-        """``nodes``: of the cluster."""
+        """``nodes``: number of nodes in the cluster."""
         self._failures_max = failures_max
         self._nodes = nodes
         self._failures: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""How many containers there are, as a function of time."""
+"""The number of containers as a function of time."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from functools import cached_property
 from itertools import pairwise
 
 Step = tuple[int, int]
-"""From this instant on, emulated nanoseconds, so many containers."""
+"""An instant, emulated nanoseconds, and the number of containers from then on."""
 
 _MOST_KNOWN = 100_000
 
 
 class Capacity:
-    """Containers in steps, once or again and again.
+    """A number of containers that changes in steps, optionally periodic.
 
-    Raises ValueError for instants that do not rise from 0, counts below 0, and a period that ends before its last step.
+    Raises ValueError if the instants do not rise from 0, a count is negative, or the period ends before the last step.
     """
 
     def __init__(self, steps: Iterable[Step], period_ns: int | None = None) -> None:
         self.steps = tuple(steps)
-        """The first from 0; of one period."""
+        """The steps of one period; the first one starts at 0."""
         self.period_ns = period_ns
-        """After which the steps come again; None: the last one stays."""
+        """After this time the steps repeat; None: the last step lasts for ever."""
         self._instants = [start_ns for start_ns, _ in self.steps]
         self._until: dict[int, int] = {}
-        """What ``until`` has found: deadlines are asked for again and again."""
+        """Cached results of ``until``: the same deadlines are asked for many times."""
         if not self.steps or self._instants[0] != 0 or any(a >= b for a, b in pairwise(self._instants)):
             raise ValueError("the instants of a capacity must rise, from 0")
         if any(count < 0 for _, count in self.steps):
@@ -35,18 +35,18 @@ class Capacity:
             raise ValueError("the period of a capacity must end after its last step")
 
     def at(self, now_ns: int) -> int:
-        """Containers there are then."""
+        """Number of containers at that time."""
         return self.steps[self._place(now_ns)][1]
 
     def next_change_ns(self, now_ns: int) -> int | None:
-        """When that changes next; None: never again."""
+        """When the number changes next; None: never again."""
         following = self._place(now_ns) + 1
         if following < len(self.steps):
             return now_ns - self._within(now_ns) + self._instants[following]
         return None if self.period_ns is None else now_ns - self._within(now_ns) + self.period_ns
 
     def until(self, now_ns: int) -> int:
-        """Container-nanoseconds from 0 on: what all containers could work; exact."""
+        """Container-nanoseconds from 0 to ``now_ns``: the most work that all containers could do; exact."""
         found = self._until.get(now_ns)
         if found is None:
             periods, within_ns = divmod(now_ns, self.period_ns or now_ns + 1)
@@ -58,17 +58,17 @@ class Capacity:
         return found
 
     def between(self, start_ns: int, end_ns: int) -> int:
-        """Container-nanoseconds from one instant to another."""
+        """Container-nanoseconds between two instants."""
         return self.until(end_ns) - self.until(start_ns)
 
     @cached_property
     def most(self) -> int:
-        """The most there ever are."""
+        """The largest number of containers at any time."""
         return max(count for _, count in self.steps)
 
     @cached_property
     def _sums(self) -> list[int]:
-        """Of each step: container-nanoseconds before it in its period."""
+        """For each step: container-nanoseconds before it in its period."""
         sums = [0]
         for (start_ns, count), (end_ns, _) in pairwise(self.steps):
             sums.append(sums[-1] + count * (end_ns - start_ns))

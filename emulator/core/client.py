@@ -1,5 +1,5 @@
-"""The client: submits the jobs of a workload, each when its time comes or another job has come so far, and waits for
-their end."""
+"""The client: submits the jobs of a workload, each at its time or when another job has reached a given progress, and
+waits for their end."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Client(StateMachine):
         by_time = [job for job in jobs if job.submit_when is None]
         self._unsubmitted = deque(sorted(by_time, key=lambda job: job.submit_ns))
         self._awaiting = [job for job in jobs if job.submit_when is not None]
-        """Jobs that are submitted when another has come so far."""
+        """Jobs to submit when another job has reached a given progress."""
         self._submitted: dict[str, JobSpec] = {}
-        """Not known to have ended."""
+        """Submitted jobs not known to have ended."""
         self._unfinished = {job.name for job in jobs}
         self._timers = Timers()
 
@@ -74,7 +74,7 @@ class Client(StateMachine):
         return None
 
     def validate_state(self) -> None:
-        """A job that has ended has been submitted."""
+        """Every job that has ended was submitted."""
         assert not self.states.keys() & {job.name for job in (*self._unsubmitted, *self._awaiting)}
 
     handlers = {  # noqa: RUF012

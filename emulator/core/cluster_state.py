@@ -1,8 +1,8 @@
-"""What the ResourceManager knows of the cluster: its parts work on it, and policies see it through views.
+"""What the ResourceManager knows of the cluster: its parts share it, and policies see it through views.
 
 Theory of operation
 -------------------
-One object for nodes, jobs, containers, queues and costs.  A view's part is made when a policy reads it
+One object holds nodes, jobs, containers, queues and costs.  A part of a view is computed when a policy reads it
 (``emulator.policies.views.ClusterView``).
 """
 
@@ -31,15 +31,15 @@ class ClusterState:
         self.applications: dict[str, Application] = {}
         """Jobs submitted and not yet ended, in the order of submission."""
         self.containers: dict[str, HeldContainer] = {}
-        """Containers given out and not known to have ended, those of ended jobs included."""
+        """Containers given out and not known to have ended, also those of ended jobs."""
         self.free_nodes: dict[str, None] = {}
-        """Nodes known to have a container free."""
+        """Nodes known to have a free container."""
         self.queues = QueueLedger(settings.scheduler)
         self.costs = CostLedger()
         self.work = WorkLedger()
         self.attention = Attention()
         self.containers_total = sum(node.containers for node in settings.nodes)
-        """Of all nodes, lost ones too."""
+        """Containers of all nodes, lost ones included."""
         self.containers_left = self.containers_total
         """Of nodes that are not lost."""
         self._settings = settings
@@ -55,7 +55,7 @@ class ClusterState:
         return waiting
 
     def on_slot(self, held: HeldContainer) -> bool:
-        """Whether it holds a container of its node: not while its process is stopped."""
+        """Whether it uses a container of its node; a stopped process does not."""
         return self.nodes[held.node].ledger.on_slot(held.id)
 
     # ---- parts of views ----
@@ -69,8 +69,8 @@ class ClusterState:
         return {name: job_view(application, now_ns) for name, application in self.applications.items()}
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
-        """See ``ClusterSource``: containers of maps and reduces, but for those taken back by name; which task is in
-        one, its job alone knows."""
+        """See ``ClusterSource``: containers of maps and reduces, except those taken back by name.  Only the job knows
+        which task runs in which container."""
         application = self.applications[job]
         held_bytes = application.facts.task_memory_bytes
         memory_bytes = held_bytes[0] if len(held_bytes) == 1 else None
@@ -121,7 +121,7 @@ class ClusterState:
         return self.costs.measured()
 
     def validate(self) -> None:
-        """No node over-committed, every slot either free or held, counters agree."""
+        """No node is over-committed, every slot is either free or held, and the counters agree."""
         for node in self.nodes.values():
             node.ledger.validate()
             here = [c for c in self.containers.values() if c.node == node.name]

@@ -1,4 +1,4 @@
-"""Commands to NodeManagers that must arrive: kept and repeated until shown done."""
+"""Commands to NodeManagers that must arrive: they are repeated until they are known to be carried out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from emulator.core.messages import (
 
 
 class CommandLedger:
-    """An ApplicationMaster's: the last command about each container whose report has not shown it done."""
+    """For an ApplicationMaster: the last command about each container, until its report shows it carried out."""
 
     def __init__(self, retry_ns: int) -> None:
         self._retry_ns = retry_ns
@@ -35,19 +35,19 @@ class CommandLedger:
         return Send(to, command)
 
     def settle(self, report: ContainerReport) -> None:
-        """Forget the command that this report shows carried out, or no longer possible."""
+        """Forget the command if this report shows that it was carried out or is no longer possible."""
         entry = self._open.get(report.container)
         if entry is not None and _shows_done(report, entry[2]):
             del self._open[report.container]
 
     def withdraw_suspend(self, container: str) -> None:
-        """Stop repeating a suspend that has become pointless."""
+        """Stop repeating a suspend that is no longer needed."""
         entry = self._open.get(container)
         if entry is not None and isinstance(entry[2], SuspendContainer):
             del self._open[container]
 
     def repeat(self, now_ns: int) -> Iterator[Send]:
-        """The commands that have gone unanswered for too long, once more."""
+        """Send again the commands that have been unanswered for too long."""
         for container, (sent_ns, to, command) in self._open.items():
             if sent_ns <= now_ns - self._retry_ns:
                 self._open[container] = (now_ns, to, command)
@@ -55,12 +55,12 @@ class CommandLedger:
 
 
 class OrderLedger:
-    """The ResourceManager's: launches of ApplicationMasters that have not been heard of and kills not seen done."""
+    """For the ResourceManager: launches of ApplicationMasters that have not been heard of, and kills not yet done."""
 
     def __init__(self, retry_ns: int, start_ns: int) -> None:
-        """``retry_ns``: after how long an order is repeated; one to start something after ``start_ns`` more."""
+        """``retry_ns``: an order is repeated after this time; an order to start something, ``start_ns`` later."""
         self.due_ns: int | None = None
-        """From when on one of them may have to be repeated, or some time before; None: none as things stand."""
+        """Earliest time at which one of them may have to be repeated (never too late); None: there is none."""
         self._retry_ns = retry_ns
         self._start_ns = start_ns
         self._open: dict[str, tuple[int, str, StartContainer | KillContainer]] = {}
@@ -78,18 +78,18 @@ class OrderLedger:
         return Send(to, command)
 
     def started(self, container: str) -> bool:
-        """It has been heard of; whether it was still to be started."""
+        """The container was heard of; returns whether its start was still open."""
         starts = isinstance(self._open.get(container, (0, "", None))[2], StartContainer)
         if starts:
             del self._open[container]
         return starts
 
     def ended(self, container: str) -> None:
-        """Nothing more is wanted of it."""
+        """Forget the orders about a container that has ended."""
         self._open.pop(container, None)
 
     def repeat(self, now_ns: int) -> list[Send]:
-        """The orders that show no effect after some time, once more."""
+        """Send again the orders that have shown no effect for some time."""
         if self.due_ns is None or now_ns < self.due_ns:
             return []
         again: list[Send] = []
@@ -110,7 +110,7 @@ class OrderLedger:
 
 
 class MapOutputLedger:
-    """Which nodes know where the outputs of a job's maps lie."""
+    """Which nodes know where the outputs of a job's maps are."""
 
     def __init__(self, job: str, retry_ns: int) -> None:
         self._job = job
@@ -125,7 +125,7 @@ class MapOutputLedger:
         return len(self._unacknowledged)
 
     def complete(self, nodes: tuple[str, ...]) -> None:
-        """All maps are done; ``nodes[i]`` has the output of map i.  Whoever knew an older version must be told anew."""
+        """All maps are done; ``nodes[i]`` has the output of map i.  All nodes must be told again."""
         self._nodes = nodes
         self.version += 1
         self._told.clear()
@@ -136,7 +136,7 @@ class MapOutputLedger:
         self._nodes = None
 
     def tell(self, node: str, now_ns: int) -> list[Send]:
-        """Tell ``node``, unless it knows or there is nothing to tell yet."""
+        """Tell ``node``, unless it was told or the outputs are not complete."""
         if self._nodes is None or node in self._told:
             return []
         self._told.add(node)
@@ -153,7 +153,7 @@ class MapOutputLedger:
         self._unacknowledged.pop(node, None)
 
     def repeat(self, now_ns: int) -> Iterator[Send]:
-        """Tell again whoever has not acknowledged for too long."""
+        """Tell again the nodes that have not acknowledged for too long."""
         for node, sent_ns in self._unacknowledged.items():
             if sent_ns <= now_ns - self._retry_ns and self._nodes is not None:
                 self._unacknowledged[node] = now_ns

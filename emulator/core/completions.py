@@ -7,14 +7,14 @@ from emulator.vocabulary import Frozen
 
 
 class RealCost(Frozen):
-    """What an operation really took, in real nanoseconds: the key in progress apart from the mechanism itself."""
+    """The real duration of an operation, in real nanoseconds: the mechanism and the key in progress apart."""
 
     mechanism_real_ns: int
     key_real_ns: int = 0
 
 
 class _Completion(Frozen, tag=True):
-    """Base of what executors say: each is written under its type."""
+    """Base of the executors' messages: each is written with its type."""
 
 
 class Launched(_Completion):
@@ -42,7 +42,7 @@ class Resumed(_Completion):
     container: str
     cost: RealCost
     swapped_bytes: int = 0
-    """Emulated bytes of its memory that were in swap when it was told to go on (os-assisted-preemption, IV-C)."""
+    """Emulated bytes of its memory that were in swap when it was resumed (os-assisted-preemption, IV-C)."""
 
 
 class ResumeFailed(_Completion):
@@ -65,7 +65,7 @@ class Killed(_Completion):
     container: str
     cost: RealCost
     swapped_bytes: int = 0
-    """As of ``Resumed``, where it was killed while it was stopped."""
+    """As in ``Resumed``, if it was stopped when it was killed."""
 
 
 class KillFailed(_Completion):
@@ -83,17 +83,17 @@ class FirstKey(_Completion):
     at_ns: int
     input_ready_ns: int
     cost: RealCost
-    """From the order to launch to this moment, the padding of a profile and the wait for maps not counted."""
+    """From the launch order to this moment, without the padding of a profile and the wait for maps."""
 
 
 class Committing(_Completion):
-    """All keys are done; the output is being put together."""
+    """All keys are done; the output is being assembled."""
 
     container: str
 
 
 class Exited(_Completion):
-    """The process has ended, by itself or not; always the last message about a container."""
+    """The process has ended, for any reason; always the last message about a container."""
 
     container: str
     code: int | None

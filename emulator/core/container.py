@@ -1,10 +1,10 @@
-"""A container at its NodeManager: its states, and what is reported of it.
+"""A container at its NodeManager: its states, and what is reported about it.
 
 Theory of operation
 -------------------
-A container is launched, runs, and is DONE when its process has ended.  Between lie what the mechanisms do to it, and
-COMMITTING, from which on its process refuses to stop.  What a process and the kernel say of it may cross: while it is
-KILLING or COMMITTING, the answer to what it had been asked to do before changes nothing (the arcs to the same state).
+A container is launched, runs, and is DONE when its process has ended.  In between are the states of the mechanisms, and
+COMMITTING, in which its process refuses to stop.  Messages of the process and of the kernel may cross.  In KILLING or
+COMMITTING, an answer to an earlier request changes nothing (the arcs to the same state).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Container:
     kind: Kind
     ready_ns: int
     memory_bytes: int | None = None
-    """What its task holds, where that is known."""
+    """Memory that its task uses, if known."""
     state: ContainerState = ContainerState.LAUNCHING
     revision: int = 1
     refusals: int = 0
@@ -112,11 +112,11 @@ class Container:
     suspend_asked_ns: int | None = None
     keys_done: int = 0
     slot_free_ns: int | None = None
-    """From when on the ResourceManager may know that the slot is free; None while it is not."""
+    """When the ResourceManager may know that the slot is free; None while it is in use."""
 
     def move(self, event: ContainerEvent) -> bool:
-        """Take an arc of the table and return whether it leads to another state; raise IllegalTransition, with nothing
-        changed, when there is none."""
+        """Take an arc of the table; returns whether the state has changed.  Raises IllegalTransition, without changing
+        anything, if there is no such arc."""
         before, self.state = self.state, CONTAINER_TABLE.next(self.state, event, self.id)
         has_moved = self.state is not before
         self.revision += has_moved
@@ -145,7 +145,7 @@ class Container:
 
 
 def first_key_at_ns(start: StartContainer, profile: OverheadSettings, now_ns: int) -> int:
-    """Not before this its first key, as the profile has it; 0: as soon as it can."""
+    """The earliest time for its first key under the profile; 0: as soon as possible."""
     is_master = start.kind is Kind.APPLICATION_MASTER
     schedule_ns, launch_ns = profile.schedule_ns, profile.application_start_ns if is_master else profile.launch_ns
     if start.saved is not None:

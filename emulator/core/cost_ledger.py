@@ -1,4 +1,4 @@
-"""What preemption has cost on this cluster so far, from the containers' own reports."""
+"""What preemption has cost on this cluster so far, from the containers' reports."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class _Means:
 
 
 class CostLedger:
-    """Running means of schedule, suspend and resume costs, of the cluster and of each node, for policies to weigh."""
+    """Running means of schedule, suspend and resume costs, for the cluster and for each node; policies use them."""
 
     def __init__(self) -> None:
         self._cluster = _Means()
         self._nodes: dict[str, _Means] = {}
 
     def take(self, report: ContainerReport, resumed: bool, now_ns: int) -> None:
-        """A container has come free at ``now_ns``; ``resumed``: it was given to a suspended task."""
+        """A container became free at ``now_ns``; ``resumed``: it was given to a suspended task."""
         begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
         gave_way = report.state is ContainerState.SUSPENDED or report.outcome is Outcome.CHECKPOINTED
         for means in (self._cluster, self._nodes.setdefault(report.node, _Means())):
-            # An earlier first key is that of the launch before a resume.
+            # An earlier first key belongs to the launch before a resume.
             if report.first_key_ns is not None and report.first_key_ns >= begin_ns:
                 (means.resume if resumed else means.schedule).add(report.first_key_ns - begin_ns)
             if gave_way and report.suspend_asked_ns is not None:
