@@ -1,4 +1,4 @@
-"""Asking the policies: what one returns is checked here, and what is wrong with it is said with the policy's name."""
+"""Calls the policies and checks what they return; an error names the policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _name = attrgetter("name")
 
 
 class PolicyError(Exception):
-    """A policy has returned something else than its Protocol says; the message names it."""
+    """A policy has returned something that its Protocol does not allow; the message names the policy."""
 
 
 def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
@@ -75,7 +75,7 @@ def _check_shares(policy: AllocationPolicy, view: ClusterView, shares: Any) -> N
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:
-    """How many containers of which jobs an allocation would take back in this round.  Raises PolicyError."""
+    """The containers that an allocation would take back in this round, and from which jobs.  Raises PolicyError."""
     returned = pace.takes(view)
     items = _items(returned)
     if items is None or not all(isinstance(item, Take) and item.containers > 0 for item in items):
@@ -97,7 +97,7 @@ def _is_reclaim(pair: Any, queues: Collection[str]) -> bool:
 
 
 def order_jobs(policy: Policy[JobSelection], view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
-    """The jobs of a queue, the first to be served first; those left out are not served.  Raises PolicyError."""
+    """The jobs of a queue in the order of service; jobs left out are not served.  Raises PolicyError."""
     returned = policy.function(view, jobs)
     return _distinct("job selection", policy, returned, {job.name for job in jobs}, "names of jobs")
 
@@ -113,7 +113,7 @@ def choose_job(policy: Policy[JobEviction], view: ClusterView, jobs: tuple[JobVi
 def order_tasks(
     policy: Policy[TaskEviction], view: ClusterView, tasks: tuple[TaskView, ...], random: Random
 ) -> tuple[str, ...]:
-    """The containers of the victim job, the first to go first; those left out are spared.  Raises PolicyError."""
+    """The containers of the victim job in the order of eviction; those left out are spared.  Raises PolicyError."""
     containers = {task.container for task in tasks}
     returned = policy.function(view, tasks, random)
     return _distinct("task eviction", policy, returned, containers, "containers of the tasks")
@@ -131,7 +131,7 @@ def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView)
 
 
 def place(policy: PlacementPolicy, view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
-    """Whether a suspended task goes on there.  Raises PolicyError."""
+    """Whether a suspended task resumes there.  Raises PolicyError."""
     decision = policy.function(view, suspended, node)
     if not isinstance(decision, PlacementDecision):
         raise _error("placement", policy, decision, "a PlacementDecision")
@@ -141,7 +141,7 @@ def place(policy: PlacementPolicy, view: ClusterView, suspended: SuspendedView, 
 def order_suspended(
     policy: Policy[ResumeOrder], view: ClusterView, suspended: tuple[SuspendedView, ...]
 ) -> tuple[SuspendedView, ...]:
-    """The suspended tasks of a job, the first to go on first: all of them.  Raises PolicyError."""
+    """All suspended tasks of a job, in the order in which they resume.  Raises PolicyError."""
     returned = policy.function(view, suspended)
     items = _items(returned)
     if items is None or len(items) != len(suspended) or any(task not in items for task in suspended):

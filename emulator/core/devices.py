@@ -2,15 +2,15 @@
 
 Theory of operation
 -------------------
-Dumps and restores of a node use its one device (adaptive-checkpointing, section 5.2.2): at most ``at_once`` of them
-go on together and share its speed evenly, the others wait in the order they came in.  An operation brings its *work*,
-the nanoseconds it would take alone.  While n are active each gets an n-th of the device: its due instant therefore
-moves with every one that begins or ends, and is asked for anew (``next_due``).  A simulation ends operations at the
-instants they are due; a live driver ends them when they have ended, earlier or later, and the queue goes by that.
+Dumps and restores of a node use its one device (adaptive-checkpointing, section 5.2.2).  At most ``at_once`` of them
+are active together and share its speed evenly; the others wait in the order of arrival.  An operation has a *work*: the
+nanoseconds it would take alone.  While n operations are active, each gets an n-th of the device.  So its due time
+changes whenever an operation begins or ends, and ``next_due`` must be called again.  A simulation ends an operation
+when it is due.  A live driver ends it when it has really ended, earlier or later, and the queue continues from there.
 
-Progress is kept as *service*: what one operation that has been active all along has got.  It is counted in units of
-1/lcm(1..at_once) ns, so an n-th of it is a whole number, and nothing is rounded but the instants that are given out,
-which are rounded up.
+Progress is counted as *service*: what one operation has received that was active all the time.  The unit is
+1/lcm(1..at_once) ns, so an n-th of it is a whole number.  Nothing is rounded except the times returned, which are
+rounded up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from emulator.core.machine import TransitionTable
 
 
 class OperationState(Enum):
-    """Where one dump or restore is."""
+    """The state of one dump or restore."""
 
     NEW = "new"
     WAITING = "waiting"
@@ -34,7 +34,7 @@ class OperationState(Enum):
 
 
 class OperationEvent(Enum):
-    """What happens to it."""
+    """Events that change its state."""
 
     SUBMIT = "submit"
     BEGIN = "begin"
@@ -64,7 +64,7 @@ class _Operation:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What an operation had of the device, emulated nanoseconds, and who goes on in its place."""
+    """How long an operation waited and used the device, emulated nanoseconds, and which operations begin now."""
 
     waited_ns: int
     active_ns: int
@@ -72,7 +72,7 @@ class Ended:
 
 
 class DeviceQueue:
-    """The queue of one device; instants are emulated nanoseconds and never go back."""
+    """The queue of one device; times are emulated nanoseconds and never go back."""
 
     def __init__(self, at_once: int = 1) -> None:
         if at_once < 1:
@@ -88,9 +88,9 @@ class DeviceQueue:
         self._now_ns = 0
 
     def submit(self, name: str, work_ns: int, now_ns: int) -> tuple[str, ...]:
-        """An operation wants the device.  Returns those that begin now: itself, if it need not wait.
+        """Add an operation.  Returns the operations that begin now: this one, if it need not wait.
 
-        Raises ValueError if one of that name is here already.
+        Raises ValueError if there is already an operation with that name.
         """
         if name in self._operations:
             raise ValueError(f"operation {name} is here already")
@@ -101,7 +101,7 @@ class DeviceQueue:
         return self._begin()
 
     def end(self, name: str, now_ns: int) -> Ended:
-        """An operation is done, has failed, or is no longer wanted.  Raises KeyError if it is not here."""
+        """End an operation: it is done, has failed, or is no longer wanted.  Raises KeyError if it is unknown."""
         operation = self._operations[name]
         self._advance(now_ns)
         self._move(name, operation, OperationEvent.END)
@@ -114,14 +114,14 @@ class DeviceQueue:
         return Ended(waited_ns, now_ns - operation.begun_ns, self._begin())
 
     def next_due(self) -> tuple[int, str] | None:
-        """When the first active operation is due, and which, if nothing else begins or ends; None: none is active."""
+        """When the first active operation is due, and its name, if no other begins or ends; None: none is active."""
         if not self._active:
             return None
         due_service, name = min((self._operations[name].due_service, name) for name in self._active)
         return self._now_ns + self._until(due_service, len(self._active)), name
 
     def wait_ns(self, now_ns: int) -> int:
-        """How long an operation that came at ``now_ns`` would wait before it begins, if none ends early or late."""
+        """How long an operation that came at ``now_ns`` would wait, if no operation ends early or late."""
         service = self._service_at(now_ns)
         dues = [max(service, self._operations[name].due_service) for name in self._active]
         heapq.heapify(dues)
@@ -136,7 +136,7 @@ class DeviceQueue:
         return -(-units // self._unit)
 
     def validate(self) -> None:
-        """Raise AssertionError where an invariant does not hold."""
+        """Raise AssertionError if an invariant does not hold."""
         assert len(self._active) <= self._at_once
         assert not self._waiting or len(self._active) == self._at_once, "the device idles while operations wait"
         assert self._active.isdisjoint(self._waiting)
@@ -171,5 +171,5 @@ class DeviceQueue:
         return self._service + (now_ns - self._now_ns) * (self._unit // len(self._active))
 
     def _until(self, due_service: int, sharing: int) -> int:
-        """Nanoseconds until the service is ``due_service`` with so many sharing the device; 0 if it is past."""
+        """Nanoseconds until the service is ``due_service`` with ``sharing`` active operations; 0 if it is past."""
         return max(0, -(-(due_service - self._service) * sharing // self._unit))

@@ -1,4 +1,4 @@
-"""What machines want done.  Only drivers (``emulator.live``, ``emulator.sim``) carry effects out.
+"""What machines order: only drivers (``emulator.live``, ``emulator.sim``) carry effects out.
 
 The executor's contract: every effect on a container yields exactly one completion message (``Launched`` or
 ``LaunchFailed``, ``Suspended`` or ``SuspendFailed``, ...); an exit or crash is a message of its own.
@@ -15,7 +15,7 @@ from emulator.vocabulary import Frozen, Kind
 
 
 class _Effect(Frozen, tag=True):
-    """Base of all effects: each is written under its type."""
+    """Base of all effects: each is written with its type."""
 
 
 class Send(_Effect):
@@ -34,7 +34,7 @@ class SetTimer(_Effect):
 
 
 class ReadProgress(_Effect):
-    """Answer at once with ``ProgressSamples`` of these containers (an ApplicationMaster's own; perhaps none)."""
+    """Answer at once with ``ProgressSamples`` of these containers of the ApplicationMaster; there may be none."""
 
     containers: tuple[str, ...]
 
@@ -61,15 +61,15 @@ class Launch(_Effect):
     task: int
     attempt: str
     first_key_at_ns: int
-    """Do not start the first key (an ApplicationMaster: its work) before this instant; 0: at once."""
+    """The first key (or an ApplicationMaster's work) must not start before this time; 0: it starts at once."""
     saved: Saved | None = None
-    """What it goes on from."""
+    """The saved state that it resumes from."""
     memory_bytes: int | None = None
-    """Emulated bytes that the task holds from its start to its end; None: none to speak of (an ApplicationMaster's)."""
+    """Emulated bytes that the task uses from start to end; None: next to none (an ApplicationMaster)."""
 
 
 class ProvideInput(_Effect):
-    """All map outputs of ``job`` are known: for the reduces that wait here and for those to come."""
+    """All map outputs of ``job`` are known; for the reduces that wait here and for later ones."""
 
     job: str
     version: int
@@ -95,7 +95,8 @@ class Checkpoint(_Effect):
 
 
 class Dump(_Effect):
-    """Stop the process, save it as an image, end it; answered as a ``Checkpoint``, and it goes on if that fails."""
+    """Stop the process, save it as an image, end it.  Answered like ``Checkpoint``; if it fails, the process goes
+    on."""
 
     container: str
 
@@ -107,12 +108,12 @@ class Kill(_Effect):
 
 
 class CleanUp(_Effect):
-    """Remove what ``job`` has left on this node's local disk."""
+    """Remove the files that ``job`` has left on this node's local disk."""
 
     job: str
 
 
-# ---- for the journal only: nothing is to be carried out ----
+# ---- for the journal only: drivers carry out nothing ----
 
 
 class ExplainJobEviction(_Effect):
@@ -120,13 +121,13 @@ class ExplainJobEviction(_Effect):
 
     requester: str
     rule: str
-    """Name of the job eviction as the experiment has it."""
+    """Name of the job eviction in the experiment."""
     victims: tuple[str, ...]
     """One job for each container, in the order of the choices."""
     candidates: tuple[JobView, ...]
-    """As the first choice saw them; each choice makes its job one container and one reclaimable task poorer."""
+    """As they were at the first choice; each choice takes one container and one reclaimable task from its job."""
     left_out: int
-    """Candidates there were besides."""
+    """Number of further candidates."""
 
 
 class ExplainTaskEviction(_Effect):
@@ -134,13 +135,13 @@ class ExplainTaskEviction(_Effect):
 
     job: str
     rule: str
-    """Name of the task eviction as the experiment has it, or what went in its place."""
+    """Name of the task eviction in the experiment, or of the rule used in its place."""
     victims: int
-    """The first so many of ``candidates``."""
+    """How many of ``candidates``, from the first, are victims."""
     candidates: tuple[TaskView, ...]
     """In the order of the rule."""
     left_out: int
-    """Candidates there were besides."""
+    """Number of further candidates."""
     mechanisms: tuple[MechanismDecision, ...] = ()
     """What happens to each victim, and why."""
 
@@ -165,4 +166,4 @@ Effect: TypeAlias = (
     | ExplainJobEviction
     | ExplainTaskEviction
 )
-"""All effects there are."""
+"""All effects."""

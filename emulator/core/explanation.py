@@ -1,7 +1,7 @@
-"""Explaining evictions: the candidates a rule chose from, for the journal (``emulator.core.effects``).
+"""Explaining evictions: the candidates that a rule chose from, for the journal (``emulator.core.effects``).
 
-It costs what is written down: the views that the policy was given, as they are, and at most ``CANDIDATES_SHOWN`` of
-them beside the victims, the next in line.  Only where there are more jobs than that are they looked through once again.
+The cost is low.  It writes the views that the policy got: those of the victims, and at most ``CANDIDATES_SHOWN`` of the
+next candidates.  Only if there are more jobs than that does it sort them once more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from emulator.policies.views import JobView, MechanismDecision, TaskView
 
 CANDIDATES_SHOWN = 16
 LAST_LAUNCHED = "last-launched"
-"""The rule by which a job takes a container from its own reduces for a map whose output is missing."""
+"""The rule for taking a container from a job's own reduces for a map whose output is missing."""
 
 
 class JobChoice(NamedTuple):
-    """One container to be had from ``victim``, a job of ``queue`` and one of ``jobs``."""
+    """One container to take from ``victim``, one of the ``jobs`` of ``queue``."""
 
     requester: str
     queue: str
@@ -32,7 +32,7 @@ class JobChoice(NamedTuple):
 
 
 def explain_jobs(policy: Policy[JobEviction], choices: Iterable[JobChoice]) -> list[Effect]:
-    """One explanation for all choices that follow each other for one requester and from one queue."""
+    """One explanation for each run of choices with the same requester and queue."""
     return [
         _explain_jobs(policy, requester, list(group))
         for (requester, _), group in groupby(choices, key=itemgetter(0, 1))
@@ -65,8 +65,8 @@ def explain_tasks(
     victims: int,
     mechanisms: tuple[MechanismDecision, ...] = (),
 ) -> ExplainTaskEviction:
-    """``order`` is what the rule has made of the containers of ``tasks``; the first ``victims`` of it were taken, by
-    those ``mechanisms``."""
+    """``order`` is the rule's order of the containers of ``tasks``; the first ``victims`` were taken, each by its entry
+    in ``mechanisms``."""
     by_container: dict[str, TaskView] = {task.container: task for task in tasks}
     shown = tuple(by_container[container] for container in islice(order, victims + CANDIDATES_SHOWN))
     return ExplainTaskEviction(job, rule, victims, shown, len(tasks) - len(shown), mechanisms)

@@ -1,7 +1,7 @@
-"""What an image of a task would cost: the size of its memory at the device's speed, and the wait for the device.
+"""The cost of an image of a task: the size of its memory at the device's speed, and the wait for the device.
 
-An ApplicationMaster knows of the device of a node what it has itself asked to be written there; it keeps that in a
-queue of its own for each node (adaptive-checkpointing, section 5.2.2, where the ResourceManager does).
+An ApplicationMaster knows only the writes that it has itself requested on a node's device.  It keeps a queue of its own
+for each node (in adaptive-checkpointing, section 5.2.2, the ResourceManager does).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from emulator.vocabulary import JobFacts, Tier
 
 
 class ImageCosts:
-    """Of the tasks of one job."""
+    """Image costs for the tasks of one job."""
 
     def __init__(self, tier: Tier | None, facts: JobFacts) -> None:
         self._tier = tier
@@ -23,7 +23,7 @@ class ImageCosts:
         self._queues: dict[str, DeviceQueue] = {}
 
     def weighed(self, task: TaskView, now_ns: int) -> TaskView:
-        """The task with what an image of it would cost now, where images can be made."""
+        """The task with the cost of making an image of it now, if images can be made."""
         tier = self._tier
         if tier is None:
             return task
@@ -45,7 +45,7 @@ class ImageCosts:
         return tier.dump_bytes(self._facts, task.task or 0, task.has_image)
 
     def _queue(self, node: str, now_ns: int) -> DeviceQueue:
-        """What has been written by now, going by the device's speed, is left out."""
+        """The queue of a node's device, without the writes that must be finished by now at the device's speed."""
         queue = self._queues.get(node)
         if queue is None:
             assert self._tier is not None

@@ -1,4 +1,4 @@
-"""What a job is, once a workload has been expanded: the frozen description every engine runs."""
+"""What a job is after its workload was expanded: the frozen description that every engine runs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from emulator.vocabulary import Frozen, JobFacts
 
 
 class ProgramSpec(Frozen):
-    """What each task of a job of programs runs; for the machines it is a reduce of one key."""
+    """What each task of a job of programs runs; for the machines such a task is a reduce of one key."""
 
     command: tuple[str, ...]
     sha256: tuple[tuple[str, str], ...] = ()
-    """Of files that it leaves, by name, where that is known."""
+    """Checksums of the files that it leaves, by name, where known."""
 
 
 class JobSpec(Frozen):
-    """One job, its task lengths already drawn.
+    """One job with its task lengths.
 
-    Times are emulated nanoseconds.  A reduce's length is the *active* time its walk over the keys takes, once
-    launched and with its input at hand; the time between two keys is ``reduce_ns[i] / reduce_keys[i]``.
+    Times are emulated nanoseconds.  A reduce's length is the *active* time for walking its keys, after it was launched
+    and got its input; the time between two keys is ``reduce_ns[i] / reduce_keys[i]``.
 
-    Raises ValueError where the counts of tasks do not agree.
+    Raises ValueError if the numbers of tasks do not agree.
     """
 
     facts: JobFacts
@@ -29,17 +29,17 @@ class JobSpec(Frozen):
     reduce_ns: tuple[int, ...]
     """Length of each reduce; empty for a map-only job."""
     reduce_keys: tuple[int, ...]
-    """Number of keys each reduce walks, at least 1; same length as ``reduce_ns``."""
+    """Number of keys that each reduce walks, at least 1; same length as ``reduce_ns``."""
     shuffle_bytes: int | None = None
     """Bytes that all maps together write for the reduces; None: a small default per key."""
     output_bytes: int | None = None
     """Bytes of the committed output of the whole job; None: a small default per key."""
     submit_when: tuple[str, int] | None = None
-    """Submitted when the job of that name has this share of its work done, in millionths; None: at ``submit_ns``."""
+    """Submit when the named job has done this share of its work, in millionths; None: at ``submit_ns``."""
     program: ProgramSpec | None = None
     """None: a MapReduce job."""
     starts_measured: bool = False
-    """The lengths were measured from the containers' start on: no overhead of launching is padded to."""
+    """Whether the lengths were measured from the start of the containers, so that no launch overhead is added."""
 
     def __post_init__(self) -> None:
         counts = (len(self.map_ns), len(self.reduce_ns), len(self.reduce_keys))
@@ -51,7 +51,7 @@ class JobSpec(Frozen):
 
     @property
     def name(self) -> str:
-        """Names the job everywhere."""
+        """Unique name of the job."""
         return self.facts.name
 
     @property

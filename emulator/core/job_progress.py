@@ -1,9 +1,9 @@
-"""How far a job is, as Hadoop reports it, and the time it still takes at that rate (natjam, section 4: MLF).
+"""A job's progress as Hadoop reports it, and its remaining time at that rate (natjam, section 4: MLF).
 
-Hadoop 0.23's ApplicationMaster reports in its heartbeats 5% for the set-up of a job and 5% for its clean-up; the rest
-is the mean progress of its maps and that of its reduces, 45% each, or 90% where a job has only one kind.  The set-up is
-done when it can report at all, the clean-up when it has ended.  A third of a reduce is copying its input, a
-third merging it, the rest walking its keys.  Whole millionths: no float may decide an order.
+In its heartbeats, Hadoop 0.23's ApplicationMaster counts 5% for the set-up of a job and 5% for its clean-up.  The rest
+is the mean progress of its maps and of its reduces, 45% each, or 90% if a job has only one kind.  The set-up is done
+when the master can report at all, the clean-up when the job has ended.  One third of a reduce is copying its input, one
+third is merging it, and the rest is walking its keys.  Whole millionths: no float may decide an order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _INPUT_PPM = 666_667
 
 
 def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
-    """Progress of a running job from its own tasks; a map counts when it is done, a reduce from its first key on."""
+    """Progress of a running job from its tasks; a map counts when it is done, a reduce from its first key on."""
     parts = [sum(map(_task_ppm, tasks)) * _TASKS_PPM // len(tasks) // WHOLE_PPM for tasks in (maps, reduces) if tasks]
     return _SETUP_PPM + sum(parts) // max(1, len(parts))
 
 
 def work_ppm(tasks: Sequence[Task]) -> int:
-    """Share of the tasks' work that is done: of a reduce the share of its keys; a map counts when it is done."""
+    """Share of the tasks' work that is done: for a reduce, its share of keys; a map counts when it is done."""
     return sum(map(_walked_ppm, tasks)) // len(tasks)
 
 
@@ -53,5 +53,5 @@ def _task_ppm(task: Task) -> int:
 
 
 def remaining_ns(progress: int, elapsed_ns: int) -> int | None:
-    """Time to the end of a job that has come to ``progress`` (millionths) in ``elapsed_ns``, at the same mean rate."""
+    """Time to the end of a job that took ``elapsed_ns`` to reach ``progress`` (millionths), at the same mean rate."""
     return elapsed_ns * (WHOLE_PPM - progress) // progress if progress else None

@@ -1,6 +1,6 @@
-"""What an ApplicationMaster knows of its job: the tasks, who of their attempts has a container and who waits for one.
+"""What an ApplicationMaster knows of its job: the tasks, and which attempts have a container or wait for one.
 
-The parts of the ApplicationMaster work on it: ``attempt_reports``, ``map_reruns``, ``speculation``.
+The parts of the ApplicationMaster share it: ``attempt_reports``, ``map_reruns``, ``speculation``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class JobTasks:
         self.maps_done = 0
         self.reduces_done = 0
         self.failure = ""
-        """Why the job has failed: a task of it has, for good."""
+        """Why the job has failed: the error of its failed task."""
         self.held: dict[TaskId, None] = {}
-        """Tasks to be suspended until they are ordered to go on (``emulator.core.task_orders``)."""
+        """Tasks that stay suspended until they are ordered to resume (``emulator.core.task_orders``)."""
         self.live: dict[str, TaskAttempt] = {}
         """Attempts that have a container, by container."""
         self.map_news_ns = 0
-        """When a map was last given a container, or was last in need of another, or room was last made for one."""
+        """When a map last got a container, last needed another one, or room was last made for one."""
         self.releaser = Releaser(spec.facts, settings)
         self.blacklist = Blacklist(settings.protocol.node_blacklist_failures, len(settings.nodes))
         resuming = Resuming(settings.scheduler.resume_order, self.releaser, spec.reduce_keys)
@@ -56,12 +56,12 @@ class JobTasks:
         self._mechanisms = settings.scheduler.mechanism.among
 
     def of(self, attempt: TaskAttempt) -> Task:
-        """Its task."""
+        """The task of an attempt."""
         return (self.maps if attempt.kind is Kind.MAP else self.reduces)[attempt.task.number]
 
     @property
     def done(self) -> bool:
-        """Whether the job is: its reduces, or the maps of a job that has none."""
+        """Whether the job is done: all its reduces, or all its maps if it has no reduces."""
         if self.reduces:
             return self.reduces_done == len(self.reduces)
         return self.maps_done == len(self.maps)
@@ -72,22 +72,22 @@ class JobTasks:
         return [attempt for attempt in self.live.values() if attempt.kind is Kind.REDUCE]
 
     def has_container(self, attempt: TaskAttempt) -> bool:
-        """Whether it does."""
+        """Whether the attempt has a container."""
         return self.live.get(attempt.container or "") is attempt
 
     def request(self, attempt: TaskAttempt) -> None:
-        """A new attempt asks for a container."""
+        """Let a new attempt ask for a container."""
         attempt.move(AttemptEvent.REQUEST)
         self.asks.add(attempt)
 
     def request_all(self, tasks: Sequence[Task]) -> None:
-        """Their first attempts do."""
+        """Let the first attempts of these tasks ask for containers."""
         for task in tasks:
             task.move(TaskEvent.SCHEDULE)
             self.request(task.new_attempt())
 
     def request_reduces_if_due(self) -> None:
-        """Slow-start: reduces are asked for once this share of the maps is done."""
+        """Slow-start: request the reduces when this share of the maps is done."""
         if not self._reduces_asked and self.maps_done * 1_000_000 >= len(self.maps) * self._slow_start_ppm:
             self._reduces_asked = True
             self.request_all(self.reduces)
@@ -98,14 +98,14 @@ class JobTasks:
         return self.timers.set(f"{verb} {attempt.container}", heartbeat.after(now_ns))
 
     def withdraw_suspend(self, attempt: TaskAttempt) -> None:
-        """It need not be asked to suspend any more."""
+        """The attempt need not be asked to suspend any more."""
         if attempt.container is not None:
             self.timers.forget(f"ask {attempt.container}")
             self.commands.withdraw_suspend(attempt.container)
 
     def validate(self) -> None:
-        """One unfinished attempt a task, with speculation two; counters agree with states; whoever has a container has
-        not ended.  Raises AssertionError."""
+        """Each task has one unfinished attempt, with speculation two; counters agree with states; no attempt with a
+        container has ended.  Raises AssertionError."""
         for task in (*self.maps, *self.reduces):
             open_attempts = [a for a in task.attempts if a.state not in ENDED]
             if any(TRAITS[applied_to(mechanism, task.kind)].ends_process for mechanism in self._mechanisms):

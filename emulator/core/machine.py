@@ -1,23 +1,23 @@
-"""What every state machine here has in common: a literal transition table, timers, seeded phases.
+"""What all state machines here share: a literal transition table, timers, seeded phases.
 
 Theory of operation
 -------------------
-A machine is an object with ``address`` and ``handle(message, now_ns) -> list[Effect]``.  It performs no I/O and reads
-no clock: time comes in as emulated nanoseconds, wishes go out as effects, and the driver (live or simulated) carries
-them out.  Given the same messages at the same times it returns the same effects, which is what makes a journal
-replayable.  Randomness is drawn from ``keyed_random``, whose key is the seed, the machine and the decision, never from
-a stream whose position depends on history.
+A machine is an object with ``address`` and ``handle(message, now_ns) -> list[Effect]``.  It does no I/O and reads no
+clock: it gets the time as emulated nanoseconds and returns effects, and the driver (live or simulated) carries them
+out.  The same messages at the same times give the same effects; this makes a journal replayable.  Random numbers come
+from ``keyed_random``, whose key is the seed, the machine and the decision.  They never come from a stream, whose
+position would depend on history.
 
 The contract for heartbeats that a driver may leave out:
 
-* The driver tells ``Tick`` at the instants of a machine's ``heartbeat``; no machine sets a timer for it.
-* A message changes something, and ``revision`` grows with it, unless its handler says otherwise: only those of ticks,
-  heartbeats and responses may call ``leaves_no_trace``.  What has changed nothing and says nothing is not journalled,
-  and a run without it is the same run.
-* ``heartbeat_due_ns`` says from when on a tick may matter, never too late.  A decision of a policy holds until what it
-  was made from changes, or until the instant it names.
-* Messages of one instant are handled first in, first out, each with its effects before the next; what a machine is told
-  in answer to an effect comes after what waited before it.
+* The driver sends ``Tick`` at the times of a machine's ``heartbeat``; no machine sets a timer for it.
+* A message changes something, so ``revision`` grows, unless its handler calls ``leaves_no_trace``.  Only handlers of
+  ticks, heartbeats and responses may do so.  A message that changed nothing and has no content is not journalled, and a
+  run without it is the same run.
+* ``heartbeat_due_ns`` gives the earliest time at which a tick may matter, never too late.  A decision of a policy holds
+  until its input changes, or until the time that the policy names.
+* Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
+  machine in answer to an effect comes after the messages that waited before it.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ class Machine(Protocol):
 
     @property
     def revision(self) -> int:
-        """Grows with every change of state; a heartbeat that says nothing and its response make none."""
+        """Grows with every change of state; an empty heartbeat and its response do not change it."""
         ...
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Take one message at emulated time ``now_ns``; return what the driver must do about it."""
+        """Handle one message at emulated time ``now_ns``; returns what the driver must do."""
         ...
 
     def validate_state(self) -> None:
-        """Raise AssertionError when an invariant of the machine does not hold; used by tests and ``--strict``."""
+        """Raise AssertionError if an invariant of the machine does not hold; used by tests and ``--strict``."""
         ...
 
 
 class PeriodicMachine(Machine, Protocol):
-    """One that its driver tells ``Tick`` at the instants of ``heartbeat``, or only at those that may matter."""
+    """A machine that gets ``Tick`` from its driver at the times of ``heartbeat``, or only at those that may matter."""
 
     @property
     def heartbeat(self) -> Phase | None:
-        """When it is told ``Tick``; None: never."""
+        """When it gets ``Tick``; None: never."""
         ...
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """From when on its heartbeats may say or change something, as things stand at ``now_ns``; None: none will.
+        """From when on its heartbeats may say or change something, as known at ``now_ns``; None: never.
 
-        Never too late: before that, and as long as nothing happens to the machine, each is empty.  Asked for by a
-        driver that leaves empty ones out.
+        The time is never too late: before it, while nothing happens to the machine, each heartbeat is empty.  Drivers
+        that leave empty heartbeats out ask for it.
         """
         ...
 
 
 class StateMachine:
-    """Base of the machines: each message goes to its handler, and the revision grows by itself."""
+    """Base of the machines: passes each message to its handler, and counts the revision."""
 
     address: str
     handlers: ClassVar[Mapping[type[Message], Callable[[Any, Any, int], list[Effect]]]]
@@ -96,12 +96,12 @@ class StateMachine:
         return effects
 
     def leaves_no_trace(self) -> None:
-        """The message that is being handled, a tick or a heartbeat or a response, has changed nothing."""
+        """The message being handled (a tick, a heartbeat or a response) has changed nothing."""
         self._traceless = True
 
 
 class IllegalTransition(Exception):
-    """An event arrived that the state has no arc for; nothing has been changed."""
+    """The state has no arc for this event; nothing was changed."""
 
 
 class TransitionTable(Generic[StateT, EventT]):
@@ -112,7 +112,7 @@ class TransitionTable(Generic[StateT, EventT]):
         self.arcs = dict(arcs)
 
     def next(self, state: StateT, event: EventT, who: str) -> StateT:
-        """Return the state that ``event`` leads to; raise IllegalTransition naming ``who`` when there is no arc."""
+        """The state that ``event`` leads to; raises IllegalTransition, naming ``who``, if there is no arc."""
         target = self.arcs.get((state, event))
         if target is None:
             raise IllegalTransition(f"{self.name} {who}: no arc for {event.value} in {state.value}")
@@ -124,20 +124,20 @@ class TransitionTable(Generic[StateT, EventT]):
 
 
 class Timers:
-    """The timers of one machine.  Each setting gets a new generation, so that a stale firing can be told apart."""
+    """The timers of one machine.  Each setting has a new generation, so an outdated firing can be recognised."""
 
     def __init__(self) -> None:
         self._pending: dict[str, SetTimer] = {}
         self._count = 0
 
     def set(self, name: str, at_ns: int) -> SetTimer:
-        """Arm (or re-arm) the timer ``name`` for emulated instant ``at_ns``."""
+        """Set (or reset) the timer ``name`` to the emulated time ``at_ns``."""
         self._count += 1
         timer = self._pending[name] = SetTimer(name, at_ns, self._count)
         return timer
 
     def take(self, fired: TimerFired) -> bool:
-        """Whether this firing is current; a current one is used up."""
+        """Whether this firing is current; if so, the timer is used up."""
         timer = self._pending.get(fired.name)
         if timer is None or timer.generation != fired.generation:
             return False
@@ -145,18 +145,18 @@ class Timers:
         return True
 
     def forget(self, name: str) -> None:
-        """Disarm: a later firing of ``name`` is stale."""
+        """Cancel the timer: a later firing of ``name`` is outdated."""
         self._pending.pop(name, None)
 
     def again(self, now_ns: int) -> list[SetTimer]:
-        """Those that are armed, for a driver that has forgotten them; what was due before now fires now."""
+        """The timers that are set, for a driver that has lost them; overdue timers fire now."""
         return [SetTimer(timer.name, max(now_ns, timer.at_ns), timer.generation) for timer in self._pending.values()]
 
 
 class Phase:
-    """The instants ``phase + k * period`` at which one machine does something periodically.
+    """The times ``phase + k * period`` at which one machine does something periodically.
 
-    Of heartbeats ``what`` is "heartbeat", of the ResourceManager's "preemptor".
+    ``what`` is "heartbeat" for heartbeats, and "preemptor" for the ResourceManager's Preemptor.
     """
 
     __slots__ = ("period_ns", "phase_ns")
@@ -166,14 +166,14 @@ class Phase:
         self.phase_ns = keyed_random(seed, who, what).randrange(period_ns)
 
     def after(self, now_ns: int) -> int:
-        """The first instant strictly later than ``now_ns``."""
+        """The first such time later than ``now_ns``."""
         return self.phase_ns + ((now_ns - self.phase_ns) // self.period_ns + 1) * self.period_ns
 
     def until(self, now_ns: int) -> int:
-        """The last instant not later than ``now_ns`` (may be negative)."""
+        """The last such time not later than ``now_ns`` (may be negative)."""
         return self.phase_ns + (now_ns - self.phase_ns) // self.period_ns * self.period_ns
 
 
 def keyed_random(seed: int, *key: object) -> Random:
-    """A generator of its own for one decision: equal keys draw equally on every machine, whatever came before."""
+    """A random generator for one decision: equal keys give equal draws on every machine, whatever came before."""
     return Random(":".join(map(str, (seed, *key))))

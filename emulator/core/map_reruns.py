@@ -1,11 +1,11 @@
-"""Maps that run again because their output is lost, and the room that is made for them.
+"""Maps that run again because their output is lost, and how containers are found for them.
 
 Theory of operation
 -------------------
-A map that has succeeded is run again when its node is lost, or a reduce cannot fetch its output, while reduces still
-need it.  Those wait for it and need not fail; but where they hold every container of the cluster the map would wait for
-one for ever.  When maps have waited long, and no other map will end and leave its container, the job takes a container
-from one of its own reduces.  Where maps have slots of their own that would not help them, and is not done.
+A map that has succeeded runs again if its node is lost, or a reduce cannot fetch its output, while reduces still need
+it.  These reduces wait for it and need not fail.  But if they hold every container of the cluster, the map would wait
+for ever.  So when maps have waited long and no other map will end and free its container, the job takes a container
+from one of its own reduces.  If maps have slots of their own, this would not help, and is not done.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class MapReruns:
     def __init__(self, tasks: JobTasks, settings: Settings) -> None:
         self._tasks = tasks
         self._patience_ns = settings.protocol.kill_timeout_ns
-        """After how long room is made for maps that wait."""
+        """How long maps wait before a container is taken for them."""
         self._have_own_slots = any(node.slots is not None for node in settings.nodes)
 
     def node_lost(self, node: str, now_ns: int) -> list[Effect]:
-        """Maps whose output lay there run again while reduces may still need it."""
+        """Run the maps again whose output was on this node, if reduces may still need it."""
         tasks = self._tasks
         tasks.outputs.forget_node(node)
         tasks.blacklist.node_lost(node)
@@ -43,9 +43,9 @@ class MapReruns:
         return self.make_room(now_ns) if lost else []
 
     def fetch_failed(self, message: FetchFailed, now_ns: int) -> None:
-        """A reduce has asked for a map's output several times, in vain."""
+        """A reduce has asked several times for a map's output without success."""
         task = self._tasks.maps[message.map]
-        known = message.version == self._tasks.outputs.version  # else other outputs are on their way to it
+        known = message.version == self._tasks.outputs.version  # else the reduce will learn of other outputs
         if known and task.state is TaskState.SUCCEEDED:
             self._run_again(task, now_ns)
 
@@ -59,7 +59,7 @@ class MapReruns:
         tasks.outputs.incomplete()
 
     def starve_ns(self) -> int | None:
-        """When maps that must run again or go on have waited long, and no other will end and leave its container."""
+        """When maps that must run again or resume have waited long, and no other map will free its container."""
         tasks = self._tasks
         if self._have_own_slots:
             return None
@@ -70,10 +70,10 @@ class MapReruns:
         return tasks.map_news_ns + self._patience_ns
 
     def make_room(self, now_ns: int) -> list[Effect]:
-        """Reduces that wait for a map's output would hold every container for ever: the last one launched goes.
+        """Kill the reduce launched last: else reduces that wait for a map's output could hold every container for ever.
 
-        For a stopped map only a container of its own node will do; others are given back too, since those who hold
-        that one may wait for them.
+        A stopped map needs a container of its own node.  Containers elsewhere are given back too, because the holders
+        of that node's containers may wait for them.
         """
         tasks = self._tasks
         running = [a for a in tasks.live_reduces if a.state is AttemptState.RUNNING]
