@@ -1,10 +1,10 @@
-"""What each mechanism does to a victim, as values that the machines ask: the one place where mechanisms differ.
+"""What each mechanism does to a victim, as values that the machines read: the only place where mechanisms differ.
 
 Theory of operation
 -------------------
-A mechanism takes a container back.  It differs from another in what that frees, in what becomes of the process and in
-what is left of the work: nothing, the stopped process itself, or something ``Saved``.  A task that cannot be saved as
-a mechanism would save it is killed in its place (``applied_to``): a map has no key counter.
+A mechanism takes a container back.  Mechanisms differ in what they free, in what happens to the process, and in what is
+left of its work: nothing, the stopped process itself, or something ``Saved``.  If a task cannot be saved in the way of
+its mechanism, it is killed instead (``applied_to``): for example, a map has no key counter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from emulator.vocabulary import Kind, Mechanism
 
 
 class ResumesWhere(Enum):
-    """Where a victim goes on with the work that it has done."""
+    """Where a victim resumes with the work it has done."""
 
     NOWHERE = "nowhere: it begins anew"
     SAME_NODE = "on its node"
@@ -29,17 +29,17 @@ class MechanismTraits:
     """What a mechanism does."""
 
     frees_slot: bool
-    """Whether the victim's container can be given to somebody else."""
+    """Whether the victim's container can be given to another task."""
     ends_process: bool
-    """If not, its memory is not free either: it is charged to its node as that of a stopped process."""
+    """If not, its memory is not freed either: it is charged to the node as memory of a stopped process."""
     resumes: ResumesWhere
-    """On any node: what is kept of its work is kept although the victim's own is lost."""
+    """On any node: the kept work outlives the victim's own node."""
     saves: type[KeyCheckpoint] | type[ProcessImage] | None = None
     """What is left of a process that has ended."""
 
     @property
     def asks_first(self) -> bool:
-        """Whether the victim must do something, which it is asked for at its own heartbeat (natjam, step 6)."""
+        """Whether the victim itself must act; it is then asked at its own heartbeat (natjam, step 6)."""
         return self.frees_slot and self.resumes is not ResumesWhere.NOWHERE
 
 
@@ -58,10 +58,10 @@ SAVED_AS: dict[Kind, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {
     Kind.MAP: frozenset({ProcessImage}),
     Kind.REDUCE: frozenset({KeyCheckpoint, ProcessImage}),
 }
-"""What a task can be saved as: only a reduce counts keys."""
+"""How a task of each kind can be saved: only a reduce counts keys."""
 
 
 def applied_to(mechanism: Mechanism, kind: Kind) -> Mechanism:
-    """What is done to a task of that kind under ``mechanism``: it is killed where it cannot be saved so."""
+    """What happens to a task of that kind under ``mechanism``: it is killed if it cannot be saved in that way."""
     saves = TRAITS[mechanism].saves
     return mechanism if saves is None or saves in SAVED_AS[kind] else Mechanism.KILL

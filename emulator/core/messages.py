@@ -1,12 +1,12 @@
-"""Everything that machines say to each other, and that executors say to them.
+"""All messages between machines, and from executors to machines.
 
-The protocol is YARN's with Natjam's additions (natjam, section 3, Figs 1 and 2).  It is built so that each message may
-be lost, repeated, delayed or overtaken:
+The protocol is YARN's with Natjam's additions (natjam, section 3, Figs 1 and 2).  It tolerates messages that are lost,
+repeated, delayed or overtaken:
 
 * a heartbeat carries absolute state (the whole ask, every unacknowledged report), so a later one replaces an earlier;
-* the ResourceManager answers with an ``Answer`` under an increasing id and repeats it until the id comes back;
-* a command to a NodeManager is idempotent by container id and is repeated until the container's report shows it done;
-* a ``ContainerReport`` is the container's whole state under an increasing revision, so only the newest counts.
+* the ResourceManager answers with an ``Answer`` with a rising id, and repeats it until the id comes back;
+* a command to a NodeManager is idempotent by container id, and is repeated until the container's report shows it done;
+* a ``ContainerReport`` is the container's whole state with a rising revision, so only the newest counts.
 
 Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated nanoseconds unless ``_real_ns``.
 """
@@ -58,9 +58,9 @@ class ContainerState(str, Enum):
     RESUMING = "resuming"
     CHECKPOINTING = "checkpointing"
     CHECKPOINTED = "checkpointed"
-    """Its work is saved; the process has still to end."""
+    """Its work is saved; the process has not ended yet."""
     COMMITTING = "committing"
-    """From here to its end it can neither stop nor be saved."""
+    """From here to its end it can neither be stopped nor saved."""
     KILLING = "killing"
     DONE = "done"
 
@@ -86,7 +86,7 @@ class JobState(str, Enum):
 
 
 class _Message(Frozen, tag=True):
-    """Base of all messages: each is written under its type."""
+    """Base of all messages: each is written with its type."""
 
 
 # ---- parts of messages ----
@@ -100,17 +100,17 @@ class TaskId(NamedTuple):
 
 
 class TaskOrder(Frozen):
-    """What is to be done to one task of a job."""
+    """What to do with one task of a job."""
 
     task: TaskId
     order: Order
     container: str | None = None
-    """Of the one attempt that is meant; None: of whichever there is."""
+    """Container of the attempt it applies to; None: whichever attempt exists."""
     why: str = "ordered"
 
 
 class ContainerReport(Frozen):
-    """All that a NodeManager knows of one container; a higher ``revision`` replaces a lower."""
+    """Everything a NodeManager knows about one container; a report with a higher ``revision`` replaces a lower one."""
 
     container: str
     job: str
@@ -119,42 +119,42 @@ class ContainerReport(Frozen):
     revision: int
     state: ContainerState
     refusals: int = 0
-    """How often a suspend of it has been refused or has failed."""
+    """How often suspending it was refused or failed."""
     saved: Saved | None = None
     outcome: Outcome | None = None
     reason: str = ""
     ready_ns: int = 0
-    """The later of request at the ResourceManager and container free (start of the schedule or resume overhead)."""
+    """The later of: request at the ResourceManager, container free (start of the schedule or resume overhead)."""
     first_key_ns: int | None = None
     input_ready_ns: int | None = None
     suspend_asked_ns: int | None = None
     """When the ApplicationMaster asked the task to suspend (start of the suspend overhead)."""
     keys_done: int = 0
-    """Key counter at the end, or at the stop."""
+    """Key counter when it ended or stopped."""
     memory_bytes: int | None = None
-    """That its task holds; None: nothing is known of it."""
+    """Memory that its task uses; None: unknown."""
 
 
 class ResumeAsk(Frozen):
-    """A container wanted for a suspended task; ``image_bytes``: of the process image that it goes on from, if any."""
+    """A container wanted for a suspended task; ``image_bytes``: size of the process image it resumes from, if any."""
 
     task: TaskId
     node: str
-    """Where it was suspended."""
+    """The node where it was suspended."""
     suspended_ns: int
     container: str | None = None
-    """Set when the stopped process itself is to go on: only its own node will do."""
+    """Set if the stopped process itself resumes; it can do so on its own node only."""
     image_bytes: int = 0
 
 
 class Ask(Frozen):
-    """All containers a job still wants, beyond those in the answers it has acknowledged."""
+    """All containers that a job still wants, apart from those in the answers it has acknowledged."""
 
     maps: int = 0
     reduces: int = 0
     resumes: tuple[ResumeAsk, ...] = ()
     avoided: tuple[str, ...] = ()
-    """Nodes on which nothing new is wanted, because too much has failed there."""
+    """Nodes where the job wants no new task, because too much has failed there."""
 
 
 class AllocatedContainer(Frozen):
@@ -175,15 +175,15 @@ class Answer(Frozen):
     allocated: tuple[AllocatedContainer, ...] = ()
     finished: tuple[ContainerReport, ...] = ()
     reclaim: int = 0
-    """Number of containers to be given back (natjam step 4)."""
+    """Number of containers to give back (natjam step 4)."""
     named: tuple[str, ...] = ()
-    """Containers to be given back that the ResourceManager has chosen itself."""
+    """Containers to give back that the ResourceManager has chosen itself."""
     withdrawn: int = 0
-    """Of those asked for in earlier answers: no longer wanted, because a container has been killed instead."""
+    """How many of those asked back before are no longer wanted, because a container was killed instead."""
     lost_nodes: tuple[str, ...] = ()
     costs: MeasuredCosts | None = None
     orders: tuple[TaskOrder, ...] = ()
-    """About single tasks, the first first."""
+    """Orders about single tasks, in order."""
 
 
 # ---- client and ResourceManager ----
@@ -196,12 +196,12 @@ class SubmitJob(_Message):
 
     @property
     def job(self) -> str:
-        """Its name."""
+        """Name of the job."""
         return self.facts.name
 
 
 class JobFinished(_Message):
-    """ResourceManager to client; ``finish_ns`` is the durable commit as the ApplicationMaster reports it."""
+    """ResourceManager to client; ``finish_ns``: the durable commit, as the ApplicationMaster reports it."""
 
     job: str
     state: JobState
@@ -210,7 +210,7 @@ class JobFinished(_Message):
 
 
 class ProgressReached(_Message):
-    """ResourceManager to client: a job has passed a mark that another's submission may wait for."""
+    """ResourceManager to client: a job has reached a mark that another job's submission may wait for."""
 
     job: str
     progress_ppm: int
@@ -232,9 +232,9 @@ class NodeHeartbeat(_Message):
 
     node: str
     id: int
-    """About the instant it was made; one that reports something has a greater one than all before it."""
+    """About the time when it was made; a heartbeat with content has a larger id than all before it."""
     freed: tuple[ContainerReport, ...] = ()
-    """Containers ended or stopped, not yet acknowledged."""
+    """Containers that ended or stopped, not yet acknowledged."""
     heard_id: int = -1
     """The last response that had news in it."""
 
@@ -249,9 +249,9 @@ class NodeHeartbeatResponse(_Message):
 
     id: int
     finished_jobs: tuple[str, ...] = ()
-    """Jobs that have ended: their local files and records can go.  Repeated until heard."""
+    """Jobs that have ended: their local files and records can be removed.  Repeated until acknowledged."""
     shut_down: bool = False
-    """The node has been given up: whatever still runs there has been replaced and must end."""
+    """The node was given up: whatever still runs there has been replaced and must end."""
 
     @property
     def says_nothing(self) -> bool:
@@ -265,20 +265,20 @@ class ApplicationHeartbeat(_Message):
     job: str
     id: int
     answer_id: int
-    """The last answer applied."""
+    """Id of the last answer applied."""
     ask: Ask | None = None
-    """None: unchanged since the last one acknowledged."""
+    """None: unchanged since the last acknowledged ask."""
     final_state: JobState | None = None
     finish_ns: int | None = None
     reason: str = ""
     progress_ppm: int | None = None
-    """How far the job is (``emulator.core.job_progress``); None where no policy in use reads it, or with no ask."""
+    """Progress of the job (``emulator.core.job_progress``); None if no policy in use reads it, or without an ask."""
     marks: int = 0
-    """How many of the marks of its job it has passed (``emulator.core.triggers``)."""
+    """How many marks of its job it has passed (``emulator.core.triggers``)."""
 
     @property
     def says_nothing(self) -> bool:
-        """Whether it repeats what is known."""
+        """Whether it only repeats what is known."""
         return self.ask is None and self.final_state is None
 
 
@@ -288,7 +288,7 @@ class ApplicationHeartbeatResponse(_Message):
     id: int
     answer: Answer | None = None
     ended: bool = False
-    """The job's final state has been taken note of."""
+    """The ResourceManager has recorded the job's final state."""
 
     @property
     def says_nothing(self) -> bool:
@@ -300,7 +300,7 @@ class ApplicationHeartbeatResponse(_Message):
 
 
 class StartContainer(_Message):
-    """ApplicationMaster (for its own container the ResourceManager) to NodeManager: natjam step 12."""
+    """ApplicationMaster to NodeManager (for the master's own container, ResourceManager): natjam step 12."""
 
     container: str
     job: str
@@ -310,7 +310,7 @@ class StartContainer(_Message):
     ready_ns: int
     saved: Saved | None = None
     start_measured: bool = False
-    """The task's length has the start of its process in it."""
+    """Whether the task's length includes the start of its process."""
     memory_bytes: int | None = None
     """That the task holds; None: nothing is known of it, and it is charged with all of its container."""
 
@@ -324,7 +324,7 @@ class SuspendContainer(_Message):
 
 
 class ResumeContainer(_Message):
-    """ApplicationMaster to NodeManager: let the stopped process go on."""
+    """ApplicationMaster to NodeManager: resume the stopped process."""
 
     container: str
     ready_ns: int
@@ -339,7 +339,7 @@ class KillContainer(_Message):
 
 
 class MapOutputs(_Message):
-    """ApplicationMaster to NodeManager: all maps are done, and this is where their outputs lie."""
+    """ApplicationMaster to NodeManager: all maps are done; their outputs are on these nodes."""
 
     job: str
     version: int
@@ -364,20 +364,20 @@ class ContainerReported(_Message):
 
 
 class Start(_Message):
-    """The machine is on: first message of every machine, and again when it has been restored from its journal."""
+    """The machine starts: the first message of every machine; sent again after a restore from its journal."""
 
     container: str | None = None
-    """Its own, which an ApplicationMaster is told."""
+    """For an ApplicationMaster: its own container."""
 
 
 class Tick(_Message):
-    """The instant of the machine's heartbeat, or of the Preemptor's period, has come; ``due_ns`` is when it should."""
+    """The time of the machine's heartbeat, or of the Preemptor's period, has come; ``due_ns`` is the intended time."""
 
     due_ns: int
 
 
 class TimerFired(_Message):
-    """A timer set by this machine; ``due_ns`` is when it should have fired."""
+    """A timer set by this machine has fired; ``due_ns`` is the intended time."""
 
     name: str
     generation: int

@@ -1,17 +1,19 @@
-"""The ledger of a node: what it has, and who holds what of it.  NodeManager and ResourceManager each keep one.
+"""The ledger of a node: what it has, and what each container uses of it.  NodeManager and ResourceManager each keep
+one.
 
 Theory of operation
 -------------------
-A container is charged for a slot and for memory: what its task holds or, where nothing is known of that, all that a
-container may hold.  While its process is stopped it holds no slot, but its memory is still charged.  RAM and swap are
-promised to a full set of containers, each as large as it may become, and what that leaves to stopped processes; of
-those there may be at most ``max_suspended`` (os-assisted-preemption, section III).  So a stopped process can always
-go on, and nothing is promised twice.  Room for a process that is to be stopped is set aside first (``set_aside``), so
-that two that stop at the same time do not both take the last.
+A container is charged with a slot and with memory: the memory of its task or, if that is unknown, the largest that a
+container may use.  While its process is stopped it uses no slot, but its memory is still charged.  RAM and swap are
+reserved first for a full set of containers of the largest size; the rest is for stopped processes.  At most
+``max_suspended`` processes may be stopped (os-assisted-preemption, section III).  So a stopped process can always
+resume, and nothing is promised twice.  Room for a process is reserved before it is stopped (``set_aside``), so two that
+stop at the same time cannot both take the last room.
 
-A node may have slots for maps only, for reduces only and for anything (Hadoop 1 and FLEX keep the first two apart); a
-container takes one of its own kind before one for anything, an ApplicationMaster none where masters are outside.  What
-a node has may change: it is then over-committed until it has given up ``surplus`` slots, and nothing more is given out.
+A node may have slots for maps only, for reduces only and for any task (Hadoop 1 and FLEX separate the first two).  A
+container takes a slot of its own kind before one for any task; an ApplicationMaster outside containers takes none.  The
+slots of a node may change.  The node is then over-committed until it has freed ``surplus`` slots, and gives out no
+more.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from emulator.vocabulary import Kind
 
 
 class Slot(Enum):
-    """What a slot is for."""
+    """What a slot may be used for."""
 
     MAP = "map"
     REDUCE = "reduce"
@@ -33,7 +35,7 @@ class Slot(Enum):
 
 
 class Charge(Enum):
-    """What a container holds of its node."""
+    """What a container uses of its node."""
 
     RUNNING = "a slot and memory"
     SET_ASIDE = "a slot, memory, and room to be stopped"
@@ -41,13 +43,13 @@ class Charge(Enum):
 
 
 class NoRoom(Exception):
-    """The node has not what is wanted; says how much of it there is.  Nothing has been changed."""
+    """The node lacks the requested resource; the message says how much it has.  Nothing was changed."""
 
 
 @dataclass(slots=True)
 class _Entry:
     slot: Slot | None
-    """None: an ApplicationMaster outside, which is charged for nothing."""
+    """None: an ApplicationMaster outside containers, which is charged nothing."""
     memory_bytes: int
     charge: Charge = Charge.RUNNING
 
@@ -57,11 +59,11 @@ SLOTS_FOR = {
     Kind.MAP: (Slot.MAP, Slot.ANY),
     Kind.REDUCE: (Slot.REDUCE, Slot.ANY),
 }
-"""Slots that a container of each kind may have, the first first."""
+"""Slots that a container of each kind may use, in the order of preference."""
 
 
 def slots_of(node: NodeSettings) -> dict[Slot, int]:
-    """What a node has to begin with."""
+    """The slots that a node starts with."""
     if node.slots is None:
         return {Slot.ANY: node.containers}
     maps, reduces = node.slots
@@ -74,22 +76,22 @@ class NodeLedger:
 
     node: NodeSettings
     slots: Mapping[Slot, int] = field(default_factory=dict)
-    """How many there are of each; none at all: those of ``node``."""
+    """Number of slots of each kind; empty: those of ``node``."""
     devices: tuple[str, ...] = ()
-    """Names of the devices that stopped processes are saved to; nothing is charged for them yet."""
+    """Names of the devices that stopped processes are saved to; not charged yet."""
     stopped: int = 0
-    """Processes stopped, and those that room has been set aside for."""
+    """Number of stopped processes, including those with room set aside."""
     stopped_bytes: int = 0
-    """Their memory."""
+    """Memory of the processes in ``stopped``."""
     running_bytes: int = 0
-    """Memory of the processes on a slot."""
+    """Memory of the processes in a slot."""
     _used: dict[Slot, int] = field(default_factory=lambda: dict.fromkeys(Slot, 0))
     _entries: dict[str, _Entry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.slots = self.slots or slots_of(self.node)
 
-    # ---- what there is ----
+    # ---- reading ----
 
     @property
     def used(self) -> int:
@@ -103,17 +105,17 @@ class NodeLedger:
 
     @property
     def surplus(self) -> int:
-        """Slots in use that there are not any more."""
+        """Slots in use beyond those that the node still has."""
         return sum(max(0, used - self.slots.get(slot, 0)) for slot, used in self._used.items())
 
     @property
     def resident_bytes(self) -> int:
-        """Of all processes, what RAM holds."""
+        """Memory of all processes that fits in RAM."""
         return min(self._held_bytes, self.node.memory_bytes)
 
     @property
     def swapped_bytes(self) -> int:
-        """Of all processes, what RAM does not hold."""
+        """Memory of all processes that does not fit in RAM."""
         return self._held_bytes - self.resident_bytes
 
     @property
@@ -122,25 +124,25 @@ class NodeLedger:
         return self.running_bytes + sum(stopped)
 
     def free(self, kind: Kind) -> int:
-        """Slots that a container of that kind could have."""
+        """Free slots that a container of that kind could take."""
         return sum(max(0, self.slots.get(slot, 0) - self._used[slot]) for slot in SLOTS_FOR[kind])
 
     def slot_of(self, container: str) -> Slot | None:
-        """The slot that it holds, if it holds one."""
+        """The slot that it uses, if any."""
         entry = self._entries.get(container)
         return None if entry is None or entry.charge is Charge.STOPPED else entry.slot
 
     def on_slot(self, container: str) -> bool:
-        """Whether it holds a slot."""
+        """Whether it uses a slot."""
         return self.slot_of(container) is not None
 
     def __contains__(self, container: str) -> bool:
         return container in self._entries
 
-    # ---- what happens ----
+    # ---- changing ----
 
     def take(self, container: str, kind: Kind, memory_bytes: int | None = None) -> None:
-        """It begins.  Raises NoRoom."""
+        """A container starts.  Raises NoRoom."""
         if kind is Kind.APPLICATION_MASTER and self.node.masters_outside:
             self._entries[container] = _Entry(None, 0)
             return
@@ -149,7 +151,7 @@ class NodeLedger:
         self.running_bytes += size_bytes
 
     def set_aside(self, container: str) -> None:
-        """It is to be stopped.  Raises NoRoom."""
+        """A container will be stopped: reserve room for it.  Raises NoRoom."""
         entry, node = self._entries[container], self.node
         if self.stopped >= node.max_suspended:
             raise NoRoom(f"{node.name} holds {self.stopped} stopped processes, the most it may")
@@ -162,14 +164,14 @@ class NodeLedger:
         entry.charge = Charge.SET_ASIDE
 
     def keep(self, container: str) -> None:
-        """It is not stopped after all."""
+        """It will not be stopped after all."""
         entry = self._entries[container]
         if entry.charge is Charge.SET_ASIDE:
             self._count_stopped(entry, -1)
             entry.charge = Charge.RUNNING
 
     def stop(self, container: str, memory_bytes: int | None = None) -> None:
-        """Its process is stopped: its slot is free.  ``memory_bytes``: what it holds, now that this is known."""
+        """Its process is stopped, so its slot is free.  ``memory_bytes``: the memory it uses, known by now."""
         entry = self._entries[container]
         if memory_bytes is not None:
             self._weigh(entry, memory_bytes)
@@ -179,7 +181,7 @@ class NodeLedger:
         entry.charge = Charge.STOPPED
 
     def resume(self, container: str, kind: Kind) -> None:
-        """Its stopped process goes on.  Raises NoRoom."""
+        """Its stopped process resumes.  Raises NoRoom."""
         entry = self._entries[container]
         entry.slot = self._take_slot(kind)
         entry.charge = Charge.RUNNING
@@ -187,7 +189,7 @@ class NodeLedger:
         self.running_bytes += entry.memory_bytes
 
     def end(self, container: str) -> None:
-        """It is gone."""
+        """A container has ended."""
         entry = self._entries.pop(container)
         if entry.charge is not Charge.RUNNING:
             self._count_stopped(entry, -1)
@@ -195,7 +197,7 @@ class NodeLedger:
             self._leave_slot(entry)
 
     def change(self, slots: Mapping[Slot, int]) -> None:
-        """From now on there are so many slots."""
+        """Set the number of slots from now on."""
         self.slots = dict(slots)
 
     # ---- parts ----
@@ -224,7 +226,7 @@ class NodeLedger:
         self.stopped_bytes += change * entry.memory_bytes
 
     def validate(self) -> None:
-        """Raise AssertionError where the sums are wrong."""
+        """Raise AssertionError if the sums are wrong."""
         entries = list(self._entries.values())
         on_slot = [entry for entry in entries if entry.charge is not Charge.STOPPED]
         held = [entry for entry in entries if entry.charge is not Charge.RUNNING]

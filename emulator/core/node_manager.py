@@ -2,18 +2,18 @@
 
 Theory of operation
 -------------------
-A NodeManager carries out what ApplicationMasters (and, for kills and for ApplicationMasters' own containers, the
-ResourceManager) tell it, by emitting effects on containers; it is the only machine that does.  Each container has a
-state from the table below.  Commands are idempotent: a repeated one is answered with the container's current report,
-and a kill that overtakes its start leaves a tombstone that refuses the start.
+A NodeManager carries out the commands of ApplicationMasters, and those of the ResourceManager: kills, and commands
+about ApplicationMasters' own containers.  It does so by emitting effects on containers; no other machine does.  Each
+container has a state from the table below.  Commands are idempotent.  A repeated command is answered with the
+container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
 ended or stopped are told to the ResourceManager in each heartbeat until it acknowledges one (step 10).  Under an
 overhead profile a suspended container is held back until the profile's total has passed since the ApplicationMaster
 asked; then a heartbeat of its own carries it, so that the total has the low deviation of the published one.
 
-A stopped process frees its container but not its memory, which is charged to ``memory + swap``; beyond that, or
-beyond ``max_suspended``, a suspend is refused (os-assisted-preemption, section III).
+A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
+if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class NodeManager(StateMachine):
         if container is None or container.state is not ContainerState.RUNNING:
             return self._report(container) if container else []
         if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
-            return self._report(container)  # answered before: the process has been resumed since, or has refused
+            return self._report(container)  # answered before: since then it has resumed or refused
         container.suspend_asked_ns = message.asked_ns
         traits = TRAITS[message.mechanism]
         if traits.ends_process:
@@ -179,7 +179,7 @@ class NodeManager(StateMachine):
         if container is None or container.state is not ContainerState.SUSPENDED:
             return self._report(container) if container else []
         if message.ready_ns <= container.ready_ns:
-            return self._report(container)  # of an earlier resume: this stop has been given no container yet
+            return self._report(container)  # from an earlier resume: no container was given for this stop yet
         try:
             self.ledger.resume(container.id, container.kind)
         except NoRoom:
@@ -196,7 +196,7 @@ class NodeManager(StateMachine):
     def _kill_container(self, message: KillContainer, now_ns: int) -> list[Effect]:
         container = self.containers.get(message.container)
         if message.container in self._forgotten:
-            return []  # the kill crossed the news of its end
+            return []  # the kill crossed the report of its end
         if container is None:
             # The kill has overtaken the start: remember it, so that the start finds it done.
             container = Container(message.container, message.job, Kind.REDUCE, now_ns)
@@ -263,7 +263,7 @@ class NodeManager(StateMachine):
 
     def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
-        if container.state is ContainerState.RESUMING:  # its word has overtaken that of its going on
+        if container.state is ContainerState.RESUMING:  # this message has overtaken ``Resumed``
             self._goes_on(container, now_ns)
         return self._report(container) if self._move(container, ContainerEvent.COMMIT) else []
 
@@ -291,7 +291,7 @@ class NodeManager(StateMachine):
 
     def _goes_on(self, container: Container, now_ns: int) -> bool:
         has_moved = self._move(container, ContainerEvent.RESUMED)
-        if has_moved and container.first_key_ns is not None:  # in the middle of its keys, its input at hand
+        if has_moved and container.first_key_ns is not None:  # it is among its keys and has its input
             container.first_key_ns, container.input_ready_ns = now_ns, None
         return has_moved
 
@@ -302,13 +302,13 @@ class NodeManager(StateMachine):
         return []  # reported with the exit, which follows
 
     def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
-        return []  # the exit that follows says all
+        return []  # the exit that follows reports everything
 
     def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
         killing = container.state is ContainerState.KILLING
         if not self._move(container, ContainerEvent.EXITED):
-            return []  # a launch that failed has no more to say
+            return []  # a failed launch was already reported
         container.keys_done = message.keys_done
         if message.code == 0:
             container.outcome = Outcome.SUCCEEDED
@@ -356,10 +356,10 @@ class NodeManager(StateMachine):
 
     def _report(self, container: Container) -> list[Effect]:
         if container.kind is Kind.APPLICATION_MASTER:
-            return []  # it knows
+            return []  # an ApplicationMaster knows its own state
         ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
         if self._overheads.amrm_client and ended_by_itself:
-            return []  # the ResourceManager tells it
+            return []  # the ResourceManager reports it
         return [Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 
     def _heartbeat(self, now_ns: int) -> list[Effect]:
@@ -372,7 +372,7 @@ class NodeManager(StateMachine):
                     newly_told.append(container_id)
         heartbeat_id = now_ns
         if freed:
-            # Above that of an empty heartbeat of the same instant, whose answer must not pass for this one's.
+            # Larger than that of an empty heartbeat at the same time, whose answer must not count for this one.
             heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
             self.unacknowledged.update(dict.fromkeys(newly_told, heartbeat_id))
         return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, heartbeat_id, tuple(freed), self._heard_id))]
@@ -385,13 +385,13 @@ class NodeManager(StateMachine):
         return [CleanUp(job)]
 
     def _forget(self, container: Container) -> None:
-        """Drop a container that has ended and whose end the ResourceManager knows."""
+        """Drop an ended container whose end the ResourceManager knows."""
         if container.state is ContainerState.DONE and container.id not in self.unacknowledged:
             del self.containers[container.id]
             self._forgotten.add(container.id)
 
     def validate_state(self) -> None:
-        """Never over-committed, neither in slots nor in memory; what is free is told until it is acknowledged."""
+        """Slots and memory are never over-committed; every freed container is reported until acknowledged."""
         self.ledger.validate()
         assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
         assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"

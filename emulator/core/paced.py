@@ -1,14 +1,14 @@
-"""Paced preemption: containers are taken back by name, at a pace (YARN's ProportionalCapacityPreemptionPolicy).
+"""Paced preemption: the ResourceManager takes back containers by name (YARN's ProportionalCapacityPreemptionPolicy).
 
 Theory of operation
 -------------------
-Once an interval the allocation says how many containers of which jobs it would take back.  The task eviction order
-names them, container by container, and they go on a list with the instant of that.  One that is chosen again in a later
-round, ``wait`` or more after it went on the list, is taken; one that is not chosen any more is forgotten after twice
-``wait``.  From then on it counts as gone, for its queue and its job, although its node still has it.
+Once per interval the allocation says how many containers it would take back, and from which jobs.  The task eviction
+order names these containers.  Each goes on a list with the current time.  If a container is chosen again in a later
+round, at least ``wait`` after it went on the list, it is taken.  If it is not chosen again, it is forgotten after twice
+``wait``.  A taken container counts as gone for its queue and its job, although its node still holds it.
 
-Where the mechanism is *kill*, its node is told in answer to its next heartbeat, as YARN does it.  Otherwise its job is
-asked for that container and does what the mechanism says; what it has not given within ``kill_timeout`` is killed.
+If the mechanism is *kill*, the container's node is told in answer to its next heartbeat, as in YARN.  Otherwise the job
+is asked for that container and applies the mechanism; a container not given within ``kill_timeout`` is killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from emulator.vocabulary import Mechanism
 
 
 class Candidates:
-    """The list of containers that may be taken, each with the instant it went on."""
+    """The list of containers that may be taken, each with the time when it went on the list."""
 
     def __init__(self, pace: Pace) -> None:
         self._interval_ns = pace.interval_ns
@@ -38,8 +38,8 @@ class Candidates:
         self.since_ns: dict[str, int] = {}
 
     def round(self, chosen: Iterable[str], now_ns: int) -> list[str]:
-        """Those of ``chosen`` whose time has come; the others are on the list from now on, or stay on it."""
-        # What the round before this one has forgotten, whether it was run or left out because nothing was wanted.
+        """The containers of ``chosen`` that are due; the others go on the list, or stay on it."""
+        # Forget what the round before this one would have forgotten, even if that round was skipped.
         oldest_ns = now_ns - self._interval_ns - 2 * self._wait_ns
         self.since_ns = {container: since for container, since in self.since_ns.items() if since >= oldest_ns}
         due: list[str] = []
@@ -65,22 +65,22 @@ class PacedPreemption:
         self._orders = orders
         self._candidates = Candidates(pace)
         self._asked_ns: dict[str, int] = {}
-        """Containers that their jobs have been asked for, and when."""
+        """Containers that their jobs were asked for, and when."""
 
     def may_reclaim(self) -> bool:
         """Whether the next round may choose or take a container."""
         return self._scheduler.preempts and self._state.queues.pending > 0
 
     def due_ns(self, now_ns: int) -> int | None:
-        """From when on a round may choose or take a container, or kill one that was not given; None: none will."""
+        """When a round may next choose or take a container, or kill one that was not given; None: never."""
         if self.may_reclaim():
             return now_ns
         return min((at_ns + self._kill_timeout_ns for at_ns in self._asked_ns.values()), default=None)
 
     def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
-        """One round, at ``now_ns``, which was to be at ``tick_ns``: the list goes by that.
+        """Run one round at ``now_ns``, planned for ``tick_ns``; the times on the list are planned times.
 
-        None: nothing has changed.  Raises PolicyError.
+        Returns None if nothing has changed.  Raises PolicyError.
         """
         lost_patience = self._lose_patience(now_ns)
         if not self.may_reclaim():
@@ -99,7 +99,7 @@ class PacedPreemption:
     def _choose(
         self, take: Take, view: ClusterView, chosen: dict[str, tuple[Sequence[TaskView], tuple[str, ...]]]
     ) -> None:
-        """Add so many containers to ``chosen``, each with the tasks and the order it was chosen from."""
+        """Add the containers of ``take`` to ``chosen``, each with the tasks and the order that it was chosen from."""
         left = take.containers
         for job in take.jobs:
             tasks = tuple(
@@ -110,7 +110,7 @@ class PacedPreemption:
             if not left:
                 return
             if tasks:
-                # One draw a job: an order by chance stays from round to round.
+                # One draw per job, so that a random order stays the same from round to round.
                 random = keyed_random(self._seed, "rm", "candidates", job)
                 order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
                 chosen |= dict.fromkeys(order[:left], (tasks, order))
@@ -119,7 +119,7 @@ class PacedPreemption:
     def _take(
         self, held: HeldContainer, tasks: Sequence[TaskView], order: tuple[str, ...], now_ns: int
     ) -> list[Effect]:
-        """Its time has come."""
+        """Take a container that is due."""
         state = self._state
         application = state.applications[held.job]
         held.taken = True
@@ -139,7 +139,7 @@ class PacedPreemption:
         self._state.attention.expect(node_address(held.node))
 
     def _lose_patience(self, now_ns: int) -> bool:
-        """Kill what a job has been asked for and still holds; whether there was any."""
+        """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""
         asked = len(self._asked_ns)
         for container, asked_ns in list(self._asked_ns.items()):
             if asked_ns + self._kill_timeout_ns <= now_ns:
@@ -150,7 +150,7 @@ class PacedPreemption:
         return len(self._asked_ns) < asked
 
     def answer(self, node: Node, now_ns: int) -> list[Effect] | None:
-        """What a heartbeat of ``node`` is answered with: the containers it must kill; None: nothing has changed."""
+        """Kill orders in answer to a heartbeat of ``node``; None: nothing has changed."""
         if not node.to_kill:
             return None
         effects: list[Effect] = []

@@ -27,7 +27,7 @@ from emulator.vocabulary import Frozen
 
 
 class Reclaim(Frozen):
-    """An intention of ``requester`` to take a container from ``victim``."""
+    """A request of ``requester`` to take a container from ``victim``."""
 
     requester: str
     victim: str
@@ -53,7 +53,7 @@ class Preemptor:
         self.due_ns: int | None = None
         """From when on ``expire`` may change something, or some time before; None: it will not, as things stand."""
         self._choices: list[JobChoice] = []
-        """Made since they were last explained."""
+        """Choices made since the last ``explain``."""
 
     @property
     def idle(self) -> bool:
@@ -61,20 +61,20 @@ class Preemptor:
         return not self.reclaims and not self.expired
 
     def outstanding(self, requester: str) -> int:
-        """Containers on their way to ``requester``."""
+        """Number of containers being reclaimed for ``requester``."""
         dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
         return len(self.reclaims.get(requester, ())) + dying
 
     def asked(self) -> Mapping[str, int]:
-        """Containers asked back from each victim that it still holds."""
+        """Number of containers asked back from each victim that it still holds."""
         return Counter(self._wanted) + Counter(reclaim.victim for _, reclaim in self.expired)
 
     def wanted_of(self, victim: str) -> int:
-        """Entries of the reclaim lists that name ``victim``."""
+        """Number of entries in the reclaim lists that name ``victim``."""
         return self._wanted.get(victim, 0)
 
     def choose(self, requester: str, view: ClusterView, jobs: tuple[JobView, ...]) -> str:
-        """Enter one more reclaim for ``requester``; return the victim that the policy has named among ``jobs``."""
+        """Add one reclaim for ``requester``; returns the victim that the policy chose among ``jobs``."""
         self._decisions += 1
         victim = choose_job(self._policy, view, jobs, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
@@ -85,24 +85,25 @@ class Preemptor:
         return victim
 
     def explain(self) -> list[Effect]:
-        """Why the victims since the last call are those."""
+        """Explanations of the victims chosen since the last call."""
         if not self._choices:
             return []
         choices, self._choices = self._choices, []
         return explain_jobs(self._policy, choices)
 
     def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
-        """``requester`` was given a container that ``former_owner`` held before, and still wants ``pending``.
+        """``requester`` got a container that ``former_owner`` held before, and still wants ``pending``.
 
-        A container fulfils an entry that names its former owner, which has one less to give: one of ``requester``'s,
-        or else another's, who must ask again.  No other container does, as long as more is wanted than is on its way.
+        The container fulfils an entry that names its former owner, which now has one less to give.  It is an entry of
+        ``requester``, or else of another job, which must then ask again.  Any other container fulfils no entry, as long
+        as more is wanted than is being reclaimed.
         """
         if former_owner is not None and self.wanted_of(former_owner):
             everyones = self._naming(former_owner, self.reclaims)
             oldest_ns, other, oldest = min(everyones)
             since_ns, fulfilled, place = min(self._naming(former_owner, (requester,)) or everyones)
             if oldest_ns < since_ns:
-                # The victim has answered: what it owes to others is no older than what it has not answered yet.
+                # The victim has answered, so the timeout of its debt to others restarts at the entry fulfilled.
                 self.reclaims[other][oldest] = replace(self.reclaims[other][oldest], since_ns=since_ns)
                 self.reclaims[other].sort(key=lambda entry: entry.since_ns)
             self._drop(fulfilled, place)
@@ -117,12 +118,12 @@ class Preemptor:
         ]
 
     def withdraw_surplus(self, requester: str, pending: int) -> None:
-        """The job wants fewer containers than are being reclaimed for it: its newest intentions are void."""
+        """The job wants fewer containers than are being reclaimed for it: drop its newest entries."""
         while len(self.reclaims.get(requester, ())) > pending:
             self._drop(requester, -1)
 
     def forget_job(self, job: str) -> None:
-        """``job`` has ended: nothing is reclaimed for it or from it any more."""
+        """``job`` has ended: drop all reclaims for it or from it."""
         while job in self.reclaims:
             self._drop(job, -1)
         for _, requester, index in reversed(self._naming(job, self.reclaims) if self.wanted_of(job) else []):
@@ -130,9 +131,9 @@ class Preemptor:
         self._keep_expired([(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)])
 
     def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
-        """Lose patience with entries that are too old: ``kill(victim)`` a container of the victim, if it has one.
+        """Handle entries that are too old: ``kill(victim)`` kills a container of the victim, if it has one.
 
-        Returns whether that has changed anything.
+        Returns whether anything has changed.
         """
         if self.due_ns is None or now_ns < self.due_ns:
             return False
@@ -166,5 +167,5 @@ class Preemptor:
 
 
 def net_of(view: JobView, asked: int) -> JobView:
-    """The job as eviction must weigh it: what has been asked back counts as gone."""
+    """The job as the eviction must see it: without the containers already asked back."""
     return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

@@ -1,10 +1,10 @@
-"""What the jobs of each queue hold and want, and in what order: kept as it changes, so that no decision counts it anew.
+"""What the jobs of each queue hold and want, and their order: updated at each change, so no decision counts it again.
 
 Theory of operation
 -------------------
-``note`` follows every change of a job.  It corrects the sums of its queue and, where the job selection is a fixed order
-(its record's ``sort_key``), the lists of its queue's waiting jobs, which are kept sorted.  Under any other
-job selection the policy is asked for the order each time.
+``note`` is called after every change of a job.  It corrects the sums of the job's queue.  If the job selection is a
+fixed order (its record's ``sort_key``), it also updates the queue's lists of waiting jobs, which are kept sorted.  With
+any other job selection, the policy is asked for the order each time.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class Waiting(NamedTuple):
 
     jobs: Sequence[Application]
     resuming: Sequence[Application]
-    """Those that have suspended reduces."""
+    """Jobs with suspended reduces."""
     new: Sequence[Application]
-    """Those that want a container for something new."""
+    """Jobs that want a container for something new."""
 
 
 class _Sorted:
-    """Jobs by their sort key."""
+    """Jobs sorted by their key."""
 
     def __init__(self) -> None:
         self.jobs: list[Application] = []
         self._keys: list[tuple[Any, int]] = []
 
     def keep(self, key: tuple[Any, int], application: Application, wanted: bool) -> None:
-        """Have ``application`` among the jobs, or not."""
+        """Insert ``application`` if ``wanted``, else remove it."""
         at = bisect_left(self._keys, key)
         if (at < len(self._keys) and self._keys[at] == key) == wanted:
             return
@@ -64,14 +64,14 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Noted:
-    """What is known of one job."""
+    """What was last noted of one job."""
 
     key: tuple[Any, int] | None
     used: int = 0
     pending: int = 0
     wants: tuple[bool, bool, bool] = (False, False, False)
     gives: tuple[int, int, int | None] = (0, 0, None)
-    """Tasks it could give, containers it wants wherever they are, and how far it is."""
+    """Tasks that it could give, containers that it wants on any node, and its progress."""
 
 
 class QueueLedger:
@@ -79,7 +79,7 @@ class QueueLedger:
 
     def __init__(self, scheduler: SchedulerSettings) -> None:
         self.pending = 0
-        """Containers that all jobs together ask for."""
+        """Number of containers that all jobs together ask for."""
         self.changes = 0
         """Grows with every change of what a job holds, wants or could give."""
         self._settings = scheduler.queues
@@ -89,14 +89,14 @@ class QueueLedger:
         self._noted: dict[str, _Noted] = {}
 
     def add(self, application: Application) -> None:
-        """It has been submitted."""
+        """A job was submitted."""
         view = job_view(application, application.submit_ns)
         key = None if self._key is None else (self._key(view), application.order)
         self._noted[application.name] = _Noted(key)
         self._queues[application.queue].applications[application.name] = application
 
     def note(self, application: Application) -> None:
-        """Take what ``application`` holds and wants now."""
+        """Record what ``application`` holds and wants now."""
         application.view = None
         requests = application.requests
         pending, resuming = requests.pending, len(requests.resumes)
@@ -110,7 +110,7 @@ class QueueLedger:
         )
 
     def forget(self, application: Application) -> None:
-        """It has ended."""
+        """A job has ended."""
         self._note(application, 0, 0, (False, False, False))
         del self._noted[application.name]
         del self._queues[application.queue].applications[application.name]
@@ -144,7 +144,7 @@ class QueueLedger:
     def waiting(self, queue: str, view: ClusterView) -> tuple[Waiting, int]:
         """The jobs of ``queue`` that want containers, and how many the job selection leaves out.  Raises PolicyError.
 
-        What is returned may change with the next ``note``.
+        The returned lists may change with the next ``note``.
         """
         if self._key is not None:
             return self._queues[queue].waiting, 0
@@ -156,7 +156,7 @@ class QueueLedger:
         return Waiting(jobs, resuming, new), len(views) - len(order)
 
     def validate(self, applications: Iterable[Application], view: ClusterView) -> None:
-        """Raise AssertionError where a change has not been noted."""
+        """Raise AssertionError if a change was not noted."""
         found: dict[str, tuple[int, int]] = dict.fromkeys(self._queues, (0, 0))
         for application in applications:
             used, pending = found[application.queue]
@@ -176,7 +176,7 @@ class QueueLedger:
 
 
 def job_view(application: Application, now_ns: int) -> JobView:
-    """A job as policies see it.  It is kept until ``QueueLedger.note``, unless it changes with time."""
+    """A job as policies see it.  Cached until the next ``QueueLedger.note``, unless it changes with time."""
     if application.view is not None:
         return application.view
     progress, heard_ns = application.progress_ppm, application.heard_ns
