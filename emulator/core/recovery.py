@@ -1,16 +1,16 @@
-"""Jobs whose ApplicationMaster has died: another attempt goes on with what runs and what was committed.
+"""Recovery from the death of an ApplicationMaster: another attempt continues with what runs and what was committed.
 
 Theory of operation
 -------------------
-A machine's journal is what it recovers from: fed to a fresh machine it makes the state of the one that has died, as the
-job history does in Hadoop.  ``Start`` then tells the machine that it is on again.  Whatever was said while it was off
-has been lost, which the protocol bears: NodeManagers keep their containers running and repeat what is not acknowledged
-(YARN's work-preserving restart), and it repeats what has not been answered.
+A machine recovers from its journal: given to a new machine, the journal restores the state of the dead one, like the
+job history in Hadoop.  Then ``Start`` tells the machine that it runs again.  Messages sent to it in between are lost,
+and the protocol tolerates this: NodeManagers keep their containers running and repeat what was not acknowledged (YARN's
+work-preserving restart), and the machine repeats what was not answered.
 
-When the container of an ApplicationMaster has ended before its job, the ResourceManager asks for another one in its
-place, until ``am_attempts`` have failed; as in YARN those lost with their node do not count.  What the job asks for and
-has been given stays.  A job that holds the whole cluster with reduces that wait for its own maps would wait for ever:
-its newest task is killed to make room, once a ``kill_timeout``.
+If the container of an ApplicationMaster ends before its job, the ResourceManager requests another one for it, until
+``am_attempts`` have failed; as in YARN, masters lost with their node do not count.  The job keeps its requests and its
+containers.  A job whose own reduces hold the whole cluster and wait for its maps would wait for ever.  So after
+``kill_timeout`` its newest task is killed to make room.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class MasterRecovery:
 
     def __init__(self, settings: Settings, state: ClusterState, orders: OrderLedger) -> None:
         self.due_ns: int | None = None
-        """From when on ``make_room`` may do something, or some time before; None: it will not, as things stand."""
+        """Earliest time at which ``make_room`` may do something (never too late); None: there is none."""
         self._attempts_max = settings.protocol.am_attempts
         self._patience_ns = settings.protocol.kill_timeout_ns
         self._state = state
         self._orders = orders
         self._waiting_ns: dict[str, int] = {}
-        """Jobs that have lost their ApplicationMaster: since when, or since room was last made."""
+        """Jobs without their ApplicationMaster: since when, or when room was last made."""
 
     def lost(self, application: Application, report: ContainerReport, now_ns: int) -> str | None:
-        """Its ApplicationMaster has ended; why the job must fail, None: another attempt is to be made."""
+        """A job's ApplicationMaster has ended; returns why the job must fail, or None: another attempt follows."""
         application.master_failures += report.outcome is not Outcome.LOST
         failures = application.master_failures
         if failures >= self._attempts_max:
@@ -52,9 +52,9 @@ class MasterRecovery:
         return None
 
     def make_room(self, now_ns: int) -> list[Effect] | None:
-        """Kill the newest task of each job that has waited too long for a container for its ApplicationMaster.
+        """For each job that has waited too long for its ApplicationMaster's container, kill the job's newest task.
 
-        None: nothing has changed, not even for whom there is to be waited.
+        Returns None if nothing has changed, not even the list of waiting jobs.
         """
         if self.due_ns is None or now_ns < self.due_ns:
             return None

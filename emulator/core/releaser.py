@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
-ApplicationMaster, keeps that debt and, as soon as it has read what the task heartbeats said, orders the running
-ones by the task eviction policy and takes the first ones; the mechanism policy says of each what happens to it.
-Estimates are refreshed once a period and the latest complete set is used: readings later than the last refresh are
-left for the next.  Reading lazily, all missed readings at once, gives the same estimates as reading every period.
+ApplicationMaster, keeps this debt.  When it has read the task heartbeats, it orders the running tasks by the task
+eviction policy and takes the first ones.  The mechanism policy decides for each what happens to it.  Estimates are
+refreshed once per period, and the latest complete set is used: readings after the last refresh are left for the next.
+Reading all missed readings at once gives the same estimates as reading every period.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism
 
 
 class Choice(NamedTuple):
-    """Tasks that must go, the first to go first."""
+    """Tasks that must give their containers back, in order."""
 
     victims: list[TaskAttempt]
     why: ExplainTaskEviction
@@ -54,17 +54,17 @@ class Releaser:
 
     @property
     def owes(self) -> bool:
-        """Whether something is still to be given back."""
+        """Whether containers are still to be given back."""
         return bool(self.debt or self.named)
 
     @staticmethod
     def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
-        """Only RUNNING ones that have not been chosen already, nor refused just now."""
+        """The RUNNING attempts; those already chosen, or refused a moment ago, are left out."""
         running = AttemptState.RUNNING
         return [a for a in tasks if a.state is running and a.spared_until_ns <= now_ns]
 
     def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
-        """Replay the readings up to the last refresh into the estimates of ``attempts`` (by container)."""
+        """Add the readings up to the last refresh to the estimates of ``attempts`` (by container)."""
         until_ns = self._refresh.until(now_ns)
         for container, readings in message.samples:
             attempt = attempts.get(container)
@@ -75,9 +75,9 @@ class Releaser:
                     attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
 
     def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
-        """Pay as much of the debt as ``candidates`` allow; mark the victims.
+        """Choose victims for as much of the debt as ``candidates`` allow, and mark them.
 
-        Of containers that were named, those that are not among ``candidates`` give way by themselves or not at all.
+        Named containers that are not among ``candidates`` either end by themselves or are not given back.
         """
         if not self.owes or not candidates:
             return None
@@ -106,13 +106,13 @@ class Releaser:
     def _with_mechanisms(
         self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int
     ) -> list[tuple[str, MechanismDecision]]:
-        """As many of ``order`` as are wanted, each with what happens to it; who is to be waited for is left out."""
+        """At most ``most`` containers of ``order``, each with its mechanism; tasks to be waited for are left out."""
         by_container = {task.container: task for task in tasks}
         chosen: list[tuple[str, MechanismDecision]] = []
         for container in order:
             if len(chosen) == most:
                 break
-            task = self._images.weighed(by_container[container], view.now_ns)  # those before it may queue
+            task = self._images.weighed(by_container[container], view.now_ns)  # images chosen before it may queue
             decision = choose_mechanism(self._mechanism, view, task)
             applied = applied_to(decision.mechanism, task.kind)
             if applied is not decision.mechanism:
@@ -124,7 +124,7 @@ class Releaser:
         return chosen
 
     def view(self, now_ns: int, tasks: tuple[TaskView, ...] = ()) -> ClusterView:
-        """What the job's policies see: its own tasks, and the costs it has been told."""
+        """What the job's policies see: its own tasks, and the costs it was told."""
         return ClusterView(now_ns, Known(tasks=tasks, costs=self.costs))
 
 

@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Jobs are submitted to queues.  A job first waits for a container for its ApplicationMaster, which the ResourceManager
-itself has launched; from then on the ApplicationMaster's heartbeats say what the job wants.  Containers are given out
-on NodeManagers' heartbeats (``emulator.core.allocator``) and asked back once a period
-(``emulator.core.reclaiming``).  News for an ApplicationMaster (containers given, containers ended, containers to give
-back) wait for its next heartbeat and are repeated until acknowledged.
+itself launches.  From then on the ApplicationMaster's heartbeats say what the job wants.  Containers are given out in
+answer to NodeManagers' heartbeats (``emulator.core.allocator``) and asked back once per period
+(``emulator.core.reclaiming``).  News for an ApplicationMaster (containers given, ended or to be given back) waits for
+its next heartbeat, and is repeated until acknowledged.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class ResourceManager(StateMachine):
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
-        """From when on a heartbeat from any of the nodes with a free container may be answered with one given; None:
-        none is wanted, or none would be given as things stand."""
+        """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
+        be given unless something changes."""
         return self._allocator.free_node_due_ns(now_ns)
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
-        """Also when it has been restored: the client may not have heard which jobs have ended, or come so far."""
+        """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
         for node in self.state.nodes:
             self.state.attention.expect(node_address(node))
         return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
@@ -157,11 +157,11 @@ class ResourceManager(StateMachine):
         self.state.attention.arrived(address)
         application = self.state.applications.get(message.job)
         if application is None:
-            self.state.attention.expect(address)  # it may not hear that its job has ended
+            self.state.attention.expect(address)  # it may not have received that its job has ended
             self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
-        # Not of an attempt before it, late.
+        # Not if the heartbeat is a late one of an earlier attempt.
         started = message.id > application.master_since_ns and self._orders.started(application.master)
         changed = started | application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
@@ -171,7 +171,7 @@ class ResourceManager(StateMachine):
         if message.ask is not None and message.id > application.last_heartbeat_id:
             self._take_ask(application, message, message.ask, now_ns)
             effects = self._triggers.passed(application.name, message.marks)
-        # Requests it has not been told of are void once what they were for has been had from elsewhere.
+        # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
         if message.says_nothing and not (changed or surplus or application.has_news):
@@ -182,7 +182,7 @@ class ResourceManager(StateMachine):
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
-        """What the job wants from now on."""
+        """Replace what the job wants by ``ask``."""
         application.last_heartbeat_id = message.id
         application.progress_ppm = message.progress_ppm
         if application.heard_ns is None:
@@ -212,7 +212,7 @@ class ResourceManager(StateMachine):
                 job=held.job,
                 kind=held.kind,
                 node=node.name,
-                revision=1 << 62,  # nothing this node may still have said is newer
+                revision=1 << 62,  # newer than anything this node may still have sent
                 state=ContainerState.DONE,
                 outcome=Outcome.LOST,
                 reason=message.reason or f"{node.name} is lost",
@@ -223,7 +223,7 @@ class ResourceManager(StateMachine):
     # ---- containers ----
 
     def _freed(self, report: ContainerReport, now_ns: int) -> list[Effect]:
-        """A container has ended, or its process has been stopped."""
+        """A container has ended, or its process was stopped."""
         held = self.state.containers.get(report.container)
         if held is None or report.revision <= held.revision:
             return []
@@ -238,14 +238,14 @@ class ResourceManager(StateMachine):
                 node.ledger.stop(held.id, report.memory_bytes)
             self._slot_freed(held, slot, application, report, now_ns)
         if not is_over:
-            return []  # stopped, or being killed as it was
+            return []  # stopped, or being killed while stopped
         node.ledger.end(held.id)
         del self.state.containers[held.id]
         if application is not None:
             del application.containers[held.id]
         self._orders.ended(held.id)
         if held.kind is Kind.APPLICATION_MASTER:
-            self.state.attention.arrived(job_address(held.job))  # and never again
+            self.state.attention.arrived(job_address(held.job))  # it sends no more heartbeats
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
@@ -271,7 +271,7 @@ class ResourceManager(StateMachine):
     # ---- ApplicationMasters ----
 
     def _master_ended(self, application: Application, report: ContainerReport, now_ns: int) -> list[Effect]:
-        """Before its job: another one goes on with it, unless too many have failed."""
+        """The ApplicationMaster ended before its job: another one follows, unless too many have failed."""
         reason = self._recovery.lost(application, report, now_ns)
         if reason is not None:
             return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
@@ -283,7 +283,7 @@ class ResourceManager(StateMachine):
         return []
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
-        """Let jobs ask for their ApplicationMasters; end those for which lost nodes (``why``) have left no room."""
+        """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""
         effects: list[Effect] = []
         while (given_up := self._admission.next_given_up(self.state.containers_left)) is not None:
             left = self.state.containers_left
@@ -307,7 +307,7 @@ class ResourceManager(StateMachine):
     def _end(
         self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None
     ) -> list[Effect]:
-        """The job has ended (committed at ``finish_ns``, else now): whatever it still holds is taken away."""
+        """The job has ended (committed at ``finish_ns``, else now): take away whatever it still holds."""
         del self.state.applications[application.name]
         self.state.queues.forget(application)
         self._admission.end(application)
@@ -319,7 +319,7 @@ class ResourceManager(StateMachine):
             self.state.attention.expect(node_address(node))
         for held in application.containers.values():
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
-                continue  # it leaves by itself
+                continue  # it exits by itself
             kill = KillContainer(held.id, application.name, "the job has ended")
             effects.append(self._orders.send(held.id, held.node, kill, now_ns))
         finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
@@ -327,7 +327,7 @@ class ResourceManager(StateMachine):
         return [*effects, Send(CLIENT, finished), *self._triggers.passed(application.name)]
 
     def validate_state(self) -> None:
-        """The cluster's state agrees with itself, and reclaims name living jobs."""
+        """The cluster's state is consistent, and reclaims name jobs that have not ended."""
         self.state.validate()
         for requester, entries in self.preemptor.reclaims.items():
             assert requester in self.state.applications, requester

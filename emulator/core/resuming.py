@@ -1,7 +1,7 @@
-"""Which of a job's suspended tasks goes on first: the resume order policy, asked by the ApplicationMaster.
+"""Which of a job's suspended tasks resumes first: the ApplicationMaster asks the resume order policy.
 
-The ResourceManager serves the resumes of an ask in the order in which it lists them.  Maps come first whatever the
-policy says: a reduce that went on before them might have to wait for their output.
+The ResourceManager serves the resumes of an ask in the order of the list.  Maps always come first, whatever the policy
+says, because a reduce that resumes before them might have to wait for their output.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Resuming:
     """Puts the suspended tasks of one job in order."""
 
     def __init__(self, policy: Policy[ResumeOrder], releaser: Releaser, keys_total: Sequence[int]) -> None:
-        """``keys_total``: of each reduce; ``releaser``: knows what the job's policies see."""
+        """``keys_total``: for each reduce; ``releaser``: provides the view that the job's policies see."""
         self._policy = policy
         self._releaser = releaser
         self._keys_total = keys_total
 
     def in_order(self, attempts: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
-        """The attempts that wait to go on, the first to be served first.  Raises PolicyError."""
+        """The attempts that wait to resume, in the order of service.  Raises PolicyError."""
         by_view = {self._view_of(attempt): attempt for attempt in attempts}
         if not by_view:
             return []
@@ -47,7 +47,7 @@ class Resuming:
             suspended_ns=suspended_ns,
             since_ns=suspended_ns,
             stopped=stopped,
-            # Of the time it was suspended nothing is known that its rate would not say.
+            # The rate alone decides: the time it spent suspended says nothing about its remaining time.
             remaining_ns=attempt.estimate.unanchored().remaining_ns(keys_total, 0),
         )
 

@@ -1,4 +1,4 @@
-"""What is left of the work of a task when its process has ended."""
+"""What is left of a task's work when its process has ended."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from emulator.vocabulary import Frozen
 
 
 class KeyCheckpoint(Frozen, tag="key-checkpoint"):
-    """What natjam section 3.1 saves for a suspended reduce; held by the ApplicationMaster and sent along at resume."""
+    """What natjam section 3.1 saves for a suspended reduce; the ApplicationMaster keeps it and sends it at resume."""
 
     past_containers: tuple[str, ...]
-    """Containers of the suspended attempts, in order; their partial outputs make up the output in this order."""
+    """Containers of the suspended attempts, in order; the output consists of their partial outputs in this order."""
     keys_done: int
     location: str
     """Local path of the merged reduce input on ``node``."""
     node: str
-    """Of the last suspended attempt, preferred at resume."""
+    """Node of the last suspended attempt, preferred at resume."""
     size_bytes: int = 0
 
 
 class ProcessImage(Frozen, tag="process-image"):
-    """A process as it was, with its memory, on the storage device (CRIU)."""
+    """A saved process with its memory, on the storage device (CRIU)."""
 
     past_containers: tuple[str, ...]
-    """As of a key checkpoint; the last is that of the process."""
+    """As in a key checkpoint; the last one is the container of the process."""
     keys_done: int
-    """By a reduce, when it was made."""
+    """Keys that a reduce had done when the image was made."""
     location: str
-    """Where the file is."""
+    """Path of the file."""
     node: str
-    """Where the process ran."""
+    """The node where the process ran."""
     size_bytes: int
-    """Of its memory: what a restore reads."""
+    """Size of its memory: what a restore reads."""
     checksum: str
     in_key_ns: int = 0
-    """Active time that the key in progress (of a map: all its work) had had."""
+    """Active time already spent on the key in progress (for a map: on all its work)."""
     written_bytes: int | None = None
     """Of an incremental image: what had changed since the one before, which it rests on; None: it is whole."""
 
@@ -46,7 +46,7 @@ class ProcessImage(Frozen, tag="process-image"):
 
     @property
     def bytes_written(self) -> int:
-        """What making it has written."""
+        """Bytes written to make it."""
         return self.size_bytes if self.written_bytes is None else self.written_bytes
 
 

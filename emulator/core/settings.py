@@ -1,4 +1,4 @@
-"""The numbers and choices a machine is built with; made from an experiment file by ``emulator.assemble``."""
+"""The settings that machines are built with; ``emulator.assemble`` makes them from an experiment file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from emulator.vocabulary import Kind, Mechanism, Tier
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """One worker.  All containers of a cluster have one size, ``container_memory_bytes``."""
+    """One worker.  All containers of a cluster have the same size, ``container_memory_bytes``."""
 
     name: str
     rack: str
@@ -32,23 +32,23 @@ class NodeSettings:
     swap_bytes: int
     max_suspended: int
     slowness_ppm: int = 1_000_000
-    """How long work takes here, in millionths of what it should take; only drivers know."""
+    """Duration of work on this node, in millionths of its normal duration; only drivers know it."""
     slots: tuple[int, int] | None = None
-    """Containers for maps only and for reduces only, together all there are; None: each will do for anything."""
+    """Numbers of containers for maps only and for reduces only, which are all; None: any container suits any task."""
     masters_outside: bool = False
     """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
 
     def duration_ns(self, length_ns: int) -> int:
-        """Active time that work of this length takes here."""
+        """Active time that work of this length takes on this node."""
         return length_ns * self.slowness_ppm // 1_000_000
 
     @property
     def room_bytes(self) -> int:
-        """RAM and swap beside a full set of containers: what stopped processes may hold together."""
+        """RAM and swap beyond a full set of containers: what stopped processes may use together."""
         return max(0, self.memory_bytes + self.swap_bytes - self.containers * self.container_memory_bytes)
 
     def charged_bytes(self, memory_bytes: int | None) -> int:
-        """What a task that holds ``memory_bytes`` is charged with: all of its container where that is not known."""
+        """Bytes charged for a task that uses ``memory_bytes``: its whole container if that is unknown."""
         return self.container_memory_bytes if memory_bytes is None else memory_bytes
 
 
@@ -67,11 +67,12 @@ class SpeculationSettings:
     """When a straggler gets a second attempt (``emulator.core.speculation``)."""
 
     margin_ppm: int
-    """By how much its rate is below the mean of its job, in millionths of that."""
+    """How far its rate must be below the mean of its job, in millionths of the mean."""
     after_ns: int
-    """How long it must have run since its launch or resume."""
+    """How long it must have run since it was launched or resumed."""
     at_most_ppm: int
-    """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one may always."""
+    """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one is always
+    allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +86,19 @@ class ProtocolSettings:
     kill_timeout_ns: int
     expired_ns: int
     slow_start_ppm: int
-    """Share of a job's maps, in millionths, that must be done before reduces are asked for."""
+    """Share of a job's maps, in millionths, that must be done before reduces are requested."""
     task_attempts_max: int
     am_attempts: int = 2
-    """ApplicationMasters of a job that may fail before it does."""
+    """The job fails when this many of its ApplicationMasters have failed."""
     node_blacklist_failures: int = 3
     """Failed attempts of a job on a node before the job avoids it."""
     node_expiry_ns: int = 600_000_000_000
-    """A node not heard of for so long is lost."""
+    """A node not heard of for this long is lost."""
     speculation: SpeculationSettings | None = None
 
     @property
     def retry_ns(self) -> int:
-        """After this long without a sign a command is sent again."""
+        """A command without a sign of effect is sent again after this time."""
         return 4 * self.heartbeat_ns
 
 
@@ -109,33 +110,33 @@ class OverheadSettings:
     suspend_ns: int = 0
     resume_ns: int = 0
     launch_ns: int = 0
-    """Of a task, from the order to launch it to its first key: waits for containers and heartbeats come on top."""
+    """For a task, from the launch order to its first key; waits for containers and heartbeats come on top."""
     application_start_ns: int = 0
-    """Of an ApplicationMaster, likewise."""
+    """For an ApplicationMaster, in the same way."""
     amrm_client: bool = False
-    """Whether an ApplicationMaster speaks to the ResourceManager as Hadoop's client does: it asks as it registers, and
-    hears of the end of a container in answer to its own heartbeat."""
+    """Whether an ApplicationMaster talks to the ResourceManager like Hadoop's client: it asks for containers when it
+    registers, and learns of the end of a container in answer to its own heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpareAfter:
-    """A task that has been suspended so often within such a time is no victim (os-assisted-preemption, III-A)."""
+    """A task suspended this often within this time is no longer a victim (os-assisted-preemption, III-A)."""
 
     suspensions: int
     within_ns: int
 
     def spares(self, suspended_ns: Sequence[int], now_ns: int) -> bool:
-        """Whether a task is spared that was suspended at these instants, the last one last."""
+        """Whether a task suspended at these times, the latest last, is spared."""
         return len(suspended_ns) >= self.suspensions and suspended_ns[-self.suspensions] > now_ns - self.within_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """What is done to a task when a job has come so far (``emulator.core.triggers``)."""
+    """An order for a task, given when a job reaches a progress (``emulator.core.triggers``)."""
 
     job: str
     progress_ppm: int
-    """Share of that job's work that is done, in millionths; 0: it has begun; 1,000,000: it has ended."""
+    """Share of that job's work done, in millionths; 0: it has started; 1,000,000: it has ended."""
     task_job: str
     """The job of the task."""
     order: TaskOrder
@@ -145,13 +146,13 @@ VICTIMS: dict[str, frozenset[Kind]] = {
     "reduces": frozenset({Kind.REDUCE}),
     "all": frozenset({Kind.MAP, Kind.REDUCE}),
 }
-"""What may be preempted, by the name it has in an experiment: reduces alone are the papers' choice; an
-ApplicationMaster never is."""
+"""What may be preempted, by the name in an experiment.  The papers preempt only reduces; an ApplicationMaster is never
+preempted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """The choice on each axis, policies already resolved."""
+    """The choice on each axis; policies are already resolved."""
 
     allocation: AllocationPolicy
     job_selection: Policy[JobSelection]
@@ -162,16 +163,16 @@ class SchedulerSettings:
     resume_order: Policy[ResumeOrder]
     queues: tuple[QueueSettings, ...]
     victims: frozenset[Kind] = VICTIMS["reduces"]
-    """What may be a victim."""
+    """Kinds of task that may be victims."""
     epoch_ns: int = 500_000_000
-    """How long the shares of an allocation that gives shares hold."""
+    """How long shares hold, for allocations that give shares."""
     triggers: tuple[Trigger, ...] = ()
     spare_after: SpareAfter | None = None
 
     @property
     def preemption_order(self) -> Policy[JobSelection]:
-        """Order in which jobs of one queue may take containers from each other: that of the job eviction where it goes
-        by one, else that of the job selection."""
+        """Order in which jobs of one queue may take containers from each other: that of the job eviction if it has one,
+        else that of the job selection."""
         return self.job_eviction.dictates or self.job_selection
 
     @property
@@ -181,19 +182,19 @@ class SchedulerSettings:
 
     @property
     def order_is_fixed(self) -> bool:
-        """Whether the order of two jobs never changes, neither for what is given nor for what is taken."""
+        """Whether the order of two jobs never changes, neither for giving containers nor for taking them."""
         return self.job_selection.sort_key is not None and self.preemption_order.sort_key is not None
 
     @property
     def reports_progress(self) -> bool:
-        """Whether ApplicationMasters report the progress of their jobs, because a policy of jobs reads it."""
+        """Whether ApplicationMasters report progress, because a policy about jobs reads it."""
         jobs = (self.allocation, self.job_selection, self.preemption_order, self.job_eviction)
         return any(Reads.PROGRESS in policy.reads for policy in jobs)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the machines of one run share."""
+    """Everything that the machines of one run share."""
 
     seed: int
     protocol: ProtocolSettings
@@ -203,12 +204,12 @@ class Settings:
     tier: Tier | None = None
     """Of every node's storage device; None: no images are made."""
     marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By job: shares of its work, in millionths and rising, that a trigger or another job's submission waits for."""
+    """By job: rising shares of its work, in millionths, that a trigger or another job's submission waits for."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
 
     @property
     def preemptor_period_ns(self) -> int:
-        """From one run of what takes containers back to the next."""
+        """Time between two runs of the Preemptor, or of paced preemption."""
         pace = self.scheduler.allocation.paced
         return self.protocol.preemptor_period_ns if pace is None else pace.interval_ns
 

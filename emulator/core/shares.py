@@ -1,15 +1,16 @@
-"""Shares: how many containers every job is to hold, anew each epoch (flex, sections 1, 2.2 and 4.2).
+"""Shares: how many containers every job is to hold, computed again in each epoch (flex, sections 1, 2.2 and 4.2).
 
 Theory of operation
 -------------------
-An allocation that gives shares is asked when a container is to be given out or taken back and what it said last has run
-out, at the end of its epoch or when it said.  Where slots for maps and for reduces are kept apart it is asked for each
-on its own, with what the jobs hold, want and have left of that kind; else once for all containers that no
-ApplicationMaster has.  Only jobs that hold or want a container have a share.
+When a container is to be given out or taken back, an allocation that gives shares is asked, unless its last answer is
+still valid.  An answer is valid until the end of the epoch, or until the time that the allocation names.  If slots for
+maps and for reduces are separate, the allocation is asked for each kind on its own, with what the jobs hold, want and
+have left of that kind.  Otherwise it is asked once, for all containers that no ApplicationMaster has.  Only jobs that
+hold or want a container have a share.
 
-A free container goes to the job that holds least of its share, of equals to the one that lacks most.  No job gets
-more than its share, unless those below theirs cannot use the container because their stopped processes wait on other
-nodes.
+A free container goes to the job that holds the smallest part of its share; among equals, to the job that lacks most.
+No job gets more than its share, with one exception: the jobs below theirs cannot use the container because their
+stopped processes wait on other nodes.
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ _PPM = 1_000_000
 
 
 class _OfSlots:
-    """The cluster as an allocation sees it that shares out the slots for ``kinds``: a ``ClusterSource``."""
+    """The cluster as seen by an allocation that shares the slots for ``kinds``: a ``ClusterSource``."""
 
     def __init__(self, state: ClusterState, kinds: tuple[Kind, ...], total: int) -> None:
         self._state = state
         self._kinds = kinds
         self._slot = SLOTS_FOR[kinds[0]][0] if len(kinds) == 1 else None
         self._total = total
-        """Containers of the cluster, to which the capacities of queues are known."""
+        """Containers of the cluster; the capacities of queues are parts of this number."""
 
     def queue_views(self) -> tuple[QueueView, ...]:
-        """See ``ClusterSource``: capacities as parts of these slots."""
+        """See ``ClusterSource``: capacities scaled to these slots."""
         slots = self.containers_now()
         return tuple(
             replace(queue, capacity=queue.capacity * slots // self._total) for queue in self._state.queue_views()
         )
 
     def job_views(self, now_ns: int) -> Mapping[str, JobView]:
-        """See ``ClusterSource``: of the jobs that hold such a slot, or want one."""
+        """See ``ClusterSource``: jobs that hold or want such a slot."""
         views = (self.view_of(application) for application in self._state.applications.values())
         return {view.name: view for view in views if view.containers or view.pending}
 
     def view_of(self, application: Application) -> JobView:
-        """What a job has to do with these slots."""
+        """The job with what it holds, wants and has left to do in these slots."""
         work: WorkOf = self._state.work.of(application, self._kinds)
         return JobView(
             facts=application.facts,
@@ -82,7 +83,7 @@ class _OfSlots:
         return self._state.node_view(name)
 
     def containers_now(self) -> int:
-        """See ``ClusterSource``: without what ApplicationMasters hold or wait for."""
+        """See ``ClusterSource``: without containers that ApplicationMasters hold or wait for."""
         if self._slot is None:
             masters = sum(
                 each.held[Kind.APPLICATION_MASTER] + (each.requests.application_master is not None)
@@ -103,28 +104,28 @@ class _OfSlots:
 
 @dataclass(slots=True)
 class Instance:
-    """The slots of some kinds and who is to hold them."""
+    """The slots for some kinds of task, and the jobs' shares of them."""
 
     kinds: tuple[Kind, ...]
     source: _OfSlots
     shares: Mapping[str, int] = field(default_factory=dict)
     until_ns: int = 0
-    """From when on the allocation is asked again."""
+    """When the allocation is asked again."""
 
     def lacking(self, application: Application) -> int:
-        """Containers that it is below its share; below 0: above it."""
+        """Containers that it lacks of its share; negative: it holds more."""
         return self.shares.get(application.name, 0) - self.held(application)
 
     def held(self, application: Application) -> int:
-        """Such containers that it holds."""
+        """Containers of these kinds that it holds."""
         return sum(application.held[kind] for kind in self.kinds)
 
     def below(self, applications: Iterable[Application]) -> list[Application]:
-        """Those that want more and hold less than their share, the most underallocated first."""
+        """Jobs that want more and hold less than their share, the most underallocated first."""
         return sorted((each for each in applications if self._wants(each) and self.lacking(each) > 0), key=self._rank)
 
     def others(self, applications: Iterable[Application]) -> list[Application]:
-        """Those that want more and hold their share or more of it, below their maximum, likewise."""
+        """Jobs that want more and hold their share or more, below their maximum, in the same order."""
         found = (each for each in applications if self._wants(each) and self.lacking(each) <= 0)
         return sorted((each for each in found if self.held(each) < each.facts.most_containers), key=self._rank)
 
@@ -132,7 +133,7 @@ class Instance:
         return any(map(application.requests.wanted, self.kinds))
 
     def _rank(self, application: Application) -> tuple[int, int, int]:
-        """By the part of its share that a job holds."""
+        """Sort key: the part of its share that a job holds."""
         share, held = self.shares.get(application.name, 0), self.held(application)
         return held * _PPM // max(1, share), held - share, application.order
 
@@ -147,11 +148,11 @@ class Shares:
         apart = any(node.slots is not None for node in settings.nodes)
         kinds = ((Kind.MAP,), (Kind.REDUCE,)) if apart else ((Kind.MAP, Kind.REDUCE),)
         self.asked = 0
-        """How often the allocation has been asked: each time changes what is given from then on."""
+        """How often the allocation was asked; each answer may change what is given from then on."""
         self._instances = [Instance(each, _OfSlots(state, each, state.containers_total)) for each in kinds]
 
     def instances(self, now_ns: int) -> list[Instance]:
-        """One for each kind of slot, with the shares that hold now.  Raises PolicyError."""
+        """One for each kind of slot, with the current shares.  Raises PolicyError."""
         for instance in self._instances:
             if now_ns >= instance.until_ns:
                 self._ask(instance, now_ns)
@@ -170,8 +171,8 @@ class Shares:
             instance.until_ns = decision.valid_until_ns
 
     def served(self, instance: Instance) -> Iterator[Application]:
-        """Jobs that want a container, the most underallocated first; those at their share or above only after others
-        below theirs have had no use for it."""
+        """Jobs that want a container, the most underallocated first.  Jobs that hold their share or more come last, and
+        only if there are jobs below their share, which have then had no use for the container."""
         applications = self._state.applications.values()
         below = instance.below(applications)
         yield from below

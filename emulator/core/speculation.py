@@ -1,16 +1,16 @@
-"""Speculative execution: a second attempt beside one that straggles (natjam, section 3.2; Hadoop's, after LATE).
+"""Speculative execution: a second attempt beside a straggler (natjam, section 3.2; Hadoop's, after LATE).
 
 Theory of operation
 -------------------
-An attempt straggles when its progress rate is below the mean of the job's by a margin, after it has run for some time.
-What is compared are the rates of attempts, ``emulator.core.estimator``: keys a second, so that a long task is not taken
-for a slow one, with the time they were suspended left out, so that one that was evicted is not either.  Attempts that
-have ended count in the mean: when only stragglers are left, they are still slow.
+An attempt is a straggler if its progress rate is below the mean of the job's by a margin, after it has run for some
+time.  The rates of attempts are compared (``emulator.core.estimator``).  Rates are keys a second, so a long task does
+not count as slow.  Time spent suspended is left out, so an evicted task does not count as slow either.  Attempts that
+have ended count in the mean; when only stragglers are left, they still count as slow.
 
-The second attempt starts afresh and waits for a container like any other.  It is made only when nothing else of the
-job waits, a few at a time, those with the most time left first (LATE).  The first of the two to succeed wins and the
-other is killed; either may be evicted, and when both have been, the task goes on from the checkpoint, or with the
-stopped process, that has come further.
+The second attempt starts from nothing and waits for a container like any other.  It is made only when nothing else of
+the job waits; few at a time, those with the most time left first (LATE).  The first of the two to succeed wins and the
+other is killed.  Either may be evicted.  If both were, the task resumes from the checkpoint, or with the stopped
+process, that is further ahead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from emulator.core.task import Task, TaskState
 from emulator.core.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 
 BEATEN = "another attempt at the task is ahead"
-"""Why a rival is killed."""
+"""Why a rival was killed."""
 _PPM = 1_000_000
 _NEVER_NS = 1 << 62
 
@@ -34,12 +34,12 @@ class Rivals:
     """Part of one ApplicationMaster; see the module's theory of operation."""
 
     def __init__(self, tasks: JobTasks, settings: SpeculationSettings | None) -> None:
-        """``settings``: None where no task gets a second attempt."""
+        """``settings``: None if no task gets a second attempt."""
         self._tasks = tasks
         self._settings = settings
 
     def speculate(self, now_ns: int) -> None:
-        """Second attempts for stragglers; while others wait for a container they would only wait behind them."""
+        """Start second attempts for stragglers, unless other attempts already wait for a container."""
         tasks = self._tasks
         if self._settings is None or not tasks.asks.empty:
             return
@@ -47,13 +47,14 @@ class Rivals:
             tasks.request(task.rival_attempt())
 
     def avoiding(self, node: str) -> Callable[[TaskAttempt], bool] | None:
-        """Which attempt a container there should be for, if it matters: none whose rival runs there, which is slow."""
+        """A test for attempts that suit a container on ``node``: those without a rival there, as it is slow; None:
+        all."""
         if self._settings is None:
             return None
         return lambda attempt: all(rival.node != node for rival in self._of(attempt))
 
     def beaten_by(self, winner: TaskAttempt, now_ns: int) -> list[Effect]:
-        """The first to succeed; whoever else is at the task is not wanted any more."""
+        """``winner`` has succeeded first: drop and kill the other attempts at its task."""
         task = self._tasks.of(winner)
         if not task.speculative:
             return []
@@ -63,14 +64,14 @@ class Rivals:
         return [self.kill(rival, now_ns) for rival in self._of(winner)]
 
     def kill(self, rival: TaskAttempt, now_ns: int) -> Effect:
-        """Another attempt at its task is ahead."""
+        """Kill an attempt because another one at its task is ahead."""
         container, node = rival.place
         self._tasks.withdraw_suspend(rival)
         rival.spared_until_ns = _NEVER_NS
         return self._tasks.commands.send(container, node, KillContainer(container, self._tasks.job, BEATEN), now_ns)
 
     def withdraw_waiting(self, attempt: TaskAttempt) -> None:
-        """A second attempt that still waits when the first wins or gives way is of no use."""
+        """Drop a second attempt that still waits when the first one wins or gives way."""
         if not self._tasks.of(attempt).speculative:
             return
         for rival in self._tasks.asks.withdraw_new(attempt.task):
@@ -78,7 +79,7 @@ class Rivals:
             self._tasks.of(rival).speculative = False
 
     def _of(self, attempt: TaskAttempt) -> list[TaskAttempt]:
-        """Other attempts at its task that have a container."""
+        """Other attempts at the same task that have a container."""
         others = self._tasks.of(attempt).attempts
         return [other for other in others if other is not attempt and self._tasks.has_container(other)]
 
@@ -86,7 +87,7 @@ class Rivals:
 def stragglers(
     settings: SpeculationSettings, reduces: Sequence[Task], live: Collection[TaskAttempt], now_ns: int
 ) -> list[Task]:
-    """The tasks that get a second attempt now, the one with the most time left first.
+    """The tasks that get a second attempt now, those with the most time left first.
 
     ``live`` are the job's reduces that have a container.
     """

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-The task state machine is YARN's.  Natjam changes it minorly: when an attempt has been suspended the task makes a new
-attempt to resume it, which is scheduled when that attempt's own transitions say so.  A crash makes a new attempt too,
+The task state machine is YARN's, with a small change by Natjam: when an attempt was suspended, the task makes a new
+attempt to resume it, which is scheduled by that attempt's own transitions.  After a crash it also makes a new attempt,
 from the last accepted checkpoint, until ``attempts_max`` have failed; kills and lost nodes do not count.  A map that
-has succeeded is run again when its node is lost while reduces still need its output.
+has succeeded runs again if its node is lost while reduces still need its output.
 
-Under speculative execution a reduce may have two attempts at a time: another follows only when both have ended or given
-way, from the checkpoint that has come further, and the one that succeeds first wins.
+Under speculative execution a reduce may have two attempts at a time.  The first to succeed wins.  Another attempt
+follows only when both have ended or given way; it starts from the checkpoint that is further ahead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TaskState(Enum):
 
 
 class TaskEvent(Enum):
-    """What happens to a task."""
+    """Events that change a task's state."""
 
     SCHEDULE = "schedule"
     LAUNCHED = "attempt launched"
@@ -73,21 +73,21 @@ class Task:
     index: int
     keys_total: int = 0
     memory_bytes: int | None = None
-    """What each attempt at it holds from its start to its end, emulated; None: nothing is known of that.  It is part of
-    its container's memory (``JobFacts.memory_bytes``), which bounds it."""
+    """Emulated memory that each attempt uses from start to end; None: unknown.  Its container's memory
+    (``JobFacts.memory_bytes``) is the upper bound."""
     state: TaskState = TaskState.NEW
     attempts: list[TaskAttempt] = field(default_factory=list)
     failures: int = 0
     saved: Saved | None = None
-    """What was last accepted: authoritative; a crashed attempt's partial output is not in it."""
+    """The last accepted saved state; it is authoritative and has nothing of a crashed attempt's partial output."""
     suspended_ns: list[int] = field(default_factory=list)
-    """When attempts at it were suspended, the last one last."""
+    """When attempts at it were suspended, the latest last."""
     output_node: str | None = None
     speculative: bool = False
-    """Whether two attempts are at it."""
+    """Whether it has two attempts at a time."""
 
     def move(self, event: TaskEvent) -> None:
-        """Take an arc of the table; raise IllegalTransition, with nothing changed, when there is none."""
+        """Take an arc of the table; raises IllegalTransition, without changing anything, if there is no such arc."""
         self.state = TASK_TABLE.next(self.state, event, f"{self.job}/{self.kind.value}{self.index}")
 
     @property
@@ -97,28 +97,28 @@ class Task:
 
     @property
     def open_attempts(self) -> list[TaskAttempt]:
-        """Those that have not ended, or the newest where all have; suspended ones are among them."""
+        """Attempts that have not ended, suspended ones included; if all have ended, the newest."""
         return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
 
     def accept(self, saved: Saved, resumed_from: Saved | None) -> None:
-        """Keep what an attempt has saved; that of a rival which has come further stays.
+        """Keep the state that an attempt has saved, unless the state kept came from a rival further ahead.
 
-        An attempt that has resumed from what was last accepted knows better, also where it has come less far: part of
-        that was lost.
+        The state of an attempt that resumed from the kept state is taken even if it has fewer keys: then part of the
+        kept state was lost.
         """
         if self.saved is None or saved.keys_done >= self.saved.keys_done or resumed_from == self.saved:
             self.saved = saved
 
     def new_attempt(self, suspended_ns: int | None = None) -> TaskAttempt:
-        """Make the next attempt; it resumes from what was last accepted, if anything was."""
+        """Make the next attempt; it resumes from the last accepted state, if there is one."""
         attempt = self._another(self.saved, suspended_ns)
         if self.saved is not None:
-            # The rate of a task is its own, whichever attempt showed it: a resumed one is not unknown.
+            # The rate belongs to the task: an attempt that resumes starts with the rate measured before.
             attempt.estimate = self._suspended_attempt(self.saved).estimate.unanchored()
         return attempt
 
     def rival_attempt(self) -> TaskAttempt:
-        """Make a second attempt, which starts afresh."""
+        """Make a second attempt, which starts from nothing."""
         self.move(TaskEvent.SPECULATE)
         self.speculative = True
         return self._another(None, None)
@@ -132,7 +132,7 @@ class Task:
         return attempt
 
     def _suspended_attempt(self, saved: Saved) -> TaskAttempt:
-        """The newest attempt that came as far as what was saved: who saved it, or one that resumed from it."""
+        """The newest attempt that reached the saved state: the one that saved it, or one that resumed from it."""
         saved_in = saved.past_containers[-1]
         before = reversed(self.attempts[:-1])
         return next(a for a in before if a.container == saved_in or a.saved == saved)

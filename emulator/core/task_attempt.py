@@ -3,12 +3,14 @@
 Theory of operation
 -------------------
 An attempt asks for a container (``UNASSIGNED``), gets one (``ASSIGNED``), is launched (``RUNNING``), walks its keys,
-commits and succeeds.  Natjam adds ``SUSPEND_PENDING`` (the task has been asked to suspend, S1) and ``SUSPENDED`` (its
-checkpoint has been saved, S2); before that a victim is ``CHOSEN`` until its own heartbeat comes, or its end if it is
-killed.  Under *checkpoint* SUSPENDED is terminal: a new attempt resumes from NEW by R1 (every
-heartbeat asks for a container and names the old host) and R2 (the checkpoint goes along with the launch); C1 joins the
-partial outputs at commit.  Under *suspend* the attempt, its container and its partial file stay, and the arc
-SUSPENDED -> RESUMING -> RUNNING exists, on that node only.
+commits and succeeds.  Natjam adds ``SUSPEND_PENDING`` (the task was asked to suspend, S1) and ``SUSPENDED`` (its
+checkpoint is saved, S2).  Before that, a victim is ``CHOSEN`` until its own heartbeat comes, or until its end if it is
+killed.
+
+Under *checkpoint*, SUSPENDED is terminal and a new attempt resumes from NEW.  R1: every heartbeat asks for a container
+and names the old node.  R2: the checkpoint is sent with the launch.  C1 joins the partial outputs at commit.  Under
+*suspend*, the attempt, its container and its partial file stay.  The arc SUSPENDED -> RESUMING -> RUNNING exists only
+there, and on that node only.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from emulator.vocabulary import Kind, Mechanism
 
 
 class AttemptState(Enum):
-    """States of Fig. 2, and how an attempt may end."""
+    """States of Fig. 2, and the ways in which an attempt may end."""
 
     NEW = "New"
     UNASSIGNED = "Unassigned"
@@ -99,13 +101,13 @@ ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
 
 ENDED = frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED})
 AT_WORK = frozenset({AttemptState.RUNNING, AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
-"""It walks its keys."""
+"""It is walking its keys."""
 VICTIM = frozenset({AttemptState.CHOSEN, AttemptState.SUSPEND_PENDING})
-"""It is to give its container back, and has not yet."""
+"""It must give its container back, and has not done so yet."""
 
 
 def attempt_name(job: str, kind: Kind, task: int, number: int) -> str:
-    """Name of an attempt as journals and tables show it, e.g. ``research-XL/r003.1``."""
+    """Name of an attempt in journals and tables, for example ``research-XL/r003.1``."""
     return f"{job}/{kind.value[0]}{task:03d}.{number}"
 
 
@@ -125,37 +127,37 @@ class TaskAttempt:
     name: str
     task: TaskId
     keys_total: int = 0
-    """0: it counts no keys (a map)."""
+    """0: it has no keys (a map)."""
     memory_bytes: int | None = None
-    """That it holds; None: nothing is known of it."""
+    """Memory that it uses; None: unknown."""
     saved: Saved | None = None
-    """What it resumes from; None for a fresh start."""
+    """The saved state it resumes from; None: it starts from nothing."""
     suspended_ns: int | None = None
-    """When its task (or itself, under *suspend*) was suspended: the order of resumption."""
+    """When its task (under *suspend*, the attempt itself) was suspended; decides the order of resuming."""
     state: AttemptState = AttemptState.NEW
     container: str | None = None
     node: str | None = None
     running_since_ns: int = 0
     mechanism: Mechanism = Mechanism.WAIT
-    """What was chosen to happen to it when it last became a victim."""
+    """The mechanism chosen when it last became a victim."""
     spared_until_ns: int = 0
-    """Not to be chosen before this instant: its node has just refused."""
+    """It must not be chosen before this time, because its node has just refused."""
     revision: int = 0
     refusals: int = 0
     estimate: RateEstimate = field(default_factory=RateEstimate)
 
     @property
     def kind(self) -> Kind:
-        """Of its task."""
+        """Kind of its task."""
         return self.task.kind
 
     @property
     def place(self) -> tuple[str, str]:
-        """Its container and node; it must have been assigned one."""
+        """Its container and node; raises ValueError if it has none."""
         if self.container is None or self.node is None:
             raise ValueError(f"{self.name} has no container in {self.state.value}")
         return self.container, self.node
 
     def move(self, event: AttemptEvent) -> None:
-        """Take an arc of Fig. 2; raise IllegalTransition, with nothing changed, when there is none."""
+        """Take an arc of Fig. 2; raises IllegalTransition, without changing anything, if there is no such arc."""
         self.state = ATTEMPT_TABLE.next(self.state, event, self.name)

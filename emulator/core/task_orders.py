@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-A task that is to be suspended is *held* until it is to be resumed or killed: whenever an attempt at it runs, it is made
-a victim, which is stopped (SIGTSTP) and does not ask for a container.  A node that has no room for it refuses, and is
-asked again.  A killed task begins anew as soon as it is given a container.  Like a suspension, a kill goes with the
-task's own next heartbeat.  An order about a task that has ended does nothing.
+A task ordered to suspend is *held* until it is ordered to resume, or killed.  Whenever an attempt at it runs, the
+attempt becomes a victim: it is stopped (SIGTSTP) and does not ask for a container.  If its node has no room and
+refuses, it is asked again.  A killed task starts again as soon as it gets a container.  A kill, like a suspension,
+happens at the task's own next heartbeat.  An order about a task that has ended has no effect.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class TaskOrders:
     def __init__(self, tasks: JobTasks) -> None:
         self._tasks = tasks
         self._whys: dict[str, str] = {}
-        """Of containers that are to be killed at their tasks' heartbeats."""
+        """Reasons, by container, for kills that wait for their tasks' heartbeats."""
 
     @property
     def owes(self) -> bool:
-        """Whether a task is to be suspended that is not."""
+        """Whether a task is held that is not suspended yet."""
         return any(
             attempt.state is not AttemptState.SUSPENDED
             for task in self._tasks.held
@@ -36,7 +36,7 @@ class TaskOrders:
         )
 
     def take(self, ordered: TaskOrder, now_ns: int) -> list[Effect]:
-        """Take an order.  A suspension begins with ``victims``."""
+        """Handle an order.  A suspension starts when ``victims`` is called."""
         tasks, attempts = self._tasks, self._open_attempts(ordered.task)
         if ordered.order is Order.SUSPEND:
             tasks.held[ordered.task] = None
@@ -56,7 +56,7 @@ class TaskOrders:
         return []
 
     def victims(self, now_ns: int) -> list[TaskAttempt]:
-        """Attempts at held tasks that run; they are victims from now on."""
+        """Running attempts at held tasks; they become victims."""
         running = [attempt for task in self._tasks.held for attempt in self._open_attempts(task)]
         chosen = self._tasks.releaser.candidates(running, now_ns)
         for attempt in chosen:
@@ -71,7 +71,7 @@ class TaskOrders:
         return of_kind[task.number].open_attempts if of_kind[task.number].attempts else []
 
     def kill(self, attempt: TaskAttempt, now_ns: int) -> Effect:
-        """Its heartbeat has come."""
+        """Kill an attempt whose heartbeat has come."""
         container, node = attempt.place
         kill = KillContainer(container, self._tasks.job, self._whys.pop(container, ""))
         return self._tasks.commands.send(container, node, kill, now_ns)

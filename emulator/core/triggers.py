@@ -1,12 +1,12 @@
-"""Triggers: what is done to single tasks when a job has come so far (os-assisted-preemption, section III-B).
+"""Triggers: orders for single tasks when a job reaches a progress (os-assisted-preemption, section III-B).
 
 Theory of operation
 -------------------
 This is the paper's dummy scheduler, which preempts by a static list.  A *mark* is a share of a job's work that a
 trigger, or the submission of another job, waits for.  The job's ApplicationMaster counts the marks it has passed and
-says so in its heartbeats; the end of the job passes all that are left.  As a mark is passed the client is told, which
-may submit a job for it, and the orders of the triggers that wait for it go to the ApplicationMasters of their tasks,
-with their next answer.  Orders of a user, given while a run is on, take the same way.
+reports the count in its heartbeats; when the job ends, all marks are passed.  When a mark is passed, the client is told
+and may submit a job.  The orders of the triggers that wait for the mark go to the ApplicationMasters of their tasks,
+with their next answer.  Orders of a user during a run take the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Triggers:
         """Orders for jobs that have not been submitted yet."""
 
     def passed(self, job: str, marks: int | None = None) -> list[Effect]:
-        """``job`` has passed so many of its marks; None: it has ended, and with that passed all."""
+        """``job`` has passed this many of its marks; None: it has ended, so all are passed."""
         all_marks = self._marks.get(job, ())
         before, now = self._passed.get(job, 0), len(all_marks) if marks is None else marks
         if now <= before:
@@ -44,7 +44,7 @@ class Triggers:
         return effects
 
     def again(self) -> list[Effect]:
-        """Tell the client of all marks that have been passed: it may not have heard of the last."""
+        """Tell the client all passed marks again: it may have missed the last ones."""
         return [
             Send(CLIENT, ProgressReached(job, mark_ppm))
             for job, passed in self._passed.items()
@@ -52,7 +52,8 @@ class Triggers:
         ]
 
     def order(self, job: str, order: TaskOrder) -> None:
-        """Have the ApplicationMaster of ``job`` told; of one that has ended nothing is to be done any more."""
+        """Pass an order to the ApplicationMaster of ``job``; before its submission it is kept, after its end it has no
+        effect."""
         application = self._state.applications.get(job)
         if application is None:
             self._early.setdefault(job, []).append(order)
@@ -61,6 +62,6 @@ class Triggers:
         self._state.attention.expect(job_address(job))
 
     def submitted(self, job: str) -> None:
-        """``job`` is there now."""
+        """``job`` was submitted."""
         for order in self._early.pop(job, ()):
             self.order(job, order)

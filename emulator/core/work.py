@@ -1,12 +1,12 @@
-"""How much work jobs have left, as far as can be told (flex, sections 2.5 and 4.2).
+"""How much work jobs have left, as far as it can be estimated (flex, sections 2.5 and 4.2).
 
 Theory of operation
 -------------------
-The work of a task is the time that it holds a container, a reduce's from when it has its input.  That time is counted
-when what was done in it is kept: the task has ended well, or has been saved or stopped.  The mean of a job's tasks is
-that time over the tasks finished, and what is left is the mean times those left.  The workload may give the mean
-beforehand.  A job none of whose tasks has finished yet is taken to be like all others so far, and before any has
-finished every task counts a second.
+The work of a task is the time that it holds a container; for a reduce, from the time when it has its input.  This time
+counts if its result is kept: the task has succeeded, or was saved or stopped.  The mean of a job's tasks is this time
+divided by the number of finished tasks; the work left is the mean times the number of tasks left.  The workload may
+give the mean beforehand.  If no task of a job has finished yet, the mean over all jobs so far is used; before any task
+has finished, every task counts as one second.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _UNKNOWN_TASK_NS = 10**9
 
 @dataclass(slots=True)
 class Done:
-    """What has been done of the tasks of one kind."""
+    """The work done so far by the tasks of one kind."""
 
     work_ns: int = 0
     tasks: int = 0
-    """Finished."""
+    """Number of finished tasks."""
 
     def add(self, work_ns: int, finished: bool) -> None:
-        """So much more."""
+        """Add work."""
         self.work_ns += work_ns
         self.tasks += finished
 
@@ -44,7 +44,7 @@ class WorkOf(NamedTuple):
     whole_ns: int
     left_ns: int
     guessed: bool
-    """Whether nothing is known yet of tasks that are left."""
+    """Whether some tasks are left of a kind that nothing is known of yet."""
 
 
 class WorkLedger:
@@ -54,7 +54,7 @@ class WorkLedger:
         self._all = {kind: Done() for kind in Kind}
 
     def left(self, application: Application, held: HeldContainer, report: ContainerReport, now_ns: int) -> None:
-        """``held`` leaves the slot it has had."""
+        """``held`` leaves its slot."""
         finished = report.outcome is Outcome.SUCCEEDED
         if finished or report.outcome is Outcome.CHECKPOINTED or report.state is not ContainerState.DONE:
             since_ns = max(held.slot_ns, report.input_ready_ns or 0)
@@ -62,12 +62,12 @@ class WorkLedger:
                 done.add(max(0, now_ns - since_ns), finished)
 
     def of(self, application: Application, kinds: Iterable[Kind]) -> WorkOf:
-        """The job's tasks of these kinds."""
+        """The work of the job's tasks of these kinds."""
         whole_ns, left_ns, guessed = 0, 0, False
         for kind in kinds:
             done, requests = application.done[kind], application.requests
             count, given_ns = _told(application.facts, kind)
-            # A finished map whose output was lost runs again: never fewer than are running or asked for.
+            # A finished map whose output was lost runs again: at least as many as are running or requested.
             open_tasks = application.held[kind] + requests.wanted(kind)
             left = max(count - done.tasks, open_tasks)
             mean_ns = given_ns if given_ns is not None else self._mean_ns(done, kind)
@@ -84,5 +84,5 @@ class WorkLedger:
 
 
 def _told(facts: JobFacts, kind: Kind) -> tuple[int, int | None]:
-    """Tasks of a kind, and their mean length where that is given."""
+    """Number of tasks of a kind, and their mean length if it is given."""
     return (facts.maps, facts.map_ns) if kind is Kind.MAP else (facts.reduces, facts.reduce_ns)
