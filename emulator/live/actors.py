@@ -1,8 +1,8 @@
-"""The Ray actors that play the roles: thin shells around the hosts.
+"""The Ray actors that play the roles; each only passes calls on to its host.
 
-One ResourceManager actor, one node host a Ray node, a small pool of application hosts.  A host is a plain asyncio
-object (``emulator.live.host``), and what hosts say to each other goes over links of their own; what is Ray's is here
-and in ``emulator.live.session`` only.
+There is one ResourceManager actor, one node host per Ray node, and a small pool of application hosts.  A host is a
+plain asyncio object (``emulator.live.host``).  Hosts talk to each other over links of their own.  Only this module and
+``emulator.live.session`` use Ray.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Computer:
 
 @dataclass(frozen=True, slots=True)
 class HostReady:
-    """A host is ready to meet the others."""
+    """A host is ready to connect to the others."""
 
     address: Address
 
 
 class _Actor(Generic[HostT]):
-    """What all three have in common."""
+    """What all three actors share."""
 
     host: HostT
 
@@ -64,7 +64,7 @@ class _Actor(Generic[HostT]):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     async def machine(self) -> Computer:
-        """Where this is."""
+        """The computer it runs on."""
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return Computer(platform.node(), boot_id, os.getpid(), ray.get_runtime_context().get_node_id())
 
@@ -77,7 +77,7 @@ class _Actor(Generic[HostT]):
         await self.host.meet(hosts)
 
     async def meet_again(self, host: str, address: Address) -> None:
-        """Connect to another host that has been replaced."""
+        """Connect to a new host that replaces another one."""
         await self.host.meet({host: address})
 
     async def begin(self, origin_real_ns: int) -> None:
@@ -85,7 +85,7 @@ class _Actor(Generic[HostT]):
         self.host.begin(origin_real_ns)
 
     async def status(self) -> HostStatus:
-        """State of this host, and its journal since the last call."""
+        """The state of this host, and its journal records since the last call."""
         host = self.host
         return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable)
 
@@ -95,7 +95,7 @@ class ResourceManagerActor(_Actor[ResourceManagerHost]):
     """Plays the ResourceManager (and the client)."""
 
     async def open(self, journal: str) -> HostReady:
-        """Get ready; ``journal`` is what this host keeps, and goes on from if it is there."""
+        """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
         self.host = ResourceManagerHost(self._name, self._plan, Path(journal))
         return HostReady(await self.host.listen())
 
@@ -108,7 +108,7 @@ class ResourceManagerActor(_Actor[ResourceManagerHost]):
         self.host.nodes_lost(nodes, reason)
 
     async def status(self) -> HostStatus:
-        """With the cluster's state."""
+        """The status with the cluster's state."""
         return replace(await super().status(), cluster=self.host.cluster_status())
 
 
@@ -117,32 +117,32 @@ class ApplicationHostActor(_Actor[ApplicationHost]):
     """Plays ApplicationMasters, any number at a time."""
 
     async def open(self, journal: str) -> HostReady:
-        """Get ready; ``journal`` is what this host keeps, and goes on from if it is there."""
+        """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
         self.host = ApplicationHost(self._name, self._plan, Path(journal))
         return HostReady(await self.host.listen())
 
     async def status(self) -> HostStatus:
-        """With the jobs' states."""
+        """The status with the jobs' states."""
         return replace(await super().status(), jobs=tuple(self.host.job_statuses()))
 
     async def stuck_attempts(self) -> list[str]:
-        """What must get on if the run is to come to its end."""
+        """The attempts that must make progress so that the run can end."""
         return self.host.stuck_attempts()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHostReady(HostReady):
-    """A node host is ready, its supervisor and shuffle service too."""
+    """A node host is ready, with its supervisor and shuffle service."""
 
     shuffle_urls: dict[str, str]
     supervisor_pid: int
     sees_output: bool
-    """Whether the output directory's marker, made by the driver, is there."""
+    """Whether it sees the marker that the driver has made in the output directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHostClosed:
-    """What a node host leaves behind."""
+    """Final results of a node host."""
 
     served: dict[str, int]
     checkpoint_bytes: int
@@ -156,7 +156,7 @@ class NodeHostActor(_Actor[NodeHost]):
     def __init__(self, name: str, plan: RunPlan, work_root: str | None) -> None:
         super().__init__(name, plan)
         self._work_dir = Path(work_root or tempfile.gettempdir()) / f"natjam-{plan.run_id}-{name}"
-        # The driver's janitor sees to the driver's machine; elsewhere one waits for the end of this process.
+        # The driver's janitor cleans up the driver's machine; elsewhere a janitor waits for the end of this process.
         self._janitor = None if work_root else start_janitor(plan.run_id, [self._work_dir], name)
 
     async def open(self, marker: str) -> NodeHostReady:
@@ -175,12 +175,12 @@ class NodeHostActor(_Actor[NodeHost]):
         self.host.shuffle_urls.update(shuffle_urls)
 
     async def meet_again(self, host: str, address: Address) -> None:
-        """At that instant, for its machines of before are gone and none of the new one is there yet."""
+        """Tell the host now: the machines of the dead host are gone, and no machine of the new one has started yet."""
         await super().meet_again(host, address)
         self.host.application_host_died(host)
 
     async def status(self) -> HostStatus:
-        """With what has moved."""
+        """The status with the count of moves."""
         return replace(await super().status(), moves=self.host.moves)
 
     async def close(self) -> NodeHostClosed:

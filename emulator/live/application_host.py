@@ -25,7 +25,7 @@ from emulator.live.readings import Readings
 
 
 class ApplicationHost(MachineHost):
-    """Runs ApplicationMasters and keeps what their reduces' heartbeats have said until they read it."""
+    """Runs ApplicationMasters, and keeps the readings of their reduces' heartbeats until they read them."""
 
     def __init__(self, name: str, plan: RunPlan, journal: Path) -> None:
         super().__init__(name, plan, journal)
@@ -34,13 +34,13 @@ class ApplicationHost(MachineHost):
         """Node host of each ApplicationMaster's container."""
         self._readings = Readings()
         self._left: dict[str, ApplicationMaster] = {}
-        """Those whose jobs have ended, or that have died and may start again."""
+        """Masters whose jobs have ended, and masters that have died and may start again."""
         for recorder in self._restored.values():
             if isinstance(recorder.machine, ApplicationMaster):
                 self._left[recorder.machine.job] = recorder.machine
 
     def note(self, message: Note) -> None:
-        """Orders and readings from node hosts."""
+        """Take orders and readings from node hosts."""
         if isinstance(message, ProgressReadings):
             for container, at_ns, keys_done in message.readings:
                 self._readings.add(container, at_ns, keys_done)
@@ -56,7 +56,7 @@ class ApplicationHost(MachineHost):
 
     def _start(self, message: LaunchApplication) -> None:
         if message.container not in self._node_hosts:
-            return  # killed before its time
+            return  # killed before it started
         master = self.boot(job_address(message.job), Start(message.container))
         if isinstance(master, ApplicationMaster):
             self._masters[message.job] = master
@@ -67,7 +67,7 @@ class ApplicationHost(MachineHost):
         if node_host is None:
             return
         master = self._masters.get(job)
-        if master is not None and master.container == container:  # else a later attempt has begun
+        if master is not None and master.container == container:  # else a later attempt has started
             self._left[job] = self._masters.pop(job)
             for task in master.tasks.reduces:
                 for attempt in task.attempts:
@@ -76,7 +76,7 @@ class ApplicationHost(MachineHost):
         self.post(node_host, HOST, ApplicationExited(container, killed))
 
     def execute(self, address: str, effect: Effect) -> None:
-        """What ApplicationMasters want done."""
+        """Carry out effects of ApplicationMasters."""
         if isinstance(effect, ReadProgress):
             since_ns = self.clock.now_ns() - self.settings.protocol.estimate_period_ns
             samples = tuple((c, self._readings.read(c, since_ns)) for c in effect.containers)
@@ -87,10 +87,10 @@ class ApplicationHost(MachineHost):
             super().execute(address, effect)
 
     def job_statuses(self) -> list[JobStatus]:
-        """The jobs that run or have run here."""
+        """The jobs that run here or have run here."""
         masters = (self._left | self._masters).items()
         return [job_status(master, self.plan.jobs[job].queue) for job, master in masters]
 
     def stuck_attempts(self) -> list[str]:
-        """Of the jobs that run here, what has begun and not ended."""
+        """Attempts of the jobs that run here that have started and not ended."""
         return [attempt for master in self._masters.values() for attempt in stuck_attempts(master)]

@@ -1,7 +1,7 @@
-"""Batches of messages as bytes: what one host sends another at a time, a line of JSON.
+"""Batches of messages as bytes: all that one host sends another at a time, as one line of JSON.
 
-Messages of machines look as in a journal, the hosts' own notes likewise; nothing that comes from a socket is ever
-unpickled.
+Messages between machines have the form they have in a journal, and so have the hosts' own notes.  Nothing that comes
+from a socket is ever unpickled.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _decoder = msgspec.json.Decoder(Batch)
 
 
 class BatchError(NatjamError):
-    """Bytes that are no batch; says what is wrong with them."""
+    """Bytes that are not a batch; the message says what is wrong with them."""
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """One line, without its newline."""
+    """One line, without the newline."""
     return _encoder.encode(batch)
 
 
 def decode_batch(line: bytes) -> Batch:
-    """The batch of one line.  Raises BatchError for anything else."""
+    """The batch in one line.  Raises BatchError for anything else."""
     return decoded(line, _decoder.decode, BatchError)

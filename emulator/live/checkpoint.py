@@ -1,7 +1,7 @@
 """The on-demand checkpoint of a reduce task: the four items of natjam, section 3.1, and nothing else.
 
-The state is small because the rest is on disks already: the localised input, and the partial outputs of every
-past attempt.  The file is msgpack; nothing of ours ever unpickles bytes that came from a file or a socket.
+The state is small because the rest is already on disks: the localised input, and the partial outputs of all past
+attempts.  The file is msgpack; our code never unpickles bytes from a file or a socket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MAXIMUM_BYTES = 16 << 20
 
 
 class CheckpointError(Exception):
-    """A checkpoint that cannot be used; says where it came from, which field is wrong, and how."""
+    """A checkpoint that cannot be used; the message names its source, the wrong field, and the problem."""
 
     def __init__(self, source: str, field: str, problem: str) -> None:
         super().__init__(f"checkpoint {source}: field {field!r}: {problem}")
@@ -32,17 +32,16 @@ class CheckpointFile:
     """What a suspended reduce leaves for the attempt that continues it (natjam, section 3.1)."""
 
     past_containers: tuple[str, ...]
-    """Ids of the containers of all suspended attempts so far, in order, the latest last: the order of
-    commit."""
+    """Ids of the containers of all suspended attempts so far, the latest last; outputs are committed in this order."""
     keys_done: int
-    """Key counter: keys wholly processed, and so in the partial outputs of ``past_containers``."""
+    """Key counter: keys fully processed, whose output is in the partial outputs of ``past_containers``."""
     input_path: str
     """The localised, merged input on the disk of ``hostname``."""
     hostname: str
     """Node of the last suspended attempt; resuming there needs no network."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The message form, as it travels to the ApplicationMaster and into launch parameters."""
+        """The message form, as sent to the ApplicationMaster and in launch parameters."""
         return {
             "version": VERSION,
             "past_containers": list(self.past_containers),
@@ -53,8 +52,7 @@ class CheckpointFile:
 
     @classmethod
     def from_dict(cls, data: object, source: str = "message") -> CheckpointFile:
-        """Read the message form.  Raises :class:`CheckpointError` naming ``source`` and the first wrong
-        field."""
+        """Read the message form.  Raises :class:`CheckpointError` naming ``source`` and the first wrong field."""
         if not isinstance(data, dict):
             raise CheckpointError(source, "(whole)", f"expected a map, found {type(data).__name__}")
         expected = {"version", "past_containers", "keys_done", "input_path", "hostname"}
@@ -78,9 +76,9 @@ class CheckpointFile:
 
 
 def write(path: str, checkpoint: CheckpointFile) -> int:
-    """Write a checkpoint: temporary file, fsync, rename, fsync of the directory.  Returns its bytes.
+    """Write a checkpoint: temporary file, fsync, rename, fsync of the directory.  Returns its size in bytes.
 
-    Raises OSError; the previous checkpoint at ``path``, if any, is then still whole.
+    Raises OSError; an earlier checkpoint at ``path`` is then unchanged.
     """
     packed: bytes = msgpack.Packer().pack(checkpoint.to_dict())
     with atomic_file(path) as file:
@@ -89,8 +87,7 @@ def write(path: str, checkpoint: CheckpointFile) -> int:
 
 
 def read(path: str) -> CheckpointFile:
-    """Read a checkpoint.  Raises :class:`CheckpointError` for anything malformed, OSError if it cannot be
-    read."""
+    """Read a checkpoint.  Raises :class:`CheckpointError` if it is malformed, OSError if it cannot be read."""
     with open(path, "rb") as file:
         packed = file.read(_MAXIMUM_BYTES + 1)
     if len(packed) > _MAXIMUM_BYTES:

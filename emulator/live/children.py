@@ -1,6 +1,6 @@
-"""What a supervisor forks: the processes of tasks, and helpers that do one thing for it.
+"""The processes that a supervisor forks: tasks, and helpers that each do one thing.
 
-A fork is a copy of the supervisor that sheds what belongs to it, ends with it, and leaves without any clean-up.
+A fork is a copy of the supervisor.  It closes what belongs to the supervisor, dies with it, and exits without cleanup.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Children:
     """Makes the processes of one supervisor."""
 
     def __init__(self, page_path: str, page: ProgressPage, reports: int, not_theirs: Sequence[int]) -> None:
-        """``reports``: descriptor that tasks write to; ``not_theirs``: those that no child may keep."""
+        """``reports``: descriptor that tasks write to; ``not_theirs``: descriptors that children must close."""
         self._page_path = page_path
         self._page = page
         self._reports = reports
@@ -56,11 +56,11 @@ class Children:
         self._parent = os.getpid()
 
     def fork_task(self, container: ContainerProcess) -> int:
-        """The process of a container, in a process group of its own; its id.  Raises OSError."""
+        """Fork the process of a container, in its own process group; returns its id.  Raises OSError."""
         return self._fork(lambda: self._do_task(container))
 
     def fork_helper(self, body: Callable[[], None]) -> int:
-        """A process that does ``body``; its id, and that of its process group.  Raises OSError."""
+        """Fork a process that runs ``body``; returns its id, which is also its process group.  Raises OSError."""
 
         def run() -> int:
             try:
@@ -87,13 +87,13 @@ class Children:
             finally:
                 os._exit(code)
         with suppress(OSError):
-            os.setpgid(pid, pid)  # the child does so too: whoever comes first
+            os.setpgid(pid, pid)  # the child does so too; either may be first
         return pid
 
     def _shed(self) -> None:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._parent:
-            os._exit(EXIT_CRASHED)  # the supervisor died before the kernel knew what to do then
+            os._exit(EXIT_CRASHED)  # the supervisor died before PR_SET_PDEATHSIG was set
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -110,7 +110,7 @@ class Children:
             if container.params.get("images", {}).get("dumper") == CriuDumper.name:
                 task.may_be_made_again(self.attachment(container))
                 self._page.close()
-                os.dup2(0, 2)  # nothing may be open that criu cannot make again
+                os.dup2(0, 2)  # criu can restore only what it knows: nothing else may be open
             return TASKS[container.kind](task)
         except BaseException as error:
             with suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Scaled time: emulated nanoseconds on top of the machine's monotonic clock.
+"""Scaled time: emulated nanoseconds computed from the machine's monotonic clock.
 
-Arithmetic is exact (integers and a ratio), so that the same instants come out on every machine and however
-long a run lasts; no clock is read here except by `ScaledClock.now_ns`.
+Arithmetic is exact (integers and a ratio), so all machines compute the same times, however long a run lasts.  Only
+`ScaledClock.now_ns` reads a clock.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from fractions import Fraction
 class ScaledClock:
     """Maps real time to emulated time: ``emulated_ns = (real_ns - origin_real_ns) * scale``.
 
-    `origin_real_ns` is the CLOCK_MONOTONIC instant of emulated time zero on this machine; `scale` is emulated
-    seconds per real second.  A float scale means the decimal number it prints as (0.1 is a tenth).
-    Raises ValueError if `scale` is not a positive finite number.
+    `origin_real_ns` is the CLOCK_MONOTONIC time of emulated time zero on this machine; `scale` is emulated seconds per
+    real second.  A float scale means the decimal number it prints as (0.1 is exactly a tenth).  Raises ValueError if
+    `scale` is not a positive finite number.
     """
 
     def __init__(self, origin_real_ns: int, scale: int | float | Fraction) -> None:
@@ -30,17 +30,17 @@ class ScaledClock:
         self._numerator, self._denominator = ratio.numerator, ratio.denominator
 
     def now_ns(self) -> int:
-        """The emulated time now."""
+        """The current emulated time."""
         return self.to_emulated_ns(time.monotonic_ns())
 
     def to_emulated_ns(self, real_ns: int) -> int:
-        """The emulated time at the real instant `real_ns`, rounded down."""
+        """The emulated time at the real time `real_ns`, rounded down."""
         return (real_ns - self.origin_real_ns) * self._numerator // self._denominator
 
     def to_real_ns(self, emulated_ns: int) -> int:
-        """The first real instant at which emulated time has reached `emulated_ns`."""
+        """The first real time at which emulated time has reached `emulated_ns`."""
         return self.origin_real_ns + self.to_real_duration_ns(emulated_ns)
 
     def to_real_duration_ns(self, emulated_ns: int) -> int:
-        """The real length of an emulated duration, rounded up: a timer set so never fires early."""
+        """The real length of an emulated duration, rounded up, so that a timer set with it never fires early."""
         return -(-emulated_ns * self._denominator // self._numerator)

@@ -1,9 +1,9 @@
-"""Tasks that are programs of anybody: started in a directory of their own, whose content is what they leave.
+"""Tasks that are any user's programs: each starts in a directory of its own, whose content is its output.
 
 Standard output and standard error go to the files ``stdout`` and ``stderr`` there.  A task is done when its program
-ends with status 0; then its directory becomes ``part-c-<task>`` of the job, once, and those of other attempts are
-removed.  A program that is killed and begins anew begins with an empty directory; one that goes on from an image finds
-what was in its directory then.
+ends with status 0.  Then its directory becomes ``part-c-<task>`` of the job, once, and the directories of other
+attempts are removed.  A program that is killed and starts again has an empty directory.  One that resumes from an image
+finds the files that its directory had then.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from emulator.live.task import CONTROL_SIGNALS, EXIT_IO_FAILED, SUSPEND, TaskPro
 from emulator.storage.local import sync_directory
 
 PYTHON = "{python}"
-"""Stands in a command for the interpreter that natjam runs under."""
+"""In a command, stands for the interpreter that runs natjam."""
 
 
 def directory_of(output_dir: str, job: str, task: int, container: str) -> str:
-    """Where the program of one attempt works."""
+    """The working directory of one attempt's program."""
     return partial_output.partial_path(partial_output.final_path(output_dir, job, task, "c"), container)
 
 
 def run(task: TaskProcess) -> int:
-    """Become the program; returns only where that fails, with the reason reported."""
+    """Become the program; returns only if that fails, after reporting the reason."""
     params = task.params
     directory = Path(params["directory"])
     try:
@@ -46,7 +46,7 @@ def run(task: TaskProcess) -> int:
         if taken == SUSPEND:
             task.stop()
     task.slot.state(WorkState.EMPTY, 0)
-    task.slot.alive(0)  # it gives no signs of life from here on
+    task.slot.alive(0)  # from here on it shows no signs of life
     task.report("first_key", real_ns=time.monotonic_ns(), input_ready_real_ns=ready_real_ns, waited=False)
     try:
         _become(params, directory)
@@ -68,7 +68,7 @@ def _become(params: dict[str, Any], directory: Path) -> None:
 
 
 def commit(params: dict[str, Any]) -> None:
-    """Make what a program has left the job's.  Raises OSError; nothing is changed then."""
+    """Make the directory of a program the job's output.  Raises OSError; then nothing is changed."""
     final = partial_output.final_path(params["output_dir"], params["job"], params["task"], "c")
     os.makedirs(os.path.dirname(final), exist_ok=True)
     if os.path.exists(final):

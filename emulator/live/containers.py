@@ -1,7 +1,7 @@
-"""What the supervisor knows of one container: its process, its operations in turn, its last words.
+"""What the supervisor knows of one container: its process, its operations in order, its last reports.
 
-No signal is sent here and no process is forked (that is the supervisor's); this says which signal is due, and
-which events follow from what the kernel and the task report.
+Nothing here sends a signal or forks a process; the supervisor does.  This module decides which signal is due, and which
+events follow from what the kernel and the task report.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _FIELDS: dict[str, dict[str, type]] = {
 
 
 def parse_command(message: object) -> dict[str, Any]:
-    """Check one command's shape.
+    """Check the form of one command.
 
-    Raises ValueError naming what is wrong; its content is judged by its handler.
+    Raises ValueError naming what is wrong; the command's handler checks its content.
     """
     if not isinstance(message, dict):
         raise ValueError(f"a command is a map, not {type(message).__name__}")
@@ -58,7 +58,7 @@ def parse_command(message: object) -> dict[str, Any]:
 
 
 def launch_problem(command: dict[str, Any]) -> str | None:
-    """Why a launch cannot be made from its parameters, or None."""
+    """Why a launch is impossible with these parameters, or None."""
     identity, params = command["id"], command["params"]
     if not _CONTAINER_ID.fullmatch(identity):
         return f"container id {identity!r} cannot name a directory"
@@ -71,7 +71,7 @@ def launch_problem(command: dict[str, Any]) -> str | None:
 
 @dataclass(slots=True)
 class PendingCommand:
-    """One command on a container that waits for its completion.  Instants are real nanoseconds."""
+    """A command on a container that waits for its completion.  Times are real nanoseconds."""
 
     op: str
     received_real_ns: int
@@ -88,9 +88,9 @@ class ContainerProcess:
     params: dict[str, Any]
     received_real_ns: int
     pid: int | None = None
-    """None until it is forked; operations asked for before that wait."""
+    """None until it is forked; earlier operations wait for that."""
     swapped_bytes: int = 0
-    """What of its memory was in swap when it was last told to go on, or killed, while it was stopped."""
+    """Bytes of its memory in swap when it was last resumed, or killed, while stopped."""
     is_stopped: bool = False
     _new_outputs: list[Any] = field(default_factory=list)
     _current: PendingCommand | None = None
@@ -99,15 +99,15 @@ class ContainerProcess:
     _kill_sent: bool = False
     _written: dict[str, int] | None = None
     counters: dict[str, Any] = field(default_factory=dict)
-    """What it has done, as of its last stop; goes into an image of it."""
+    """Its work so far, as of its last stop; part of an image of it."""
     _image: Mapping[str, Any] | None = None
-    """The image that it is ended for."""
+    """The image that was made of it before it is ended."""
     _walking_since_real_ns: int = 0
-    """Since when it has worked on its keys without a stop; 0: it does not."""
+    """Since when it has worked on its keys without a stop; 0: it is not working."""
     _was_walking: bool = False
-    """When the image was made that it was made again from."""
+    """Whether it was working when the image was made that it was restored from."""
     _worked_real_ns: int = 0
-    """On its keys, before that."""
+    """Time worked on its keys before that."""
     _reason: str = ""
     _lag: LagRecorder = field(default_factory=LagRecorder)
 
@@ -118,7 +118,7 @@ class ContainerProcess:
 
     @property
     def holds_memory(self) -> bool:
-        """Whether it has any to speak of."""
+        """Whether it uses a noticeable amount of memory."""
         return bool(self.params.get("memory_bytes"))
 
     def prepare_directory(self) -> None:
@@ -126,7 +126,7 @@ class ContainerProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def take_input(self, outputs: list[Any]) -> bool:
-        """Take a newer list of map outputs.  True if a running process must be told of it, in its turn."""
+        """Take a newer list of map outputs.  Returns True if a running process must be told, when its turn comes."""
         if self.pid is None:
             self.params["outputs"] = outputs
             return False
@@ -134,17 +134,17 @@ class ContainerProcess:
         return True
 
     def write_input(self) -> None:
-        """Put the newest list of map outputs where the process reads it when told.  Raises OSError."""
+        """Write the newest list of map outputs to the file that the process reads when told.  Raises OSError."""
         temporary = self.directory / (INPUT_FILE + ".new")
         temporary.write_bytes(pack(self._new_outputs))
         os.replace(temporary, self.directory / INPUT_FILE)
 
     def request(self, operation: PendingCommand) -> None:
-        """Queue an operation; a kill does not wait for those before it."""
+        """Queue an operation; a kill does not wait for earlier operations."""
         (self._kills if operation.op == "kill" else self._waiting).append(operation)
 
     def next_signal(self, emit: Emit) -> int | None:
-        """The signal to send now, if any; operations that make no sense by now are refused on the way."""
+        """The signal to send now, if any; operations that have become impossible are refused on the way."""
         if self.pid is None or self._kill_sent:
             return None
         if self._kills:
@@ -169,7 +169,7 @@ class ContainerProcess:
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether it has been told to stop and has not."""
+        """Whether it has been told to stop and has not stopped yet."""
         return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
 
     def signalled(self, real_ns: int) -> None:
@@ -178,7 +178,7 @@ class ContainerProcess:
             self._current.signalled_real_ns = real_ns
 
     def stop_changed(self, stopped: bool, real_ns: int, emit: Emit) -> None:
-        """The kernel says that the process has stopped, or goes on."""
+        """The kernel reports that the process has stopped or continues."""
         self.is_stopped = stopped
         if stopped and self._walking_since_real_ns:
             self._worked_real_ns += real_ns - self._walking_since_real_ns
@@ -197,7 +197,7 @@ class ContainerProcess:
         emit("resumed", id=self.id, **_instants(operation), continued_real_ns=real_ns, swapped_bytes=swapped_bytes)
 
     def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
-        """The task says something: kept for its exit, or passed on."""
+        """Handle a report of the task: keep it for its exit, or pass it on."""
         if event == "failed":
             self._reason = fields["reason"]
         elif event == "checkpoint_written":
@@ -212,7 +212,7 @@ class ContainerProcess:
     # Images
 
     def to_be_dumped(self, keys_done: int) -> bool:
-        """Whether it has stopped to be saved, with so many keys done: its counters are set then."""
+        """Whether it has stopped to be saved, with ``keys_done`` keys done; if so, its counters are set."""
         if self._current is None or self._current.op != "dump" or not self.is_stopped or self.counters:
             return False
         params, past = self.params, self.params.get("checkpoint")
@@ -232,36 +232,36 @@ class ContainerProcess:
         return True
 
     def dumped(self, outcome: Mapping[str, Any], emit: Emit) -> int | None:
-        """Its image is there, or cannot be had; the signal to send for that."""
+        """Its image is made, or has failed; returns the signal to send next."""
         self.counters = {}
         if "failed" not in outcome:
             self._image = outcome
             return signal.SIGKILL
         self._current = None
         emit("dump_failed", id=self.id, reason=outcome["failed"])
-        # A dump by criu that was broken off may have left a part of criu in the process.
+        # A dump by criu that was interrupted may have left a part of criu in the process.
         is_unsound = outcome.get("broken", False) and self.params["images"]["dumper"] == "criu"
         return signal.SIGKILL if is_unsound else signal.SIGCONT
 
     @property
     def is_program(self) -> bool:
-        """Whether it is not natjam's own: all its process group is signalled."""
+        """Whether it is not natjam's own program: then its whole process group gets the signals."""
         return self.kind == "command"
 
     @property
     def restores(self) -> bool:
-        """Whether it goes on from an image."""
+        """Whether it resumes from an image."""
         return self.params.get("restore") is not None
 
     @property
     def first_key_due_real_ns(self) -> int:
-        """Not before this it may work on its keys."""
+        """It must not work on its keys before this time."""
         return ScaledClock(self.params["origin_real_ns"], self.params["scale"]).to_real_ns(
             self.params["first_key_at_ns"]
         )
 
     def made_again(self, counters: Mapping[str, Any], real_ns: int) -> None:
-        """Its process is there again, stopped, as it was when its image was made; it goes on when that is due."""
+        """Its process exists again, stopped, as when its image was made; it continues when that is due."""
         self.is_stopped = True
         self._current = PendingCommand("restore", real_ns)
         self.params["directory"] = counters["directory"]
@@ -275,7 +275,7 @@ class ContainerProcess:
             emit("first_key", id=self.id, real_ns=real_ns, input_ready_real_ns=ready_real_ns, waited=False)
 
     def go_on_from(self, counters: Mapping[str, Any] | None) -> None:
-        """It begins with what an image says that it has done; None: anew."""
+        """Start with the work recorded in an image; None: start from nothing."""
         params = self.params
         params["in_key_ns"], params["checkpoint"] = 0, None
         if counters is None:
@@ -286,7 +286,7 @@ class ContainerProcess:
             params["checkpoint"] = {"version": checkpoint.VERSION, **{name: counters[name] for name in names}}
 
     def exited(self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit) -> None:
-        """The process is reaped: complete what was asked of it, then say how it ended."""
+        """The process was reaped: complete what was asked of it, then report how it ended."""
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
             self._complete_checkpoint(self._current, real_ns, emit)
@@ -324,7 +324,7 @@ class ContainerProcess:
         )
 
     def launch_failed(self, reason: str, emit: Emit) -> None:
-        """There will be no process: say so, and refuse what was asked of it meanwhile."""
+        """There will be no process: report that, and refuse the operations that wait for it."""
         emit("launch_failed", id=self.id, reason=reason)
         self._fail_waiting("the container was not launched", emit)
         for _ in self._kills:

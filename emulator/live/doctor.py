@@ -1,4 +1,4 @@
-"""What this machine has of the things that natjam can use, and what does not work without them."""
+"""What this machine offers of the things that natjam can use, and what does not work without them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything; takes under a second, changes nothing."""
+    """Check everything; takes under a second, changes nothing."""
     return [_system(), _root(), *_criu(), _cgroups(), _swap(), _own_swap(), _staging(), _ray(), _chromium()]
 
 

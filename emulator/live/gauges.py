@@ -1,6 +1,6 @@
-"""The state of a run as Prometheus gauges, which Ray's own endpoint on every node serves (it needs ``ray[default]``).
+"""The state of a run as Prometheus gauges; Ray's own endpoint on every node serves them (it needs ``ray[default]``).
 
-All have the tag ``run``, the experiment's name, and Ray puts ``ray_`` before their names.
+All have the tag ``run``, the name of the experiment; Ray puts ``ray_`` before their names.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TASK_STATES = ("done", "running", "suspended", "waiting")
 
 
 class Gauge(Protocol):
-    """Of ``ray.util.metrics``."""
+    """A gauge of ``ray.util.metrics``."""
 
     def set(self, value: float, tags: dict[str, str]) -> None:
-        """Take a value."""
+        """Set the value."""
         ...
 
 
@@ -26,7 +26,7 @@ class RunGauges:
     """The gauges of one run."""
 
     def __init__(self, gauge: Callable[..., Any], run: str) -> None:
-        """``gauge``: makes one, as ``ray.util.metrics.Gauge`` does."""
+        """``gauge`` makes a gauge, like ``ray.util.metrics.Gauge``."""
 
         def make(name: str, description: str, *tags: str) -> Gauge:
             return gauge(f"natjam_{name}", description=description, tag_keys=("run", *tags))
@@ -41,7 +41,7 @@ class RunGauges:
         self._lag = make("timer_lag_p99_seconds", "How late timers fire, in real time.")
 
     def show(self, status: RunStatus) -> None:
-        """Take a newer status."""
+        """Set all gauges from a newer status."""
         self._total.set(status.containers_total, self._run)
         self._suspended.set(status.containers_suspended, self._run)
         self._emulated.set(status.emulated_ns / 1e9, self._run)

@@ -2,16 +2,18 @@
 
 Theory of operation
 -------------------
-A machine handles one message at a time and never awaits; what comes up meanwhile is told after it, first in, first
-out.  Its sends go to the outbox of the host they are for, and all
-that comes up in one turn of the loop goes together: one batch a turn and pair of hosts, however many machines they
-hold, so that batches grow with load and an idle system answers at once.  Timers are the loop's; how late each fires is
-recorded.
+A machine handles one message at a time and never awaits.  Messages that come up meanwhile are handled after it, first
+in, first out.  A machine's messages go to the outbox of the receiving host.  All messages of one turn of the loop are
+sent
+together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load, and an
+idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
 
-Whatever a machine (or a user's policy) raises ends the run: it is kept as ``fatal`` and found at the next status call.
+An exception of a machine (or of a user's policy) ends the run: it is kept as ``fatal`` and found at the next status
+call.
 
-A host that has a journal of its own can be replaced: the machines of the new one are restored from it before they start
-again (``emulator.live.host_journal``), and all of it is offered to the driver, which knows what it has had.
+A host with a journal of its own can be replaced.  The machines of the new host are restored from the journal before
+they start again (``emulator.live.host_journal``).  The whole journal is then offered to the driver, which knows the
+part it already has.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ from emulator.records.lag import LagRecord, LagRecorder
 
 
 class MachineHost:
-    """Base of the hosts.  To be made in the event loop it then lives in."""
+    """Base of the hosts.  Must be created in the event loop in which it will run."""
 
     def __init__(self, name: str, plan: RunPlan, journal: Path | None = None) -> None:
-        """``journal``: where to keep it, and to restore machines from if it is there."""
+        """``journal``: file for its own journal; if the file exists, machines are restored from it."""
         for path in plan.import_paths:
             if path not in sys.path:
                 sys.path.append(path)
@@ -59,14 +61,14 @@ class MachineHost:
         self._own_journal = None if journal is None else HostJournal(journal)
         found = [] if self._own_journal is None else self._own_journal.found
         self._restored = restored(found, self._make_machine, self._record)
-        """Machines that have not started again, by address."""
+        """Restored or retired machines that have not started again, by address."""
         self._journal: list[bytes] = [*found]
         self._outboxes: dict[str, Batch] = {}
         self._telling = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> Address:
-        """Let the other hosts connect; where.  Raises OSError."""
+        """Listen for the other hosts; returns the address.  Raises OSError."""
         return await self._links.listen(self.plan.addresses[self.name])
 
     async def meet(self, hosts: Mapping[str, Address]) -> None:
@@ -75,17 +77,17 @@ class MachineHost:
 
     @property
     def unreachable(self) -> tuple[str, ...]:
-        """Hosts to which the link has broken."""
+        """Hosts to which the link is broken."""
         return tuple(self._links.broken)
 
     def begin(self, origin_real_ns: int) -> None:
-        """Emulated time 0 is at ``origin_real_ns``, an instant of this machine's monotonic clock yet to come."""
+        """Emulated time 0 is at ``origin_real_ns``, a future time of this machine's monotonic clock."""
         self.clock = ScaledClock(origin_real_ns, self.plan.experiment.time_scale)
 
     # ---- machines ----
 
     def boot(self, address: str, start: Start) -> PeriodicMachine:
-        """Make the machine of ``address``, or take the one that is there or was restored, and tell it to start."""
+        """Make the machine of ``address``, or take the existing or restored one, and tell it to start."""
         is_here = address in self._recorders
         recorder = self._recorders.get(address) or self._restored.pop(address, None)
         if recorder is None:
@@ -101,7 +103,7 @@ class MachineHost:
         return make_machine(address, self.settings, self.plan.jobs)
 
     def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
-        """Have the machine told of its next heartbeat, and then of those after it, as long as it is here."""
+        """Send the machine its next ``Tick``, and then the later ones, as long as it is here."""
         if machine.heartbeat is None:
             return
         due_ns = machine.heartbeat.after(max(0, self.clock.now_ns()))
@@ -114,13 +116,13 @@ class MachineHost:
         self.at(due_ns, tick)
 
     def retire(self, address: str) -> None:
-        """The machine of ``address`` is gone and hears nothing any more, unless it starts again."""
+        """Remove the machine of ``address``: it gets no more messages, unless it starts again."""
         recorder = self._recorders.pop(address, None)
         if recorder is not None:
             self._restored[address] = recorder
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message`` now, or after the one that is being told."""
+        """Let a machine handle ``message`` now, or after the message that is being handled."""
         if self._telling:
             self._loop.call_soon(self.tell, address, message)
             return
@@ -149,7 +151,7 @@ class MachineHost:
             self._own_journal.add(line)
 
     def take_journal(self) -> tuple[list[bytes], int]:
-        """The records since the last call, encoded, and the emulated instant before which none is to come."""
+        """The encoded records since the last call, and an emulated time: later calls return no record before it."""
         self._write_journal()
         records, self._journal = self._journal, []
         return records, self.clock.now_ns()
@@ -166,7 +168,7 @@ class MachineHost:
         elif isinstance(effect, SetTimer):
             fired = TimerFired(effect.name, effect.generation, effect.at_ns)
             self.at(effect.at_ns, self.tell, address, fired)
-        elif not isinstance(effect, EXPLANATIONS):  # those are for the journal
+        elif not isinstance(effect, EXPLANATIONS):  # these are for the journal only
             self.execute(address, effect)
 
     def execute(self, address: str, effect: Effect) -> None:
@@ -174,7 +176,7 @@ class MachineHost:
         raise NotImplementedError(f"{self.name} cannot carry out {type(effect).__name__}")
 
     def at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
-        """Do ``action`` at the emulated instant ``at_ns`` and record how late."""
+        """Run ``action`` at the emulated time ``at_ns``, and record how late it was."""
         due_real_ns = self.clock.to_real_ns(at_ns)
         self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns, action, arguments)
 
@@ -183,7 +185,7 @@ class MachineHost:
         self._guarded(action.__name__, action, *arguments)
 
     def _guarded(self, what: str, action: Callable[..., None], *arguments: object) -> None:
-        """What goes wrong in an action of the host itself ends the run: nobody else would hear of it."""
+        """Run an action of the host itself; an exception ends the run, since nobody else would see it."""
         try:
             action(*arguments)
         except Exception as error:
@@ -201,7 +203,7 @@ class MachineHost:
         self._outboxes.setdefault(host, []).append((address, message))
 
     def _empty_outboxes(self) -> None:
-        self._write_journal()  # first: what has been said must not be forgotten
+        self._write_journal()  # first: a message that was sent must not be missing in the journal
         outboxes, self._outboxes = self._outboxes, {}
         for host, batch in outboxes.items():
             self._links.send(host, batch)
@@ -217,7 +219,7 @@ class MachineHost:
             self.tell(address, message)
 
     def note(self, message: Note) -> None:
-        """A message for the host itself."""
+        """Handle a message for the host itself."""
         raise NotImplementedError(f"{self.name} takes no {type(message).__name__}")
 
     def spawn(self, work: Awaitable[None]) -> None:

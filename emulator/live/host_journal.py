@@ -1,11 +1,12 @@
-"""The journal that a host keeps on its own disk, so that its machines can be restored should it die.
+"""The journal that a host keeps on its own disk, so that its machines can be restored if it dies.
 
 Theory of operation
 -------------------
-A machine is pure: its journal, fed to a fresh machine, makes its state.  What a host's machines record is written here
-before anything they want said leaves the host, and before the driver is given it.  So when the host is killed, what is
-missing here has had no effect: to everybody else it is a message that was lost, which the protocol bears.  Bytes once
-written survive the death of the process that wrote them; the machine's own death ends the run in any case.
+A machine is pure: given to a new machine, its journal restores its state.  The records of a host's machines are written
+here first; only then may any message of theirs leave the host, and only then does the driver get the records.  So if
+the host is killed, a record that is missing here has had no effect.  To all others its message was lost, which the
+protocol tolerates.  Written bytes survive the death of the process that wrote them.  The death of the computer ends the
+run in any case.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ class HostJournal:
     """Lines of records; see the module's theory of operation."""
 
     def __init__(self, path: Path) -> None:
-        """Continue ``path``, or begin it.  Raises OSError."""
+        """Continue the file ``path``, or create it.  Raises OSError."""
         self.found = _whole_lines(path)
-        """What was there already, one encoded record each."""
+        """The records found in it, one encoded record each."""
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.truncate(path, sum(len(line) + 1 for line in self.found))
         os.lseek(self._descriptor, 0, os.SEEK_END)
         self._unwritten: list[bytes] = []
 
     def add(self, line: bytes) -> None:
-        """Another record, encoded."""
+        """Add a record, encoded."""
         self._unwritten.append(line)
 
     def write(self) -> None:
-        """Have written all that was added.  Raises OSError."""
+        """Write all records that were added.  Raises OSError."""
         if not self._unwritten:
             return
         rest = memoryview(b"\n".join([*self._unwritten, b""]))
@@ -47,7 +48,7 @@ class HostJournal:
 def restored(
     lines: list[bytes], make_machine: Callable[[str], PeriodicMachine], sink: Callable[[Record], None]
 ) -> dict[str, Recorder]:
-    """The machines that a journal makes, by address, each in a recorder that goes on with ``sink``."""
+    """The machines that a journal restores, by address, each in a recorder that continues with ``sink``."""
     recorders: dict[str, Recorder] = {}
     for record in map(decode_record, lines):
         recorder = recorders.get(record.actor)
@@ -59,7 +60,7 @@ def restored(
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """A line that was being written when its writer died is not whole."""
+    """All complete lines; a line that was being written when its writer died is left out."""
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the hosts of a run say when asked: journal, lag, the state of jobs and cluster, and whether all is well."""
+"""What the hosts of a run report: journal, lag, the state of jobs and cluster, and failures."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from emulator.live.standstill import Standstill, timeout_real_ns
 from emulator.records.lag import LagRecord, LagRecorder
 
 _LINK_PATIENCE_REAL_S = 5.0
-"""A host whose link has broken has died, in all likelihood: that is noticed within this time."""
+"""A host whose link is broken has probably died; that is noticed within this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """What a host says when asked, about three times a second."""
+    """The status of a host, asked for about three times a second."""
 
     fatal: str | None
     journal: list[bytes]
     until_ns: int
-    """Emulated instant up to which the host has handed over its journal: all before it has been."""
+    """Emulated time up to which the host has handed over its journal."""
     lag: LagRecord
     unreachable: tuple[str, ...]
-    """Hosts to which its link has broken."""
+    """Hosts to which its link is broken."""
     jobs: tuple[JobStatus, ...] = ()
     cluster: ClusterStatus | None = None
     moves: int = 0
-    """Of a node host; see ``emulator.live.standstill``."""
+    """For a node host; see ``emulator.live.standstill``."""
 
 
 class HostReports:
@@ -50,7 +50,7 @@ class HostReports:
         self._standstill = Standstill(timeout_real_ns(experiment))
 
     def take(self, host: str, status: HostStatus) -> None:
-        """A newer status."""
+        """Take a newer status of a host."""
         self._journal_news += status.journal
         self._lag_records[host] = status.lag
         self._statuses[host] = status
@@ -61,18 +61,18 @@ class HostReports:
             self._broken_since_real_s.setdefault((host, peer), now_real_s)
 
     def replaced(self, host: str) -> None:
-        """It has died, and another one has its name and is linked to all: how late its timers were still counts."""
+        """A host has died and another has taken its name and its links; the lag of the old one still counts."""
         broken = self._broken_since_real_s.items()
         self._broken_since_real_s = {link: since for link, since in broken if host not in link}
         if host in self._lag_records:
             self._lag_records[f"{host}, {len(self._lag_records)}"] = self._lag_records.pop(host)
 
     def replace_lag(self, host: str, lag: LagRecord) -> None:
-        """The last word of a host on how late its timers were."""
+        """Set the final lag record of a host."""
         self._lag_records[host] = lag
 
     def check(self, dead: set[str]) -> None:
-        """Raises RunError when a host has failed, or two that live (``dead`` do not) have lost sight of each other."""
+        """Raises RunError if a host has failed, or if two hosts that are not in ``dead`` have lost their connection."""
         for host, status in self._statuses.items():
             if status.fatal:
                 raise RunError(f"the run was ended by {host}: {status.fatal}")
@@ -82,13 +82,13 @@ class HostReports:
 
     @property
     def nothing_moves(self) -> bool:
-        """Whether that has been so for too long, as of the newest statuses."""
+        """Whether nothing has moved for too long, according to the newest statuses."""
         cluster = self._cluster
         moves = sum(status.moves for status in self._statuses.values())
         return self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns)
 
     def standstill(self, stuck: Iterable[str]) -> RunError:
-        """What to say then; ``stuck`` are the attempts that do not get on."""
+        """The error for that case; ``stuck`` are the attempts that make no progress."""
         return RunError(standstill(self._standstill.since_ns, self._cluster.emulated_ns, stuck, self._waiting))
 
     @property
@@ -102,14 +102,14 @@ class HostReports:
 
     @property
     def lag(self) -> LagRecorder:
-        """How late timers were, of all hosts together."""
+        """How late timers were, over all hosts."""
         lag = LagRecorder()
         for record in self._lag_records.values():
             lag.merge(record)
         return lag
 
     def run_status(self, phase: str, started_real_s: float) -> RunStatus:
-        """For the display; its records are those that have come since it was called before."""
+        """The status for the display, with the journal records since the last call."""
         news, self._journal_news = self._journal_news, []
         cluster = self._cluster
         lag = self.lag

@@ -1,18 +1,19 @@
-"""Dumps and restores as a supervisor has them done: in turn at each node's device, each by a process of its own.
+"""Dumps and restores for a supervisor: queued at each node's device, each done by a process of its own.
 
 Theory of operation
 -------------------
-Who is to be saved has been stopped, and waits for its turn at the device of its node: at most ``at_once`` go on there
-together (adaptive-checkpointing, section 5.2.2).  A forked helper then does the work at the device's pace and leaves a
-file that says how it went; one that leaves none has been killed.
+A process to be saved has been stopped, and waits for its turn at the device of its node.  At most ``at_once``
+operations run there together (adaptive-checkpointing, section 5.2.2).  A forked helper does the work at the device's
+pace and leaves a file with the result; a helper that leaves none was killed.
 
-A restore has two steps.  The first reads the image, checks every page, and stages the dumper's files; damaged images
-are passed over for the one before, and if none is sound the task begins anew.  An image of ``pages`` needs no more:
-the task is forked as ever, and goes on from the counters in the image.  For one of ``criu`` a second helper *becomes*
-criu, which makes the process its own sibling, and so the supervisor's child.  That step is short and never broken off.
+A restore has two steps.  The first reads the image, checks every page, and stages the dumper's files.  If an image is
+damaged, the one before it is tried; if none is sound, the task starts from nothing.  An image of ``pages`` needs no
+second step: the task is forked as usual and continues from the counters in the image.  For an image of ``criu``, a
+second helper *becomes* criu, which makes the process its own sibling, and so the supervisor's child.  That step is
+short and never interrupted.
 
-The process that comes back has closed, before it stopped, all that it shared with its supervisor.  What it is told of
-its new place stands in the file ``ATTACHMENT`` in the folder of its images, which it reads as it goes on.
+Before it stopped, the restored process had closed everything it shared with its supervisor.  The file ``ATTACHMENT`` in
+the folder of its images describes its new place; the process reads it when it continues.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
 
 _RESULT, _FILES, _WORK = "result", "files", "work"
 _DIRECTORY = "directory.tar"
-"""Of a program, in its image: it goes on with the files as they were."""
+"""In an image of a program: its directory, so that it continues with the files of that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +54,21 @@ class ImageParameters:
     criu: str
     """Path of the criu to use; empty for the dumper ``pages``."""
     folder: str
-    """Of the task's images."""
+    """Folder of the task's images."""
     staging: str
-    """A directory of the node for what is under way."""
+    """A directory of the node for files in progress."""
     at_most: int
-    """Images that the pages of one may come from; 1: each is whole."""
+    """The most images that the pages of one image may come from; 1: each image is complete."""
     device: str
-    """The node's device: a file that all who use it share (``emulator.live.pacing``)."""
+    """The node's device: a file that all its users share (``emulator.live.pacing``)."""
     at_once: int
     write_bytes_real_s: int
-    """What the device writes in a real second; 0: it is not held back."""
+    """Bytes that the device writes in a real second; 0: its speed is not limited."""
     read_bytes_real_s: int
     latency_real_ns: int
 
     def pace(self, bytes_real_s: int) -> Pace | None:
-        """Begin an operation on the device: its latency is waited out."""
+        """Start an operation on the device: waits for its latency."""
         if not bytes_real_s:
             return None
         return DevicePacer(Path(self.device), bytes_real_s, self.latency_real_ns).operation()
@@ -75,17 +76,17 @@ class ImageParameters:
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """What a task goes on from; launch parameter ``restore``."""
+    """The image that a task resumes from; launch parameter ``restore``."""
 
     folder: str
     number: int
-    """The image that its ApplicationMaster has accepted; a later one, if there is one, nobody has heard of."""
+    """The image that its ApplicationMaster has accepted; later images are unknown to it and not used."""
     brought_real_ns: int = 0
-    """Not before this instant is it here: it was made on another node."""
+    """When it arrives, because it was made on another node; it must not be used earlier."""
 
 
 Outcome = Mapping[str, Any]
-"""How a dump or a restore went; ``failed`` says why it did not."""
+"""The result of a dump or a restore; ``failed`` says why it failed."""
 Done = Callable[[ContainerProcess, Outcome], None]
 
 
@@ -94,11 +95,11 @@ class _Work:
     container: ContainerProcess
     images: ImageParameters
     source: ImageSource | None
-    """None: it is a dump."""
+    """None: this is a dump."""
     done: Done
     helper: int | None = None
     loaded: dict[str, Any] | None = None
-    """Of a restore by criu, once its image has been read."""
+    """For a restore by criu, after its image has been read."""
 
     @property
     def staging(self) -> Path:
@@ -115,26 +116,26 @@ class ImageWork:
     """The dumps and restores of one supervisor; see the module's text."""
 
     def __init__(self, fork: Callable[[Callable[[], None]], int]) -> None:
-        """``fork`` runs a function in a new process, in a process group of its own, and returns its id."""
+        """``fork`` runs a function in a new process with its own process group, and returns its id."""
         self._fork = fork
         self._devices: dict[str, _Device] = {}
         self._of: dict[str, _Work] = {}
-        """By container, from the wish to the end."""
+        """By container, from the request to the end."""
         self._helpers: dict[int, _Work] = {}
 
     def dump(self, container: ContainerProcess, done: Done) -> None:
-        """Save a stopped process; ``done`` is told of the image, or why there is none.  It stays stopped."""
+        """Save a stopped process; ``done`` gets the image, or why there is none.  The process stays stopped."""
         self._want(_Work(container, ImageParameters(**container.params["images"]), None, done))
 
     def restore(self, container: ContainerProcess, done: Done) -> None:
-        """Read the image that a task goes on from; ``done`` is told of its counters, and of its ``pid`` if it has been
-        made again: stopped, a child of this process."""
+        """Read the image that a task resumes from.  ``done`` gets its counters, and its ``pid`` if the process was
+        restored: stopped, a child of this process."""
         images = ImageParameters(**container.params["images"])
         self._want(_Work(container, images, ImageSource(**container.params["restore"]), done))
 
     def leave(self, container: ContainerProcess) -> int | None:
-        """No more of it is wanted; the process group to kill for that, if there is one.  Not while criu makes it again:
-        that is waited for, and then it is there to be killed."""
+        """Cancel its operation; returns the process group to kill for that, if any.  A running restore by criu is not
+        cancelled: it is waited for, and then the process can be killed."""
         work = self._of.get(container.id)
         if work is None or work.loaded is not None:
             return None
@@ -145,11 +146,11 @@ class ImageWork:
         return work.helper
 
     def has(self, container: ContainerProcess) -> bool:
-        """Whether something of it is under way that can no longer be broken off."""
+        """Whether it has an operation that can no longer be cancelled."""
         return container.id in self._of
 
     def helper_ended(self, pid: int, code: int | None) -> bool:
-        """Whether a process that has ended was a helper; what follows from its end is done.  ``code``: None if it was
+        """Returns whether a process that has ended was a helper; if so, handles its end.  ``code``: None if it was
         killed."""
         work = self._helpers.pop(pid, None)
         if work is None:
@@ -186,7 +187,7 @@ class ImageWork:
 
 
 def attach(folder: str, attachment: Mapping[str, Any]) -> None:
-    """Tell a process that was made again of its new place, before it goes on.  Raises OSError."""
+    """Write the new place of a restored process to its file, before the process continues.  Raises OSError."""
     Path(folder, ATTACHMENT).write_bytes(pack(dict(attachment)))
 
 
@@ -217,7 +218,7 @@ def _made_again(work: _Work, code: int | None) -> dict[str, Any]:
 
 
 def _leave_result(work: _Work, do: Callable[[_Work], dict[str, Any]]) -> None:
-    """Raises OSError where not even that can be written."""
+    """Run ``do`` and write its result to a file.  Raises OSError if even that cannot be written."""
     work.staging.mkdir(parents=True)
     tempfile.tempdir = str(work.staging)
     try:
@@ -268,7 +269,7 @@ def _load(work: _Work) -> dict[str, Any]:
 
 
 class _WithDirectory:
-    """A dumper that saves a program's directory too."""
+    """A dumper that also saves a program's directory."""
 
     def __init__(self, dumper: Dumper, directory: Path) -> None:
         self._dumper = dumper
@@ -284,7 +285,7 @@ class _WithDirectory:
 
 
 def _unpack(archive: Path, directory: Path) -> None:
-    """Put a program's directory back as it was."""
+    """Restore a program's directory from an archive."""
     shutil.rmtree(directory, ignore_errors=True)
     shutil.unpack_archive(archive, directory)
     archive.unlink()
@@ -303,6 +304,6 @@ def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
 
 def _become_criu(work: _Work) -> None:
     if (group := work.container.params.get("memory_group")) is not None:
-        Path(group).write_text("0")  # criu's processes are in its group
+        Path(group).write_text("0")  # criu's processes belong to the task's memory group
     command = CriuDumper(work.images.criu).restore_command(work.staging / _FILES, work.staging / _WORK)
     os.execv(command[0], command)

@@ -1,13 +1,14 @@
-"""Process images by criu (https://criu.org): any program, saved and made again without its help.  Needs root.
+"""Process images by criu (https://criu.org): it saves and restores any program, without the program's help.  Needs
+root.
 
-The process is dumped from its stop and left stopped, so that a dump that fails costs it nothing; who asked kills it
-once the image is safe.  It is restored as a sibling of criu, and so as our own child: reaped by us, and killed with
-us, since the kernel counts a parent-death signal from there.  (Restored detached, below criu, it would get that signal
-when criu ends.)  It gets its old id; should that be taken, the restore fails and says so.
+The process is dumped while it is stopped and stays stopped, so a failed dump costs it nothing.  The caller kills it
+when the image is safe.  It is restored as a sibling of criu, and so as our own child: we reap it, and it dies with us,
+because a parent-death signal refers to the parent at that time.  (Restored detached, below criu, it would get that
+signal when criu ends.)  It gets its old id; if that is taken, the restore fails with a message.
 
-Changed pages are not found by criu's ``--track-mem``: criu takes a process that was restored since the last dump for
-another one of the same id and saves all of it (``detect_pid_reuse``), and some kernels have no soft-dirty bits at all.
-``emulator.storage.images`` compares pages by their hashes instead, which works on every kernel.
+criu's ``--track-mem`` is not used to find changed pages.  If a process was restored since its last dump, criu takes it
+for another process with the same id and saves all of it (``detect_pid_reuse``); and some kernels have no soft-dirty
+bits at all.  Instead ``emulator.storage.images`` compares pages by their hashes, which works on every kernel.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from emulator.files.data_folder import data_folder
 from emulator.live.dumpers import DumpError
 
 CRIU_VARIABLE = "NATJAM_CRIU"
-"""Names the criu to use; else one on the PATH that works, else natjam's own (``make criu``)."""
+"""Path of the criu to use; if unset, a working one on the PATH, else natjam's own (``make criu``)."""
 _CHECK_PATIENCE_REAL_S = 20.0
 _PATIENCE_REAL_S = 600.0
 _OUTSIDE = "the session of this shell began outside its pid namespace: call natjam by 'setsid -w'"
@@ -40,11 +41,11 @@ class CriuFound:
     path: str
     version: str | None
     problem: str | None
-    """Why it cannot be used, None where it passes ``criu check``."""
+    """Why it cannot be used; None if it passes ``criu check``."""
 
 
 def find_criu() -> CriuFound | None:
-    """The first criu that works, else the first there is, else None; ``CRIU_VARIABLE`` says where it is looked for."""
+    """The first criu that works, else the first one found, else None; see ``CRIU_VARIABLE`` for where it looks."""
     first = None
     for path in _candidates():
         found = _examine(path)
@@ -83,7 +84,7 @@ def _examine(path: str) -> CriuFound:
 
 
 def tracks_memory(path: str) -> bool:
-    """Whether the kernel has soft-dirty bits, as ``criu check`` sees it.  Raises OSError."""
+    """Whether the kernel has soft-dirty bits, according to ``criu check``.  Raises OSError."""
     return _run([path, "check", "--feature", "mem_dirty_track"], _CHECK_PATIENCE_REAL_S).returncode == 0
 
 
@@ -100,7 +101,7 @@ def _run(command: list[str], patience_real_s: float) -> subprocess.CompletedProc
 
 
 def criu_complaint(log: str) -> str:
-    """What criu's log calls an error, the first of it, in one line."""
+    """The first errors in criu's log, in one line."""
     lines = [_PREFIX.sub("", _PREFIX.sub("", line)).strip() for line in log.splitlines()]
     errors = [line for line in lines if line.startswith("Error") and _HARMLESS not in line] or [
         line for line in lines if line
@@ -128,7 +129,7 @@ class CriuDumper:
             return int(Path(work, "pid").read_text())
 
     def restore_command(self, directory: Path, work: Path) -> list[str]:
-        """The program that makes a process again and its arguments; it leaves ``log`` and ``pid`` in ``work``."""
+        """The command that restores a process; it leaves the files ``log`` and ``pid`` in ``work``."""
         pid_file = str(work / "pid")
         return self._command(
             "restore", directory, str(work), "--restore-detached", "--restore-sibling", "--pidfile", pid_file

@@ -1,7 +1,7 @@
-"""A stopped process to an image and back, with what each part took.
+"""From a stopped process to an image and back, with the time of each part.
 
-The dumper's files are staged in memory where there is room, so that only what the image needs goes to its store, at
-the store's own speed.
+The dumper's files are staged in memory if there is room.  So only what the image needs goes to its store, at the
+store's own speed.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A process that was dumped; it is still there, stopped."""
+    """A process that was dumped; it still exists, stopped."""
 
     image: Image
     dump_real_ns: int
-    """Process to staged files."""
+    """From the process to staged files."""
     store_real_ns: int
-    """Staged files to an image on its store, durable."""
+    """From staged files to a durable image on its store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A process that was made again; stopped, as it was."""
+    """A process that was restored; it is stopped, as before."""
 
     image: Image
     pid: int | None
-    """None from a dumper that saves memory alone."""
+    """None from a dumper that saves memory only."""
     load_real_ns: int
-    """Image to staged files, all checked."""
+    """From the image to staged files, all checked."""
     restore_real_ns: int
-    """Staged files to a process."""
+    """From staged files to a process."""
 
 
 def save_process(
@@ -57,10 +57,10 @@ def save_process(
 ) -> Saved:
     """Save a stopped process as the next image of its chain.
 
-    ``staging``: where the dumper's files are for the time being; by default in memory, or where that is short of room,
-    beside the images.  The process stays as it was: kill it when this has returned.
+    ``staging``: directory for the dumper's files; by default in memory, or beside the images if memory is short.  The
+    process is not changed: kill it after this has returned.
 
-    Raises DumpError, OSError (a full disk, for example): the images before it are then as they were.
+    Raises DumpError, OSError (a full disk, for example): earlier images are then unchanged.
     """
     with _staged(staging or _staging_for(_resident_bytes(pid), chain.folder)) as folder:
         began_real_ns = time.monotonic_ns()
@@ -73,7 +73,7 @@ def save_process(
 def restore_process(
     dumper: Dumper, chain: ImageChain, number: int, pace: Pace | None = None, staging: Path | None = None
 ) -> Restored:
-    """Make a process again from one of its images.
+    """Restore a process from one of its images.
 
     Raises ImageDamaged, DumpError, OSError.
     """
@@ -89,7 +89,7 @@ def restore_process(
 
 
 def restore_newest(dumper: Dumper, chain: ImageChain, pace: Pace | None = None) -> Restored:
-    """As ``restore_process``, from the newest image that is not damaged.  Raises ImageDamaged if none is."""
+    """Like ``restore_process``, from the newest undamaged image.  Raises ImageDamaged if there is none."""
     damaged = []
     for number in chain.numbers():
         try:

@@ -1,9 +1,8 @@
-"""Process images of memory alone: what a stopped process has written to, read from the outside, without root.
+"""Process images of memory only: the pages that a stopped process has written to, read from outside, without root.
 
-It serves natjam's own tasks, whose state is a few counters: the task is launched anew from those, and what an image
-costs (the bytes of its memory, written and read) is real.  Only private memory that differs from the program's files
-counts, as criu counts it.  A process may be read by root, and by the one that started it where the system lets
-debuggers attach to their children.
+It serves natjam's own tasks, whose state is a few counters: the task is launched again from them.  The cost of an image
+(the bytes of its memory, written and read) is real.  Only private memory that differs from the program's files counts,
+as in criu.  Root may read a process; so may its parent, where the system lets debuggers attach to their children.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class PagesDumper:
     name = "pages"
 
     def dump(self, pid: int, directory: Path) -> None:
-        """See ``Dumper.dump``; of the process alone, not of its children."""
+        """See ``Dumper.dump``; saves the process only, not its children."""
         regions = []
         try:
             with (
@@ -53,19 +52,19 @@ class PagesDumper:
         (directory / REGIONS_FILE).write_text(json.dumps(regions))
 
     def restore(self, directory: Path) -> int | None:
-        """See ``Dumper.restore``; the memory has been read back by then, and nothing else is to be done."""
+        """See ``Dumper.restore``; nothing is left to do, the memory has been read back already."""
         return None
 
 
 def _private_regions(pid: int) -> Iterator[tuple[int, int]]:
-    """The mappings that may hold what no file holds."""
+    """The mappings that may hold private data, not in any file."""
     for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
         if (found := _MAP_LINE.match(line)) and found[3].endswith("p") and found[4] not in _UNREADABLE:
             yield int(found[1], 16), int(found[2], 16)
 
 
 def _written_runs(pagemap: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Address and number of the pages in a row that are the process's own, in memory or swapped."""
+    """Address and number of pages of each run of the process's own pages, in memory or swapped."""
     first, count = start, 0
     for begin in range(start, end, _CHUNK_PAGES * 64 * PAGE_BYTES):
         stop = min(end, begin + _CHUNK_PAGES * 64 * PAGE_BYTES)
