@@ -1,12 +1,13 @@
-"""A watchdog process that outlives the driver of a run: whatever becomes of it, nothing of the run stays.
+"""A watchdog process that outlives the driver of a run: whatever happens to the driver, nothing of the run stays.
 
-It is started first, in a session of its own, with a pipe from the driver as stdin.  When the pipe ends
-without a goodbye (the driver crashed or was killed), or after a goodbye, it kills every process that
-carries the run's id in its environment, or has a file of the run's temporary directories open for writing (two
-of Ray's write over their environment), and removes the run's swap file and memory cgroups and those
-directories.  After a goodbye there should be nothing of either left; it says how many processes there were.
-A node host away from the driver has one of its own, for what it has started and its directory.  Should a
-janitor be killed with its driver, the next run finds what they have left by the names of their directories
+It is started first, in a session of its own, with a pipe from the driver as stdin.  It acts when the pipe ends: after a
+goodbye, or without one if the driver crashed or was killed.  It then kills every process that carries the run's id in
+its environment, or has a file of the run's temporary directories open for writing (two of Ray's processes overwrite
+their environment).  It also removes the run's swap file, memory cgroups and directories.  After a goodbye nothing of
+these should be left; it reports how many processes there were.
+
+A node host on another machine than the driver has its own janitor, for the processes it has started and its directory.
+If a janitor is killed together with its driver, the next run finds what they left by the names of their directories
 (``end_left_over_runs``).  Standard library only.
 """
 
@@ -31,28 +32,28 @@ from pathlib import Path
 from emulator.live.memory.left_over import end_memory
 
 RUN_VARIABLE = "NATJAM_RUN"
-"""In the environment of every process of a run, so that leaks can be found."""
+"""Set in the environment of every process of a run, so that leaks can be found."""
 HOST_VARIABLE = "NATJAM_HOST"
-"""In the environment of a Ray actor of a run, and of what it starts: the host's name."""
+"""Set in the environment of a run's Ray actors and of what they start: the host's name."""
 _GOODBYE = b"goodbye\n"
 _DIRECTORY_PREFIX = "natjam-"
 _RUN_ID = re.compile("(ray-)?[0-9a-f]{8}")
 _PATIENCE_REAL_S = 10.0
 _OWN_END_PATIENCE_REAL_S = 2.0
-"""For processes whose driver has told them to end: Ray tells the user of each that is killed meanwhile."""
+"""For processes whose driver has told them to end: Ray tells the user about each one that is killed before."""
 _BETWEEN_ROUNDS_REAL_S = 0.02
 
 
 @dataclass(frozen=True)
 class _Belongings:
-    """How to tell the processes of a run: by their environment, or by the files that they write."""
+    """How to recognise the processes of a run: by their environment, or by the files that they write."""
 
     marks: frozenset[bytes]
     directories: tuple[str, ...]
     spared: frozenset[int]
 
     def hold(self, pid: int) -> bool:
-        """Whether a process is one of the run's; one that is gone, or cannot be read, is not."""
+        """Whether a process belongs to the run; False if it is gone or cannot be read."""
         if pid in self.spared:
             return False
         try:
@@ -81,18 +82,18 @@ def _belongings(
 
 
 def find_run_processes(run_id: str, host: str | None = None, directories: Sequence[str | Path] = ()) -> list[int]:
-    """Ids of the processes, except this one, that have exactly ``NATJAM_RUN=<run_id>`` in their environment, or have a
-    file below one of ``directories`` open for writing.
+    """Ids of the processes that have exactly ``NATJAM_RUN=<run_id>`` in their environment, or have a file below one of
+    ``directories`` open for writing; this process is left out.
 
-    Of the former only those of one host, if one is named.
+    If ``host`` is given, the environment must name that host too.
 
-    Processes of other users, which cannot be read, and zombies, which have no environment, are not found.
+    Processes of other users (unreadable) and zombies (without environment) are not found.
     """
     return _found(_belongings(run_id, host, directories))
 
 
 def _let_end(run_id: str, host: str | None, directories: Sequence[str | Path], spared: int | None) -> None:
-    """Wait, but not long, for the processes of a run to end by themselves."""
+    """Wait a short time for the processes of a run to end by themselves."""
     belongings = _belongings(run_id, host, directories, spared)
     deadline = time.monotonic() + _OWN_END_PATIENCE_REAL_S
     while time.monotonic() < deadline and _found(belongings):
@@ -107,10 +108,10 @@ def _found(belongings: _Belongings) -> list[int]:
 def end_run_processes(
     run_id: str, host: str | None = None, directories: Sequence[str | Path] = (), spared: int | None = None
 ) -> set[int]:
-    """Kill the processes of a run (see ``find_run_processes``), stopped ones too, until none is found; their ids.
+    """Kill the processes of a run (see ``find_run_processes``), stopped ones too, until none is found; returns their
+    ids.
 
-    All but the one ``spared``.
-    Gives up after ten seconds.
+    The process ``spared`` is not killed.  Gives up after ten seconds.
     """
     belongings = _belongings(run_id, host, directories, spared)
     killed: set[int] = set()
@@ -142,12 +143,12 @@ def _kill(pid: int, belongings: _Belongings) -> bool:
 
 
 def run_directory(run_id: str) -> Path:
-    """Of the temporary files of a run; its driver holds the directory (``flock``) for as long as it lives."""
+    """Directory of a run's temporary files; its driver locks it (``flock``) as long as it lives."""
     return Path(tempfile.gettempdir()) / f"{_DIRECTORY_PREFIX}{run_id}"
 
 
 def end_left_over_runs() -> int:
-    """End what runs of this user have left whose driver and janitor are both gone; how many runs that were."""
+    """Clean up after runs of this user whose driver and janitor are both gone; returns the number of these runs."""
     ended = 0
     for directory in run_directory("").parent.glob(f"{_DIRECTORY_PREFIX}*"):
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
@@ -164,7 +165,7 @@ def _has_janitor(run_id: str) -> bool:
 
 
 def process_with_arguments(*arguments: str) -> int | None:
-    """A process that has these arguments, one after another, on its command line, and more before and after them."""
+    """Id of a process with these arguments in a row on its command line, with others before and after; None: none."""
     wanted = "".join(f"\0{argument}" for argument in (*arguments, "")).encode()
     for name in os.listdir("/proc"):
         with suppress(OSError):
@@ -174,7 +175,7 @@ def process_with_arguments(*arguments: str) -> int | None:
 
 
 def _is_forsaken(directory: Path) -> bool:
-    """Whether it is ours, and no driver holds it."""
+    """Whether the directory is ours and no driver has locked it."""
     try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -189,7 +190,7 @@ def _is_forsaken(directory: Path) -> bool:
 
 
 class Janitor:
-    """The driver's end; see `start_janitor`."""
+    """The driver's handle of the janitor; see `start_janitor`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -200,10 +201,10 @@ class Janitor:
         return self._process.pid
 
     def goodbye(self, timeout_real_s: float = 15.0) -> int:
-        """The driver has cleaned up: have that checked; returns how many processes were left, now killed.
+        """The driver has cleaned up: let the janitor check; returns how many processes were left and are now killed.
 
-        Also removes what is left of the directories.  Raises RuntimeError if the janitor has died or does
-        not end in time.
+        Also removes what is left of the directories.  Raises RuntimeError if the janitor has died or does not end in
+        time.
         """
         try:
             answer, _ = self._process.communicate(_GOODBYE, timeout=timeout_real_s)
@@ -219,21 +220,21 @@ class Janitor:
 def start_janitor(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> Janitor:
     """Start the janitor of a run, before any other process of it.  Raises OSError.
 
-    `directories` are removed at the end with all they hold; they need not exist yet.  That of one ``host`` sees to
-    what that host has started, and nobody says goodbye to it.
+    `directories` are removed at the end with all their content; they need not exist yet.  The janitor of one ``host``
+    cleans up after the processes that the host has started; it gets no goodbye.
     """
     command = [sys.executable, "-m", "emulator.live.janitor", "--run-id", run_id]
     if host is not None:
         command += ["--host", host]
     for directory in directories:
         command += ["--dir", str(Path(directory).absolute())]
-    # A janitor must not be taken for a process of the run by another one.
+    # Another janitor must not take this one for a process of the run.
     environment = {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, HOST_VARIABLE)}
-    # Only our end may keep the pipe open: Python's descriptors are not inherited by what starts later.
+    # Only our end may keep the pipe open: later children do not inherit Python's descriptors.
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, start_new_session=True)
     if host is not None:
-        process.wait()  # it has made itself an orphan
+        process.wait()  # it has forked and continues as an orphan
     return Janitor(process)
 
 
@@ -246,16 +247,16 @@ def _wait_for_driver() -> bool:
 
 
 def main() -> int:
-    """Entry point of ``python -m emulator.live.janitor``; see the module's text."""
+    """Entry point of ``python -m emulator.live.janitor``; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m emulator.live.janitor", description=__doc__)
     parser.add_argument("--run-id", required=True, help="the value of NATJAM_RUN in the run's processes")
     parser.add_argument("--host", help="end only the processes with this value of NATJAM_HOST")
     parser.add_argument("--dir", action="append", default=[], help="a directory to remove; may be repeated")
     arguments = parser.parse_args()
     if arguments.host is not None and os.fork():
-        return 0  # go on as an orphan: Ray kills the children of an actor that it ends
+        return 0  # the fork continues as an orphan: Ray kills the children of an actor that it ends
     clean = _wait_for_driver()
-    driver = os.getppid() if clean else None  # it may still have a log of Ray's open
+    driver = os.getppid() if clean else None  # the driver may still have a log of Ray open
     if clean:
         _let_end(arguments.run_id, arguments.host, arguments.dir, driver)
     killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)

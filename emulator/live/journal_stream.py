@@ -1,11 +1,10 @@
-"""The journal of a live run as it grows: the hosts' records put into one order, and on the disk.
+"""The journal of a live run while it grows: brings the hosts' records into one order and writes them to disk.
 
 Theory of operation
 -------------------
-Every host hands over a few times a second what its machines have recorded, and says up to which instant that is all.
-Before the earliest of these instants nothing is to come any more: what is known of that time is sorted and written,
-and brought to the disk at once.  Should the driver be killed, what is lost is what came up since it last asked, and the
-little that it held back.
+A few times a second, every host hands over its machines' new records, and says up to what time they are complete.
+Before the earliest of these times no more records can come.  So all records before it are sorted, written, and brought
+to the disk at once.  If the driver is killed, only the records since it last asked, and the few it held back, are lost.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from emulator.records.journal import Record, decode_record, merge
 
 
 class JournalStream:
-    """Takes the records of the hosts of a run and hands them to a sink in the order of a journal."""
+    """Takes the records of a run's hosts, and passes them to a sink in the order of a journal."""
 
     def __init__(self, sink: RecordSink) -> None:
         self._sink = sink
         self._held: list[Record] = []
         self._counts: Counter[str] = Counter()
-        """Records of each actor that have been taken."""
+        """Number of records taken from each actor."""
         self._until_ns: dict[str, int] = {}
-        """Of each living host: it has told all before this instant."""
+        """For each living host: it has handed over all its records before this time."""
 
     def take(self, host: str, lines: Iterable[bytes], until_ns: int) -> list[bytes]:
-        """A host's records since it was last asked, encoded; more of before ``until_ns`` it will never have.
+        """Take a host's encoded records since the last call; it will have no further record before ``until_ns``.
 
-        One that has been replaced begins with all that it has kept; those that are new are returned.
+        A host that replaces another one first sends its whole journal.  Returns the lines that are new.
         """
         news: list[bytes] = []
         for line in lines:
@@ -44,11 +43,11 @@ class JournalStream:
         return news
 
     def forget(self, host: str) -> None:
-        """A host has died: nothing is to come from it."""
+        """A host has died: no more records will come from it."""
         self._until_ns.pop(host, None)
 
     def write_settled(self) -> None:
-        """Write all before which nothing is to come any more.  Raises JournalError."""
+        """Write all records before the time after which others may still come.  Raises JournalError."""
         settled_ns = min(self._until_ns.values(), default=0)
         in_order = merge(self._held)
         count = sum(record.t_ns < settled_ns for record in in_order)
@@ -56,7 +55,7 @@ class JournalStream:
         self._held = in_order[count:]
 
     def write_all(self) -> None:
-        """Write what is left: the run is at its end.  Raises JournalError."""
+        """Write the remaining records at the end of the run.  Raises JournalError."""
         held, self._held = merge(self._held), []
         self._write(held)
 

@@ -1,4 +1,4 @@
-"""What a task process is told at its launch; ``emulator.live.mapper``, ``reducer`` and ``shuffle`` read it."""
+"""The launch parameters of task processes; ``emulator.live.mapper``, ``reducer`` and ``shuffle`` read them."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from emulator.live import command
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all tasks of a host are told."""
+    """Parameters that all tasks of a host share."""
 
     origin_real_ns: int
-    """Emulated time 0, on the monotonic clock."""
+    """Emulated time 0 on the monotonic clock."""
     scale: float
-    """Emulated seconds a real second."""
+    """Emulated seconds per real second."""
     directory: Path
-    """The host's own; each node has one of its name in it."""
+    """The host's own directory; it holds one directory for each node, with the node's name."""
     output_dir: str
     seed: int
-    """Of the map outputs' contents; reduces are not told."""
+    """Seed of the contents of map outputs; reduces do not get it."""
     secret: str
-    """Of the shuffle services; maps are not told."""
+    """Secret of the shuffle services; maps do not get it."""
     network_bytes_real_s: int
-    """What a node's network brings in a real second."""
+    """Bytes that a node's network carries in a real second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one process is."""
+    """Where one process runs."""
 
     node: str
     container: str
     first_key_at_ns: int = 0
-    """Emulated instant before which its first key must not start."""
+    """Emulated time before which its first key must not start."""
     memory_bytes: int = 0
-    """Real bytes that it holds."""
+    """Real bytes that it uses."""
     memory_group: str | None = None
-    """Where it joins the memory cgroup of its node; None: there is none."""
+    """File through which it joins the memory cgroup of its node; None: there is none."""
 
 
 def map_parameters(
     site: Site, job: JobSpec, task: int, place: Place, duration_ns: int, only_partition: int | None = None
 ) -> dict[str, Any]:
-    """Of a map that takes ``duration_ns`` emulated nanoseconds; with ``only_partition``, of what stands in for one and
-    makes the input of that reduce of a job without maps."""
+    """Parameters of a map that takes ``duration_ns`` emulated nanoseconds.  With ``only_partition``: of a process that
+    makes the input of that reduce, for a job without maps."""
     return _common(site, job, task, place) | {
         "duration_ns": duration_ns,
         "reduces": len(job.reduce_ns),
@@ -68,16 +68,16 @@ def reduce_parameters(
     outputs: Sequence[dict[str, Any]] = (),
     checkpoint: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Of a reduce whose keys take ``duration_ns`` emulated nanoseconds together.
+    """Parameters of a reduce whose keys take ``duration_ns`` emulated nanoseconds together.
 
     Args:
-        site: what all tasks of the host are told.
+        site: what all tasks of the host share.
         job: its job.
         task: its number.
         place: where it runs.
         duration_ns: see above.
-        outputs: ``{map, url}`` of every map of the job, or nothing: they come later.
-        checkpoint: what it goes on from, as a checkpoint file has it.
+        outputs: ``{map, url}`` of every map of the job, or nothing if they come later.
+        checkpoint: the checkpoint it resumes from, in the form of a checkpoint file.
     """
     return _common(site, job, task, place) | {
         "keys": job.reduce_keys[task],
@@ -90,7 +90,7 @@ def reduce_parameters(
 
 
 def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:
-    """Of a program, in a directory of this attempt's own."""
+    """Parameters of a program, with a directory for this attempt."""
     assert job.program is not None
     directory = command.directory_of(site.output_dir, job.name, task, place.container)
     return _common(site, job, task, place) | {"command": list(job.program.command), "directory": directory}

@@ -32,20 +32,20 @@ _BATCH_BYTES = 1 << 28
 
 
 class LinkError(Exception):
-    """A peer cannot be reached, or is not who it should be."""
+    """A peer cannot be reached, or does not know the secret."""
 
 
 class Links:
-    """The links of one host.  ``deliver`` is called with every batch that comes; use from one event loop.
+    """The links of one host.  ``deliver`` is called with every batch received; use it from one event loop only.
 
-    ``fail(error)`` is told of what can only be a fault in the program: bytes of a peer that are no batch.
+    ``fail(error)`` is called if a peer sends bytes that are not a batch, which can only be a bug.
     """
 
     def __init__(
         self, name: str, secret: str, deliver: Callable[[Batch], None], fail: Callable[[Exception], None]
     ) -> None:
         self.broken: set[str] = set()
-        """Peers whose link has broken."""
+        """Peers whose link is broken."""
         self._name = name
         self._secret = secret
         self._deliver = deliver
@@ -55,7 +55,7 @@ class Links:
         self._server: asyncio.Server | None = None
 
     async def listen(self, ip_address: str) -> Address:
-        """Accept links at a port of ``ip_address``.  Raises OSError."""
+        """Accept links on a port of ``ip_address``; returns the address.  Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, ip_address, 0)
         host, port = self._server.sockets[0].getsockname()[:2]
@@ -78,7 +78,7 @@ class Links:
         self.broken.discard(peer)
 
     def send(self, peer: str, batch: Batch) -> None:
-        """Send to a connected peer.  Never blocks; dropped when the link has broken."""
+        """Send to a connected peer.  Never blocks; drops the batch if the link is broken."""
         self._outgoing[peer].send(encode_batch(batch))
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class Links:
 
 
 class _Proofs:
-    """What both ends of a link, from ``client`` to ``server``, show of the secret."""
+    """The proofs of the secret that both ends of a link, from ``client`` to ``server``, exchange."""
 
     def __init__(self, secret: str, client: str, server: str) -> None:
         self.client = client
@@ -115,17 +115,17 @@ class _Proofs:
         self._server = server
 
     def of(self, side: str, challenges: bytes) -> str:
-        """What ``side`` must answer to both challenges, the server's first."""
+        """The answer of ``side`` to both challenges, the server's first."""
         text = f"natjam/1/link/{side}/{self.client}/{self._server}/".encode()
         return hmac.digest(self._key, text + challenges, "sha256").hex()
 
     def hold(self, side: str, challenges: bytes, given: bytes) -> bool:
-        """Whether ``given`` is that."""
+        """Whether ``given`` is that answer."""
         return hmac.compare_digest(self.of(side, challenges).encode(), given)
 
 
 class _Lines(asyncio.Protocol):
-    """Cuts what comes into lines; longer ones than ``_longest_bytes`` end the connection."""
+    """Splits the input into lines; a line longer than ``_longest_bytes`` ends the connection."""
 
     _transport: asyncio.Transport
 
@@ -170,7 +170,7 @@ class _Lines(asyncio.Protocol):
 
 
 class _Incoming(_Lines):
-    """The end that was connected to: challenges first, then takes batches."""
+    """The accepting end of a link: sends its challenge, then takes batches."""
 
     def __init__(self, proofs: _Proofs, take: Callable[[bytes], None], ended: Callable[[_Incoming], None]) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class _Incoming(_Lines):
 
 
 class _Outgoing(_Lines):
-    """The end that has connected: proves itself, has the other do so, then sends."""
+    """The connecting end of a link: proves itself, checks the other end's proof, then sends."""
 
     def __init__(self, ready: asyncio.Future[None], proofs: _Proofs, lost: Callable[[_Outgoing], None]) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ _KEY_MATERIAL = struct.Struct(">QIIIB")
 
 @dataclass(frozen=True, slots=True)
 class JobData:
-    """What the data of one job follows from."""
+    """Everything that the data of one job is computed from."""
 
     seed: int
     job: str
@@ -99,13 +99,13 @@ def _share(total: int, index: int, count: int) -> int:
 
 
 def run_map(params: dict[str, Any], services: TaskProcess) -> None:
-    """Run one map in a process of its own: write, wait until its duration is over, publish.
+    """Run one map in its own process: write, wait until its duration is over, publish.
 
-    ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys,
-    seed, shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns
-    (emulated).  The duration counts from the launch, or from first_key_at_ns where that is later; writing
-    happens inside it, time for which it is stopped (SIGTSTP) does not count.  It stops between two partitions, or once
-    all is written and no file is open.  With ``only_partition`` it runs :func:`localise_without_maps` instead.
+    ``params`` are the launch parameters of kind "map": job, task, maps (in the job), reduces, reduce_keys, seed,
+    shuffle_bytes, output_bytes, map_only, work_dir, output_dir, duration_ns and first_key_at_ns (emulated).  The
+    duration counts from the launch, or from first_key_at_ns if that is later.  It includes the time for writing, but
+    not time in which the map is stopped (SIGTSTP).  The map stops between two partitions, or when all is written and
+    no file is open.  With ``only_partition`` it runs :func:`localise_without_maps` instead.
 
     Raises OSError.
     """
@@ -142,24 +142,24 @@ def run_map(params: dict[str, Any], services: TaskProcess) -> None:
 
 
 class _ActiveTime:
-    """When a map has its first key, and how long it works from there on; it is stopped meanwhile when told."""
+    """The time of a map's first key, and how long the map works from then on; it stops meanwhile when told to."""
 
     def __init__(self, services: TaskProcess, first_key_at_ns: int) -> None:
         self._services = services
         self.first_key_real_ns = max(time.monotonic_ns(), services.clock.to_real_ns(first_key_at_ns))
         self._done_real_ns = services.clock.to_real_duration_ns(services.params.get("in_key_ns", 0))
-        """What an image says that it had worked before."""
+        """Work done before, according to its image."""
         self._stopped_real_ns = -self._done_real_ns
-        """Of the time since the first key, less that: in which no key was worked on."""
+        """Time since the first key in which no key was worked on, minus the work done before."""
 
     def between(self, steps: Iterable[StepT]) -> Iterator[StepT]:
-        """The steps of the work, with a stop between two of them where one is due."""
+        """The steps of the work; between two steps the map stops if it was told to."""
         for step in steps:
             self._obey_pending()
             yield step
 
     def give_way(self) -> None:
-        """Give a sign of life, and stop here where that is due."""
+        """Give a sign of life, and stop here if told to."""
         self._services.slot.alive(time.monotonic_ns())
         self._obey_pending()
 
@@ -168,7 +168,7 @@ class _ActiveTime:
             self._obey(taken)
 
     def work_from_now(self) -> None:
-        """What has been done since the first key is none of the work of the keys."""
+        """Do not count the time since the first key as work on the keys."""
         self._stopped_real_ns = time.monotonic_ns() - self.first_key_real_ns - self._done_real_ns
 
     def wait_first_key(self) -> None:
@@ -177,7 +177,7 @@ class _ActiveTime:
             self._obey(taken)
 
     def wait(self, duration_real_ns: int) -> None:
-        """Sleep until so much time has been spent on the keys."""
+        """Sleep until this much time has been spent on the keys."""
         while taken := self._services.wait(self.first_key_real_ns + duration_real_ns + self._stopped_real_ns):
             self._obey(taken)
 
@@ -192,11 +192,11 @@ class _ActiveTime:
 
 
 def localise_without_maps(params: dict[str, Any]) -> int:
-    """Make the input of reduce ``only_partition`` of a job without maps, as if one map existed; returns its
-    keys.
+    """Make the input of reduce ``only_partition`` of a job without maps, as if there were one map; returns the number
+    of its keys.
 
-    The file goes to this node's :func:`records.input_path`, so the reduce finds its input already localised
-    and never holds the seed.  To be done on a node before the reduce is launched there.  Raises OSError.
+    The file goes to this node's :func:`records.input_path`.  So the reduce finds its input already localised, and never
+    gets the seed.  Must be done on a node before the reduce is launched there.  Raises OSError.
     """
     data = JobData.from_params({**params, "maps": 1})
     reduce_index = params["only_partition"]

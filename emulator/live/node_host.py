@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-NodeManagers say what to do with containers; this host has its supervisor do it and turns the supervisor's events into
-completion messages.  A container of an ApplicationMaster is a place in an application host instead of a process.  The
-shuffle service is a process of its own.  Once a task heartbeat period the progress page is read, and what has changed
-goes to the application hosts: one message each, however many reduces there are.
+NodeManagers order what is done with containers.  This host lets its supervisor do it, and turns the supervisor's events
+into completion messages.  For an ApplicationMaster, a container is a place in an application host instead of a process.
+The shuffle service is a process of its own.  Once per task heartbeat period the progress page is read, and the changes
+go to the application hosts: one message for each host, however many reduces there are.
 
-Should the supervisor die, all its processes are dead; every one is reported as a crash and a new supervisor started.
+If the supervisor dies, all its processes die too; each is reported as a crash, and a new supervisor is started.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind, Mechanism
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
-"""A task gives signs of life in these; a map has none of the others.  What else it does is bounded in itself."""
+"""A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""
 
 
 @dataclass(slots=True)
 class _Process:
-    """A container whose process the supervisor has, or is about to have."""
+    """A container whose process the supervisor runs or will start."""
 
     node: str
     launch: fx.Launch
     slot: int
     ordered_real_ns: int
     input_sent_real_ns: int = 0
-    """When the last map outputs were sent to it, if it was launched without."""
+    """When it was last sent map outputs, if it was launched without them."""
     keys_told: int = 0
-    """The key counter last passed on."""
+    """The key counter last sent on."""
     stopped: bool = False
     resumed_real_ns: int = 0
     timed_out: str = ""
-    """Why it is being killed, where nobody has ordered that."""
+    """Why it is being killed, if nobody has ordered that."""
 
 
 class NodeHost(MachineHost):
@@ -97,21 +97,21 @@ class NodeHost(MachineHost):
         self.checkpoint_bytes = 0
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
-        """Of every node of the run."""
+        """Of all nodes of the run."""
         self._processes: dict[str, _Process] = {}
         self._applications: dict[str, tuple[str, str, int]] = {}
         """Containers of ApplicationMasters: node, job, when ordered (real)."""
         self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        """(node, job): where the outputs of its maps lie, once all are known."""
+        """(node, job): where the outputs of the job's maps are, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
         mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
         self._memories = NodeMemories(f"{plan.run_id}-{name}", work_dir, plan.experiment.live.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
-        slots = 2 * held + 16  # as many again for inputs being made and processes on their way out
+        slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
-        """Grows whenever a process starts, ends, goes on or is seen at work."""
+        """Grows whenever a process starts, ends, resumes or is seen working."""
         self._first_readings: list[tuple[str, int, int]] = []
-        """Of reduces that have begun since the last task heartbeats were passed on: they begin with the next."""
+        """Readings of reduces that have started since the last task heartbeats; sent with the next ones."""
         self._free_slots = list(range(slots - 1, -1, -1))
         self._supervisor: SupervisorClient | None = None
         self._closing = False
@@ -163,7 +163,7 @@ class NodeHost(MachineHost):
         self.boot(node_address(node), Start())
 
     async def close(self) -> dict[str, int]:
-        """End all processes and remove the directory; what the shuffle service has served."""
+        """End all processes and remove the directory; returns what the shuffle service has served."""
         self._closing = True
         if self._supervisor is not None:
             await self._supervisor.close()
@@ -206,7 +206,7 @@ class NodeHost(MachineHost):
     # ---- effects ----
 
     def execute(self, address: str, effect: fx.Effect) -> None:
-        """What NodeManagers want done."""
+        """Carry out effects of NodeManagers."""
         node = address.partition(":")[2]
         if isinstance(effect, fx.Launch):
             self._launch(node, effect)
@@ -246,7 +246,7 @@ class NodeHost(MachineHost):
         elif spec.program is not None:
             self._launch_task(process, program_parameters(self._site, spec, launch.task, place))
         elif not spec.map_ns and not self._has_input(node, launch):
-            # No maps made its input: make it here first, in a process that may hold the seed.
+            # No map makes its input: make it here first, in a process that may know the seed.
             maker = f"{launch.container}.input"
             self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
             params = map_parameters(self._site, spec, launch.task, Place(node, maker), 0, only_partition=launch.task)
@@ -338,7 +338,7 @@ class NodeHost(MachineHost):
             self.post(self._routes[address], address, failed)
             return
         if event["event"] == "killed" and process.timed_out:
-            return  # nobody has ordered it
+            return  # no machine has ordered this kill
         if event["event"] in ("suspended", "resumed"):
             process.stopped = event["event"] == "suspended"
         if event["event"] in ("resumed", "dump_failed"):
@@ -366,7 +366,7 @@ class NodeHost(MachineHost):
     def _forget(self, container: str, process: _Process) -> None:
         del self._processes[container]
         if self._supervisor is not None:
-            self._supervisor.page.clear(process.slot)  # the next one to use it may have to wait for its launch
+            self._supervisor.page.clear(process.slot)  # its next user may have to wait for its launch
         self._free_slots.append(process.slot)
 
     def _launched(self, process: _Process, event: dict[str, Any]) -> Message:
@@ -380,7 +380,7 @@ class NodeHost(MachineHost):
         keys_before = process.launch.saved.keys_done if process.launch.saved else 0
         if process.launch.kind is Kind.REDUCE:
             self._first_readings.append((event["id"], first_key_ns, keys_before))
-        # What it cost: up to the input at hand, and from the end of any padding to the first key.
+        # The cost: until the input is complete, plus from the end of any padding to the first key.
         began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
         due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(process.launch.first_key_at_ns))
         cost_real_ns = event["input_ready_real_ns"] - began_real_ns + max(0, event["real_ns"] - due_real_ns)
@@ -442,7 +442,7 @@ class NodeHost(MachineHost):
     # ---- ApplicationMasters ----
 
     def note(self, message: Note) -> None:
-        """What application hosts say of ApplicationMasters."""
+        """Handle the notes of application hosts about ApplicationMasters."""
         if not isinstance(message, ApplicationLaunched | ApplicationExited):
             super().note(message)
             return
@@ -459,7 +459,7 @@ class NodeHost(MachineHost):
         self.tell(node_address(node), Exited(message.container, code, signal, 0))
 
     def application_host_died(self, host: str) -> None:
-        """Its ApplicationMasters are gone; another host of that name is there."""
+        """An application host has died with its ApplicationMasters; another one has taken its name."""
         reason = f"its host {host} has died"
         for container, (node, job, _) in list(self._applications.items()):
             if self._routes[job_address(job)] == host:
@@ -469,7 +469,7 @@ class NodeHost(MachineHost):
     # ---- progress ----
 
     def _look_for_the_silent(self) -> None:
-        """Who gives no more signs of life, though nobody has stopped it, is killed: another attempt follows."""
+        """Kill tasks that give no sign of life although nobody has stopped them; another attempt follows."""
         now_real_ns = time.monotonic_ns()
         next_ns = self.clock.to_emulated_ns(now_real_ns + self._timeout_real_ns // 8)
         self.at(next_ns, self._look_for_the_silent)
@@ -488,9 +488,9 @@ class NodeHost(MachineHost):
                 self._command("kill", container)
 
     def _pass_on_progress(self, beat: int) -> None:
-        """The task heartbeats of this period, made from the progress page."""
+        """Send the task heartbeats of this period, made from the progress page."""
         period_ns = self.settings.protocol.task_heartbeat_ns
-        # A host that has fallen behind leaves beats out instead of bunching them.
+        # A host that is late skips heartbeats instead of sending several at once.
         following = max(beat + 1, self.clock.now_ns() // period_ns + 1)
         self.at(following * period_ns, self._pass_on_progress, following)
         if self._supervisor is None or self._closing:

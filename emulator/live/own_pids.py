@@ -1,8 +1,8 @@
-"""Begins a program in the pid namespace that it is the first process of: ``python -m emulator.live.own_pids FIRST ..``.
+"""Starts a program in a new pid namespace whose first process it is: ``python -m emulator.live.own_pids FIRST ..``.
 
-criu finds processes by /proc, so the program gets one of its own; it is started anew behind that, since criu saves no
-process that runs from files of other mounts than its own.  ``FIRST``: where the ids of its processes begin, so that
-those of several namespaces do not clash.
+criu finds processes through /proc, so the program gets its own /proc.  The program must be started after that is
+mounted, because criu cannot save a process that runs from files of other mounts than its own.  ``FIRST``: the first
+process id in the namespace, so that ids of several namespaces do not clash.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(what: int) -> None:
-    """Leave the namespaces ``what``; that of pids for what this thread starts from now on.  Raises OSError."""
+    """Leave the namespaces ``what``; a new pid namespace holds for later children of this thread.  Raises OSError."""
     if libc.unshare(what):
         raise OSError(ctypes.get_errno(), "natjam cannot make a namespace for processes that criu can make again")
 
 
 def main() -> None:
-    """See the module's text."""
+    """See the module's docstring."""
     unshare(_CLONE_NEWNS)
     if libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) or libc.mount(b"proc", b"/proc", b"proc", 0, None):
         raise OSError(ctypes.get_errno(), "natjam cannot mount /proc in a namespace of its own")

@@ -1,8 +1,8 @@
-"""Holds reads and writes to the speed of an emulated device: a token bucket that several processes share.
+"""Limits reads and writes to the speed of an emulated device: a token bucket that several processes share.
 
-The bucket is one word in a file: the instant at which the device is free again.  Whoever wants to move some bytes
-reserves the device's next stretch of time for them, under a lock of the file, and waits for the end of that stretch.
-What the real device takes goes on meanwhile, and so does not add up, as long as it is faster than the emulated one.
+The bucket is one word in a file: the time at which the device is free again.  To move some bytes, a process locks the
+file, reserves the device's next period of time for them, and waits until the end of that period.  The real transfer
+runs meanwhile, so it adds no time as long as the real device is faster than the emulated one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DevicePacer:
     """One device, shared by all processes that name the same file."""
 
     def __init__(self, path: Path, bytes_real_s: int, latency_real_ns: int = 0) -> None:
-        """``bytes_real_s``: real bytes a real second: the tier's, times time scale and memory scale."""
+        """``bytes_real_s``: real bytes per real second: the tier's speed, times time scale and memory scale."""
         if bytes_real_s < 1:
             raise ValueError(f"a device of {bytes_real_s} bytes a second")
         self._path = path
@@ -32,7 +32,7 @@ class DevicePacer:
         self._latency_real_ns = latency_real_ns
 
     def operation(self) -> Pace:
-        """Begin a dump or a restore: wait out the latency; what is returned is called before each piece of it."""
+        """Start a dump or a restore: wait for the latency; call the returned function before each piece of data."""
         _wait_until(self._reserve(self._latency_real_ns, credit_real_ns=0))
 
         def pace(size_bytes: int) -> None:
@@ -41,11 +41,11 @@ class DevicePacer:
         return pace
 
     def expected_real_ns(self, size_bytes: int) -> int:
-        """What so many bytes take, latency aside."""
+        """The time for this many bytes, without latency."""
         return -(-size_bytes * 10**9 // self._bytes_real_s)
 
     def _reserve(self, duration_real_ns: int, credit_real_ns: int) -> int:
-        """The end of the stretch of time that is now reserved; CLOCK_MONOTONIC."""
+        """Reserve the next period; returns its end (CLOCK_MONOTONIC)."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,1 +1,1 @@
-"""Tasks with real memory, and nodes that have only so much of it (os-assisted-preemption, section III-A)."""
+"""Tasks that use real memory, and nodes with limited memory (os-assisted-preemption, section III-A)."""

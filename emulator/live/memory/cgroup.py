@@ -1,8 +1,8 @@
-"""The memory cgroup of a node, version 1 or 2: what its tasks may use of memory, and of memory and swap together.
+"""The memory cgroup of a node, version 1 or 2: limits of its tasks' memory, and of memory and swap together.
 
-A group stands right below the mount of the controller, named after its run, so that it can be found when whoever made
-it is gone.  In version 1 its swappiness is 1, the paper's setting in effect: 0 forbids swap in a group on today's
-kernels, and the kernel kills instead.  Version 2 has no swappiness of a group.  Standard library only.
+A group is directly below the mount of the controller.  It is named after its run, so it can be found when its maker is
+gone.  In version 1 its swappiness is 1, which has the effect of the paper's setting: with 0, today's kernels do not
+swap in a group but kill instead.  In version 2 a group has no swappiness.  Standard library only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BETWEEN_TRIES_REAL_S = 0.02
 
 
 class NoMemoryGroups(Exception):
-    """This machine has no memory controller that this process may use; says why."""
+    """This machine has no memory controller that this process may use; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class MemoryGroup:
     """The group of one node."""
 
     def __init__(self, controller: Controller, mark: str, node: str) -> None:
-        """``mark`` is its run's id, and its host's name."""
+        """``mark`` consists of its run's id and its host's name."""
         self._version = controller.version
         self.folder = controller.folder / f"{_PREFIX}{mark}-{node}"
 
     @property
     def processes_file(self) -> Path:
-        """A process that writes 0 there joins the group."""
+        """A process that writes 0 to it joins the group."""
         return self.folder / "cgroup.procs"
 
     def make(self, memory_bytes: int, swap_bytes: int) -> None:
-        """Make it, with its limits.  Raises OSError."""
+        """Create the group with its limits.  Raises OSError."""
         if self._version == 2:
             (self.folder.parent / "cgroup.subtree_control").write_text("+memory")
         self.folder.mkdir()
@@ -91,7 +91,7 @@ class MemoryGroup:
 
 
 def remove_groups(mark: str) -> None:
-    """Remove the groups whose mark begins so; who is still in one is killed."""
+    """Remove the groups whose mark begins with ``mark``; processes still in them are killed."""
     with suppress(NoMemoryGroups, OSError):
         for folder in find_controller().folder.glob(f"{_PREFIX}{mark}-*"):
             _remove(folder)
@@ -114,6 +114,6 @@ def _remove(folder: Path) -> None:
 
 def _kill_members(folder: Path) -> None:
     with suppress(OSError):
-        for pid in set((folder / "cgroup.procs").read_text().split()) - {"0"}:  # 0: not of our pid namespace
+        for pid in set((folder / "cgroup.procs").read_text().split()) - {"0"}:  # 0: a process outside our pid namespace
             with suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Whether this machine has the memory and the swap that a live run asks for: found out before anything is started."""
+"""Checks, before anything is started, whether this machine has the memory and the swap that a live run needs."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from emulator.live.memory.swap_file import SwapFailed, check_room
 
 
 def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experiment:
-    """A live experiment as it can be run here: without root its nodes have no swap, so that the rule for memory refuses
-    what would need some.
+    """A live experiment adapted to this machine: without root its nodes have no swap, so the memory rule refuses what
+    would need some.
 
     Raises:
-        ConfigError: its tasks hold more memory than this machine has, or it cannot have the swap; with the numbers.
+        ConfigError: its tasks use more memory than this machine has, or the swap is impossible; with the numbers.
     """
     held_bytes = largest_task_bytes(jobs)
     if not held_bytes or os.environ.get("RAY_ADDRESS"):
-        return experiment  # of the machines of a cluster each finds out for itself
+        return experiment  # in a cluster, each machine checks this itself
     cluster, scale = experiment.cluster, experiment.live.memory_scale
     processes = cluster.containers_per_node + cluster.max_suspended_per_node
     node_bytes = min(cluster.memory_gb * GIB_BYTES, processes * held_bytes)
@@ -51,7 +51,7 @@ def fitted_to_machine(experiment: Experiment, jobs: Iterable[JobSpec]) -> Experi
 
 
 def swap_warning(experiment: Experiment) -> str | None:
-    """What a user must know whose live run cannot have the swap that the experiment gives its nodes."""
+    """A warning if a live run cannot have the swap that the experiment gives its nodes; None: no warning."""
     holds = any(job.memory_gb for job in experiment.workload.jobs or ())
     if experiment.engine != "live" or not holds or not experiment.cluster.swap_gb or os.geteuid() == 0:
         return None

@@ -1,7 +1,7 @@
-"""The memory that a task holds: written whole at its start, read back whole at its end and compared.
+"""The memory that a task uses: completely written at its start, completely read back and compared at its end.
 
-Every chunk is the same random block turned by another number of bytes: no two pages are equal, none can be told from
-another's, and what should stand where follows from the block alone.  Standard library only.
+Every chunk is the same random block, rotated by a different number of bytes.  So no two pages are equal, also not with
+those of other tasks, and the expected content follows from the block alone.  Standard library only.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 _CHUNK_BYTES = 1 << 16
 _TURN_BYTES = 4099
-"""A prime, so that chunks repeat after 64 Ki of them only, and pages never within one."""
+"""A prime, so that chunks repeat only after 64 Ki chunks, and pages never repeat within a chunk."""
 
 
 class MemoryChanged(Exception):
-    """A task's memory does not hold what was written to it."""
+    """A task's memory differs from what was written to it."""
 
 
 class HeldMemory:
-    """So many bytes, private to this process.  Raises OSError where they cannot be had."""
+    """Memory of a given size, private to this process.  Raises OSError if it cannot be allocated."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes
@@ -28,14 +28,14 @@ class HeldMemory:
         self.mapping = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
     def write(self, between: Callable[[], None]) -> None:
-        """Write all of it, ``between`` two chunks being called."""
+        """Write all of it; ``between`` is called after each chunk."""
         for start in range(0, self._size_bytes, _CHUNK_BYTES):
             expected = self._expected(start)
             self.mapping[start : start + len(expected)] = expected
             between()
 
     def check(self, between: Callable[[], None]) -> None:
-        """Read all of it back, likewise.  Raises MemoryChanged."""
+        """Read all of it back; ``between`` is called after each chunk.  Raises MemoryChanged."""
         for start in range(0, self._size_bytes, _CHUNK_BYTES):
             expected = self._expected(start)
             if self.mapping[start : start + len(expected)] != expected:
@@ -51,7 +51,7 @@ class HeldMemory:
 
 
 def swapped_bytes_of(pid: int) -> int:
-    """How much of a process's memory is in swap; 0 of one that is gone."""
+    """Bytes of a process's memory that are in swap; 0 if it is gone."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             for line in status:

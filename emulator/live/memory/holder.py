@@ -1,4 +1,4 @@
-"""A process that does nothing but hold memory, to measure what that costs where it is paged out and in."""
+"""A process that only uses memory, for measuring what it costs to page that out and in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emulator.live.memory.held import HeldMemory
 
 
 class MemoryHolder:
-    """The other end; it is killed at the end of the ``with``.  Raises RunError where the process has ended before."""
+    """Handle of the process, which is killed at the end of the ``with``.  Raises RunError if it has ended before."""
 
     def __init__(self, run_id: str, size_bytes: int, group: str | None) -> None:
         command = [sys.executable, "-m", "emulator.live.memory.holder", str(size_bytes), group or ""]
@@ -35,11 +35,11 @@ class MemoryHolder:
         self._process.send_signal(number)
 
     def write(self) -> int:
-        """Have it write its memory; real nanoseconds."""
+        """Let it write its memory; returns the time, real nanoseconds."""
         return self._do(b"write\n")
 
     def check(self) -> int:
-        """Have it read its memory back; real nanoseconds."""
+        """Let it read its memory back; returns the time, real nanoseconds."""
         return self._do(b"check\n")
 
     def _do(self, what: bytes) -> int:
@@ -56,7 +56,7 @@ class MemoryHolder:
 
 
 def main() -> None:
-    """Hold memory: a line ``write`` or ``check`` comes in, what it took goes out."""
+    """Use memory: for each input line ``write`` or ``check``, do that and print how long it took."""
     size_bytes, group = sys.argv[1:]
     if group:
         Path(group).write_text("0")

@@ -1,4 +1,4 @@
-"""What takes away the memory cgroups and the swap of a run, whoever made them being gone; standard library only."""
+"""Removes the memory cgroups and the swap of a run after their makers are gone; standard library only."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from emulator.live.memory.swap_file import end_swap
 
 
 def end_memory(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> None:
-    """Of a run, or of one of its hosts, whose processes have been killed; ``directories`` are its own."""
+    """Clean up a run, or one of its hosts, whose processes have been killed; ``directories`` are its own."""
     remove_groups(run_id if host is None else f"{run_id}-{host}")
-    end_swap(directories)  # now that nobody uses it: what is in use may not fit the memory
+    end_swap(directories)  # last: before, its content might not have fitted into memory

@@ -1,7 +1,7 @@
-"""The memory of the nodes of one host: a cgroup each, and one swap file for all of them.
+"""The memory of the nodes of one host: a cgroup for each node, and one swap file for all of them.
 
-Only a run whose tasks hold memory has any of this, and only as root: elsewhere the tasks' memory is real, but no node
-has a limit and none has swap.
+Only runs whose tasks use memory have this, and only as root.  Without root the tasks' memory is real, but nodes have no
+memory limit and no swap.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from emulator.live.memory.swap_file import SwapFailed, end_swap, make_swap_file
 
 SWAP_FILE = "swap"
 _PROCESS_BYTES = 8 << 20
-"""What a task's process needs besides the memory it is to hold; a node has so much more for each."""
+"""Memory of a task's process beyond the memory it is to use; added to a node's limit for each process."""
 
 
 def largest_task_bytes(jobs: Iterable[JobSpec]) -> int:
-    """The most memory that a task of these jobs holds, emulated; 0: none holds any."""
+    """The most memory that a task of these jobs uses, emulated; 0: none uses any."""
     return max((max(job.facts.task_memory_bytes, default=0) for job in jobs), default=0)
 
 
 def why_no_swap() -> str | None:
-    """Why no run can have swap of its own here, nor limits of its nodes' memory; None: one can."""
+    """Why runs on this machine cannot have their own swap and memory limits of nodes; None: they can."""
     if os.geteuid() != 0:
         return "real swap needs root"
     try:
@@ -37,15 +37,15 @@ def why_no_swap() -> str | None:
 
 
 class NodeMemories:
-    """Of the nodes of one host; nothing is there before ``open`` and after ``close``."""
+    """The memory of the nodes of one host; exists from ``open`` to ``close``."""
 
     def __init__(self, mark: str, directory: Path, scale: float, nodes: Sequence[NodeSettings]) -> None:
         """
         Args:
-            mark: the run's id and the host's name, which the groups are named after.
-            directory: the host's own; the swap file stands there.
-            scale: real bytes for each emulated one.
-            nodes: those of the host.
+            mark: the run's id and the host's name; the groups are named after it.
+            directory: the host's own directory, which holds the swap file.
+            scale: real bytes per emulated byte.
+            nodes: the host's nodes.
         """
         self._mark = mark
         self._directory = directory
@@ -53,10 +53,10 @@ class NodeMemories:
         self._nodes = {node.name: node for node in nodes}
         self._groups: dict[str, MemoryGroup] = {}
         self._killed: dict[str, int] = {}
-        """How many tasks the kernel has killed on each node, as last heard."""
+        """How many tasks the kernel had killed on each node when last checked."""
 
     def open(self) -> None:
-        """Make groups and swap.  Raises SwapFailed, NoMemoryGroups, OSError; nothing is left then."""
+        """Make groups and swap.  Raises SwapFailed, NoMemoryGroups, OSError; then nothing is left."""
         swap_bytes = sum(map(self._swap_bytes, self._nodes.values()))
         if not self._nodes:
             return
@@ -76,27 +76,27 @@ class NodeMemories:
             raise
 
     def close(self) -> None:
-        """Take groups and swap away; the tasks are gone."""
+        """Remove groups and swap; all tasks must have ended."""
         if self._groups:
             remove_groups(self._mark)
             end_swap([self._directory])
             self._groups.clear()
 
     def real_bytes(self, emulated_bytes: int) -> int:
-        """What stands for so many emulated bytes here."""
+        """Real bytes for this many emulated bytes."""
         return int(emulated_bytes * self._scale)
 
     def emulated_bytes(self, real_bytes: int) -> int:
-        """The other way round."""
+        """Emulated bytes for this many real bytes."""
         return round(real_bytes / self._scale)
 
     def processes_file(self, node: str) -> str | None:
-        """Where a task of the node joins its group; None: there is none."""
+        """The file through which a task of the node joins its group; None: there is no group."""
         group = self._groups.get(node)
         return None if group is None else str(group.processes_file)
 
     def why_killed(self, node: str) -> str | None:
-        """Why the kernel may have killed a task of the node, where it has killed one since this was last asked."""
+        """Why the kernel may have killed a task of the node; None if it has killed none since the last call."""
         group, before = self._groups.get(node), self._killed.get(node, 0)
         if group is None or (killed := group.killed_for_memory()) == before:
             return None

@@ -1,7 +1,7 @@
-"""The swap file of a run on one machine: made, switched on, switched off, removed.  Root only; standard library only.
+"""The swap file of a run on one machine: make, switch on, switch off, remove.  Root only; standard library only.
 
-It stands in the run's own directory, which is its mark: whatever is swapped to below that directory is the run's.  It
-has the highest priority, so that the memory of tasks goes there and not to swap that the machine has of its own.
+The file is in the run's own directory, and that identifies it: any swap file below that directory belongs to the run.
+It has the highest priority, so the memory of tasks goes there and not to the machine's own swap.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 
 _SWAPS = Path("/proc/swaps")
 _HIGHEST_PRIORITY = 0x8000 | 32767
-"""With the flag that says there is one (swapon(2))."""
+"""With the flag that a priority is given (swapon(2))."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SwapFailed(Exception):
-    """A swap file cannot be made or switched on; says why, with the numbers."""
+    """A swap file cannot be made or switched on; the message says why, with the numbers."""
 
 
 def make_swap_file(path: Path, size_bytes: int) -> None:
-    """Make a swap file of that size and switch it on.  Raises SwapFailed; nothing is left then."""
+    """Make a swap file of that size and switch it on.  Raises SwapFailed; then nothing is left."""
     check_room(path.parent, size_bytes)
     try:
         _allocate(path, size_bytes)
@@ -36,7 +36,7 @@ def make_swap_file(path: Path, size_bytes: int) -> None:
 
 
 def check_room(directory: Path, size_bytes: int) -> None:
-    """Raise SwapFailed where a swap file of that size does not fit a directory's disk."""
+    """Raise SwapFailed if a swap file of that size does not fit on a directory's disk."""
     free_bytes = shutil.disk_usage(directory).free
     if free_bytes < size_bytes:
         raise SwapFailed(
@@ -73,7 +73,7 @@ def _switch_on(path: Path, size_bytes: int) -> None:
 
 
 def end_swap(directories: Sequence[str | Path]) -> None:
-    """Switch off and remove every swap file below one of these directories; those who used it are gone."""
+    """Switch off and remove every swap file below one of these directories; its users must have ended."""
     below = tuple(f"{os.path.realpath(directory)}/" for directory in directories)
     for path in _active_swap():
         if below and path.startswith(below):
