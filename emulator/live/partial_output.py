@@ -1,14 +1,13 @@
-"""Output of a reduce, key by key, one partial file per attempt named after its container (natjam, section
-3.1).
+"""Output of a reduce, key by key; one partial file per attempt, named after its container (natjam, section 3.1).
 
-An output line is ``key <tab> number of values <tab> digest`` and a newline, where the digest is the first 16
-bytes in hexadecimal of the SHA-256 of every value in map order, each preceded by its length in four bytes.
-Where the job's output size is given, key ``g`` of the job's ``T`` (reduces in order) has a line of
-``O*(g+1)//T - O*g//T`` bytes: filled with a tab and the digest over and over.  A line is never cut below its
-own length.
+An output line is ``key <tab> number of values <tab> digest`` and a newline.  The digest is the first 16 bytes, in
+hexadecimal, of the SHA-256 over every value in map order, each preceded by its length in four bytes.  If the job's
+output size ``O`` is given, the line of key ``g`` of the job's ``T`` keys (reduces in order) has
+``O*(g+1)//T - O*g//T`` bytes: it is filled with a tab and the digest repeated.  A line is never cut below its own
+length.
 
-What a checkpoint counts is sealed: beside the partial file stands one with its keys, bytes and CRC-32.  Who resumes,
-and who commits, looks at the seals; where one does not fit, work goes on from the last checkpoint before it.
+What a checkpoint counts is sealed: beside the partial file there is a file with its keys, bytes and CRC-32.  The seals
+are checked at each resume and commit.  If one does not match, work continues from the last checkpoint before it.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ def final_path(output_directory: str, job: str, task: int, kind: str = "r") -> s
 
 
 def partial_path(final: str, container_id: str) -> str:
-    """Where one attempt keeps its part of the output file ``final``.  Raises ValueError for an unsafe id."""
+    """Path of one attempt's part of the output file ``final``.  Raises ValueError for an unsafe id."""
     if not _CONTAINER_ID.fullmatch(container_id):
         raise ValueError(f"container id {container_id!r} cannot name a file")
     return os.path.join(_partial_directory(final), f"{os.path.basename(final)}.{container_id}")
 
 
 def drop_partials(final: str) -> None:
-    """Remove what attempts left of the output file ``final``, now that it is committed."""
+    """Remove the partial outputs of the output file ``final`` after its commit."""
     directory = _partial_directory(final)
     prefix = os.path.basename(final) + "."
     try:
@@ -67,10 +66,9 @@ def _partial_directory(final: str) -> str:
 class PartialOutput:
     """The partial output file of one attempt, open for appending.
 
-    Lines are buffered; :meth:`sync` puts them on the disk, and must return before a key counter that includes
-    them is told to anybody (checkpoint) and before the process stops.  Raises :class:`OutputError` when the
-    disk is full or the directory cannot be written; the lines then stay buffered and a later :meth:`sync` may
-    still succeed.
+    Lines are buffered; :meth:`sync` brings them to the disk.  It must return before anybody is told a key counter that
+    includes them (checkpoint), and before the process stops.  Raises :class:`OutputError` if the disk is full or the
+    directory cannot be written; the lines then stay in the buffer, and a later :meth:`sync` may succeed.
     """
 
     def __init__(
@@ -83,8 +81,7 @@ class PartialOutput:
         output_bytes: int | None,
         keys_done: int = 0,
     ) -> None:
-        """``reduce_keys`` and ``output_bytes`` are the whole job's; ``keys_done`` is the checkpoint's key
-        counter."""
+        """``reduce_keys`` and ``output_bytes`` are for the whole job; ``keys_done`` is the checkpoint's key counter."""
         self.path = partial_path(final_path(output_directory, job, task), container_id)
         self.keys = 0
         """Keys appended by this attempt."""
@@ -94,7 +91,7 @@ class PartialOutput:
         self._buffer = bytearray()
         self._offset = 0
         self._crc = 0
-        """Of the first ``_offset`` bytes."""
+        """CRC-32 of the first ``_offset`` bytes."""
         self._descriptor = -1
         self._open(os.O_CREAT | os.O_TRUNC)
 
@@ -122,7 +119,7 @@ class PartialOutput:
             self._write()
 
     def _fill(self, mark: bytes, size: int) -> None:
-        """Append a tab and ``size - 1`` bytes of ``mark`` repeated, a piece at a time."""
+        """Append a tab and ``size - 1`` bytes of repeated ``mark``, in pieces."""
         if size <= 0:
             return
         self._buffer += b"\t"
@@ -135,7 +132,7 @@ class PartialOutput:
                 self._write()
 
     def sync(self) -> int:
-        """Write and fsync everything appended so far; returns the bytes of the file."""
+        """Write and fsync everything appended so far; returns the size of the file in bytes."""
         self._write()
         try:
             os.fsync(self._descriptor)
@@ -144,16 +141,16 @@ class PartialOutput:
         return self._offset
 
     def seal(self) -> None:
-        """Say beside the file what is in it, once it is on the disk: a checkpoint counts on it."""
+        """Bring the file to the disk, and write its seal beside it; a checkpoint relies on it."""
         self.sync()
         with atomic_file(f"{self.path}{_SEAL_SUFFIX}") as file:
             file.write(b"%d %d %d\n" % (self.keys, self._offset, self._crc))
 
     def close(self, *, durable: bool = True) -> None:
-        """Write what is buffered, fsync it, and close the file; :meth:`reopen` continues it.
+        """Write the buffer, fsync it, and close the file; :meth:`reopen` continues it.
 
-        ``durable=False`` leaves out the fsync: enough for a process that stops but lives, whose output is
-        dropped if it should die.
+        ``durable=False`` leaves out the fsync.  That is enough for a process that stops but lives, whose output is
+        dropped if it dies.
         """
         if self._descriptor < 0:
             return
@@ -165,9 +162,9 @@ class PartialOutput:
         self._descriptor = -1
 
     def reopen(self) -> None:
-        """Open the file again after :meth:`close` and go on where it ended.
+        """Open the file again after :meth:`close` and continue at its end.
 
-        Raises :class:`OutputError` when the file is gone or shorter than what was written.
+        Raises :class:`OutputError` if the file is gone or shorter than what was written.
         """
         if self._descriptor >= 0:
             return
@@ -191,7 +188,7 @@ class PartialOutput:
             raise self._error(error) from error
 
     def _write(self) -> None:
-        """Hand the buffer to the kernel; what was not taken stays in the buffer."""
+        """Pass the buffer to the kernel; what it does not take stays in the buffer."""
         view = memoryview(self._buffer)
         taken = 0
         try:
@@ -211,7 +208,7 @@ class PartialOutput:
 
 
 def sound_partials(output_directory: str, job: str, task: int, containers: Sequence[str]) -> list[int]:
-    """Keys in each of the partial outputs of ``containers``, up to the first that is not as it was sealed."""
+    """Number of keys in each partial output of ``containers``, up to the first that does not match its seal."""
     final = final_path(output_directory, job, task)
     found: list[int] = []
     for container in containers:
@@ -236,12 +233,12 @@ def _size_and_crc(path: str) -> tuple[int, int]:
 
 
 def commit(output_directory: str, job: str, task: int, containers: Sequence[str], keys: int) -> int:
-    """Join the partial outputs of ``containers``, in that order, into the final file; returns its bytes.
+    """Join the partial outputs of ``containers``, in that order, into the final file; returns its size in bytes.
 
-    ``containers`` are the checkpoint's past containers and then the attempt's own, closed; ``keys`` is the
-    number of keys that the whole reduce has.  Partial outputs of other, crashed attempts of the task are
-    dropped.  May be repeated after a crash at any point.  Raises :class:`OutputError` when a partial is
-    missing, when the keys do not add up (nothing is then published or removed), or when the disk refuses.
+    ``containers`` are the checkpoint's past containers and then the attempt's own; its file must be closed.  ``keys``
+    is the number of keys of the whole reduce.  Partial outputs of other, crashed attempts of the task are dropped.  May
+    be repeated after a crash at any point.  Raises :class:`OutputError` if a partial output is missing or the keys do
+    not add up (then nothing is published or removed), or if the disk fails.
     """
     final = final_path(output_directory, job, task)
     paths = [partial_path(final, container) for container in containers]
@@ -263,12 +260,12 @@ def _join(paths: list[str], final: str, keys: int) -> None:
         found = ", ".join(f"{os.path.basename(path)}: {count}" for path, count in zip(paths, counts, strict=True))
         raise OutputError(f"commit of {final}: the partial outputs hold {sum(counts)} keys, expected {keys} ({found})")
     if len(paths) == 1:
-        # Never suspended: the partial output is the output, and need not be copied.
+        # Never suspended: the partial output is the whole output and need not be copied.
         os.makedirs(os.path.dirname(final), exist_ok=True)
         os.replace(paths[0], final)
         sync_directory(os.path.dirname(final))
         return
-    # Beside the partial outputs, where whatever a crash leaves of it is dropped with them.
+    # Written beside the partial outputs, so that what a crash leaves of it is dropped together with them.
     with atomic_file(final, f"{paths[-1]}.joined") as output:
         for path in paths:
             with open(path, "rb", buffering=0) as part:
@@ -277,7 +274,7 @@ def _join(paths: list[str], final: str, keys: int) -> None:
 
 
 def _count_keys(path: str) -> int:
-    """Lines of a file.  Raises :class:`OutputError` when the last one is not complete."""
+    """Number of lines of a file.  Raises :class:`OutputError` if the last one is not complete."""
     lines, last = 0, b"\n"
     with open(path, "rb", buffering=0) as file:
         while block := file.read(_COPY_BYTES):

@@ -1,4 +1,4 @@
-"""What the hosts of a run are told at their start, and what they say to each other besides machines' messages."""
+"""What the hosts of a run are told at their start, and their messages to each other besides machines' messages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RESOURCE_MANAGER_HOST = "rm"
 _APPLICATION_HOSTS_MAX = 2
 _OF_NODES = Scheduler.model_validate({"allocation": {"name": "soft-cap", "queues": {"default": {"capacity": 1}}}})
 HOST = "host"
-"""Address of a host itself."""
+"""Address of the host itself."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """One run, as every host knows it."""
+    """A run, as every host knows it."""
 
     run_id: str
     experiment: Experiment
@@ -38,11 +38,11 @@ class RunPlan:
     application_hosts: tuple[str, ...]
     output_dir: str
     secret: str
-    """Of the shuffle services and of the links between hosts."""
+    """Secret of the shuffle services and of the links between hosts."""
     import_paths: tuple[str, ...]
-    """Where a user's own policies are imported from."""
+    """Directories from which a user's own policies are imported."""
     addresses: Mapping[str, str]
-    """IP address at which each host listens, and a node host's shuffle service."""
+    """IP address on which each host, and a node host's shuffle service, listens."""
 
     def for_nodes(self) -> RunPlan:
         """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has."""
@@ -50,7 +50,7 @@ class RunPlan:
         return replace(self, experiment=self.experiment.model_copy(update={"scheduler": scheduler}))
 
     def routes(self) -> dict[str, str]:
-        """The host of each machine.  Jobs go round the application hosts in turn."""
+        """The host of each machine.  Jobs are assigned to the application hosts in turn."""
         routes = {RESOURCE_MANAGER: RESOURCE_MANAGER_HOST, CLIENT: RESOURCE_MANAGER_HOST}
         for host, nodes in self.node_hosts.items():
             routes.update({node_address(node): host for node in nodes})
@@ -67,7 +67,7 @@ def make_plan(
     output_dir: Path,
     addresses: Sequence[str],
 ) -> RunPlan:
-    """The plan of a run over the Ray nodes at these IP addresses, the driver's first."""
+    """The plan of a run on the Ray nodes with these IP addresses; the driver's node comes first."""
     nodes = [f"node-{number}" for number in range(1, experiment.cluster.nodes + 1)]
     count = min(len(addresses), len(nodes))
     used = addresses[:count] if count > 1 else ["127.0.0.1"]
@@ -90,7 +90,7 @@ def make_plan(
 
 
 class _Note(Frozen, tag=True):
-    """Base of what hosts say to each other."""
+    """Base of the hosts' messages to each other."""
 
 
 class LaunchApplication(_Note):
@@ -117,18 +117,18 @@ class ApplicationLaunched(_Note):
 
 
 class ApplicationExited(_Note):
-    """Application host to node host; ``killed``: on order."""
+    """Application host to node host; ``killed``: it ended by order."""
 
     container: str
     killed: bool
 
 
 class ProgressReadings(_Note):
-    """Node host to application host: what the heartbeats of its reduces say, once a task heartbeat period."""
+    """Node host to application host: the readings of its reduces, once per task heartbeat period."""
 
     readings: tuple[tuple[str, int, int], ...]
-    """(container, instant of the last key in emulated ns, keys done)."""
+    """(container, time of the last key in emulated ns, keys done)."""
 
 
 Note: TypeAlias = LaunchApplication | StopApplication | ApplicationLaunched | ApplicationExited | ProgressReadings
-"""All of it."""
+"""All messages between hosts."""

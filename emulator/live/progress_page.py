@@ -1,9 +1,9 @@
 """The shared progress page: one 64-byte slot per container, written by the task, read by its node host.
 
-Tasks bump counters in a memory-mapped file instead of sending messages, so heartbeats of thousands of tasks
-cost no traffic.  Every field is one aligned 8-byte word, stored and loaded whole: a reader never sees half
-a counter. Two words of one slot may be a few instructions apart, which no reader depends on.  Who uses
-which slot is the node host's choice; the supervisor clears a slot when it launches into it.
+Tasks increase counters in a memory-mapped file instead of sending messages, so heartbeats of thousands of tasks cost no
+traffic.  Every field is one aligned 8-byte word, stored and loaded as a whole: a reader never sees half a counter.  Two
+words of one slot may be a few instructions apart; no reader depends on that.  The node host decides which container
+uses which slot; the supervisor clears a slot when it launches into it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYS_DONE, _KEYS_TOTAL, _STATE, _STATE_SINCE, _LAST_KEY, _STOPPED, _ALIVE = ran
 
 
 class WorkState(IntEnum):
-    """What a task process is doing; the value is what stands in the page."""
+    """What a task process is doing; the page holds the value."""
 
     EMPTY = 0
     """Never used, or just cleared for a launch."""
@@ -30,10 +30,10 @@ class WorkState(IntEnum):
     """Not all map outputs are known, or one could not be fetched."""
     FETCHING = 3
     WAITING_FIRST_KEY = 4
-    """Input at hand; waits for the instant its launch overhead ends."""
+    """It has its input and waits for the end of its launch overhead."""
     RUNNING = 5
     STOPPED = 6
-    """About to stop itself; becomes the state it had when it is continued."""
+    """About to stop itself; when it continues, it returns to its state before."""
     COMMITTING = 7
     DONE = 8
     CHECKPOINTED = 9
@@ -43,7 +43,7 @@ _STATES = tuple(WorkState)
 
 
 class Progress(NamedTuple):
-    """One slot as read.  Instants are real nanoseconds of CLOCK_MONOTONIC, 0 for never."""
+    """The content of one slot.  Times are real nanoseconds of CLOCK_MONOTONIC, 0 for never."""
 
     keys_done: int
     keys_total: int
@@ -51,13 +51,13 @@ class Progress(NamedTuple):
     state_since_real_ns: int
     last_key_real_ns: int
     stopped_real_ns: int
-    """Real time spent stopped so far; it counts for no work."""
+    """Total real time spent stopped; it does not count as work."""
     alive_real_ns: int
-    """When it last said that it lives."""
+    """When it last gave a sign of life."""
 
 
 class ProgressPage:
-    """A mapped progress page.  ``create`` makes the file, ``open`` maps one that exists; ``close`` unmaps."""
+    """A mapped progress page.  ``create`` makes the file, ``open`` maps an existing one; ``close`` unmaps it."""
 
     def __init__(self, mapping: mmap.mmap) -> None:
         self._mapping = mapping
@@ -83,7 +83,7 @@ class ProgressPage:
     def open(cls, path: str | Path, slots: int | None = None) -> ProgressPage:
         """Map an existing page.
 
-        Raises ValueError if its size is no whole number of slots or not `slots` of them.
+        Raises ValueError if its size is not a whole number of slots, or not ``slots`` slots.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -96,7 +96,7 @@ class ProgressPage:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Unmap the page; the file stays.  Slots handed out must not be used any more."""
+        """Unmap the page; the file stays.  Slot writers must not be used after that."""
         self._words.release()
         self._mapping.close()
 
@@ -106,15 +106,15 @@ class ProgressPage:
         self._mapping[start : start + SLOT_BYTES] = bytes(SLOT_BYTES)
 
     def writer(self, slot: int) -> SlotWriter:
-        """The writing end of one slot, for the task that owns it."""
+        """The writer of one slot, for the task that owns it."""
         return SlotWriter(self._words, self._offset(slot) // 8)
 
     def read(self, slot: int) -> Progress:
-        """One slot, now."""
+        """The current content of one slot."""
         return _progress(_SLOT.unpack_from(self._mapping, self._offset(slot)))
 
     def keys_done(self, slot: int) -> int:
-        """The key counter of one slot alone: a tenth of the cost of all of it."""
+        """Only the key counter of one slot: a tenth of the cost of reading all."""
         return self._words[self._offset(slot) // 8 + _KEYS_DONE]
 
     def _offset(self, slot: int) -> int:
@@ -136,19 +136,19 @@ def _progress(words: tuple[int, ...]) -> Progress:
 
 
 class SlotWriter:
-    """What a task writes into its slot.  A memory store each: no system call."""
+    """Writes a task's slot.  Each write is a memory store, without a system call."""
 
     def __init__(self, words: memoryview, first_word: int) -> None:
         self._words = words
         self._first = first_word
 
     def start(self, keys_done: int, keys_total: int) -> None:
-        """The counters a task begins with; a resumed one has keys behind it."""
+        """Set the counters at the start; a resumed task already has keys done."""
         self._words[self._first + _KEYS_TOTAL] = keys_total
         self._words[self._first + _KEYS_DONE] = keys_done
 
     def key_done(self, keys_done: int, real_ns: int) -> None:
-        """`keys_done` keys are written out, the last one at `real_ns`."""
+        """`keys_done` keys are written, the last one at `real_ns`."""
         self._words[self._first + _LAST_KEY] = real_ns
         self._words[self._first + _KEYS_DONE] = keys_done
 
@@ -158,9 +158,9 @@ class SlotWriter:
         self._words[self._first + _STATE] = state
 
     def alive(self, real_ns: int) -> None:
-        """The task lives, whether it gets on or not."""
+        """The task gives a sign of life, whether it makes progress or not."""
         self._words[self._first + _ALIVE] = real_ns
 
     def stopped(self, total_real_ns: int) -> None:
-        """The task has been stopped for `total_real_ns` altogether."""
+        """The task has been stopped for `total_real_ns` in total."""
         self._words[self._first + _STOPPED] = total_real_ns

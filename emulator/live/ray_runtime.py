@@ -2,12 +2,12 @@
 
 Theory of operation
 -------------------
-A run that finds none starts one, and stops it at its end.  Whoever makes several runs holds one for them
-(``ray_for_runs``): to start and stop Ray takes as long as a short run.  The runs stay apart, since every process of a
-run is started for it, carries its id and is killed at its end.  A Ray under which a run has failed serves no other one:
-the next run starts it anew.
+A run starts Ray if there is none, and stops it at its end.  A caller with several runs keeps one Ray for all of them
+(``ray_for_runs``), because starting and stopping Ray takes as long as a short run.  The runs stay separate: every
+process of a run is started for it, carries its id and is killed at its end.  If a run has failed, its Ray is not used
+again: the next run starts a new one.
 
-A local Ray has a directory and a janitor of its own, as a run has: should this process die, nothing stays.
+A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from emulator.live.memory.left_over import end_memory
 
 _REACH_PATIENCE_REAL_S = 5.0
 _LOOPBACK = ("127.0.0.1:", "localhost:")
-_OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is put there; Ray's least is 75 MiB
+_OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is stored there; Ray's minimum is 75 MiB
 
 _TOKEN = secrets.token_hex(32)
-"""Of the local clusters this process starts, one after another: Ray reads a process's token only once."""
+"""Token of the local clusters that this process starts, one after another: Ray reads a process's token only once."""
 
 
 class RayRuntime:
-    """A connection to Ray, made by the first ``start``."""
+    """A connection to Ray; the first ``start`` makes it."""
 
     def __init__(self) -> None:
         self._id = f"ray-{secrets.token_hex(4)}"
         self._thread: ThreadPoolExecutor | None = None
-        """Ray's processes live as long as the thread that has started them."""
+        """Ray's processes live as long as the thread that started them."""
         self._held = contextlib.ExitStack()
         self._ray: Any = None
 
     def start(self) -> Any:
-        """The module ``ray``, connected; at once if it is already.
+        """The module ``ray``, connected; if it is connected already, returns at once.
 
         Raises RunError if Ray cannot be started or reached, KeyboardInterrupt.
         """
@@ -58,7 +58,7 @@ class RayRuntime:
         try:
             if address is not None:
                 check_reachable(address)
-                # All variables must be in place before ray is imported: set later, ray.init hangs and fails.
+                # All variables must be set before ray is imported; otherwise ray.init hangs and fails.
                 self._set_environment(ray_variables(address))
             else:
                 options |= self._prepare_local()
@@ -69,7 +69,7 @@ class RayRuntime:
         return self._ray
 
     def _prepare_local(self) -> dict[str, Any]:
-        """The directory, janitor and environment of a Ray of our own; what ``ray.init`` is to be given."""
+        """Make directory, janitor and environment of a local Ray; returns the options for ``ray.init``."""
         root = run_directory(self._id)
         self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
         root.mkdir(mode=0o700)
@@ -79,9 +79,9 @@ class RayRuntime:
                 **ray_variables(None),
                 RUN_VARIABLE: self._id,
                 "RAY_AUTH_TOKEN": _TOKEN,
-                "RAY_worker_niceness": "0",  # reducers inherit it, and their sleeps must be punctual
-                "RAY_memory_monitor_refresh_ms": "0",  # it counts no stopped processes and ignores swap
-                "RAY_prestart_worker_first_driver": "0",  # every actor has an environment of its own: none would serve
+                "RAY_worker_niceness": "0",  # reducers inherit it, and must wake up on time
+                "RAY_memory_monitor_refresh_ms": "0",  # it does not count stopped processes and ignores swap
+                "RAY_prestart_worker_first_driver": "0",  # actors differ in environment: none would be used
                 "RAY_enable_worker_prestart": "0",
             }
         )
@@ -96,7 +96,7 @@ class RayRuntime:
     def _connect(self, address: str | None, options: dict[str, Any]) -> None:
         import ray
 
-        logging.getLogger("ray").setLevel(logging.ERROR)  # it minds that this is not the main thread
+        logging.getLogger("ray").setLevel(logging.ERROR)  # it complains that this is not the main thread
         self._thread = ThreadPoolExecutor(1, "ray")
         self._ray = ray
         try:
@@ -112,7 +112,7 @@ class RayRuntime:
             os.environ[name] = value
 
     def stop(self) -> None:
-        """Disconnect; a local Ray ends, and the environment is as it was before."""
+        """Disconnect; a local Ray ends, and the environment is restored."""
         try:
             if self._ray is not None and self._thread is not None:
                 result_of(self._thread.submit(self._ray.shutdown))
@@ -124,12 +124,12 @@ class RayRuntime:
 
 
 _kept: RayRuntime | None = None
-"""What ``ray_for_runs`` holds; Ray itself serves a process once, too."""
+"""The Ray of ``ray_for_runs``; one is enough, because a process can use only one Ray at a time."""
 
 
 @contextlib.contextmanager
 def ray_for_runs() -> Iterator[None]:
-    """The runs made within share one Ray, which the first of them starts."""
+    """All runs inside share one Ray, which the first run starts."""
     global _kept
     _kept = RayRuntime()
     try:
@@ -142,7 +142,7 @@ def ray_for_runs() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ray_of_a_run() -> Iterator[RayRuntime]:
-    """What a run is to use; not started, unless it serves several."""
+    """The Ray that a run must use; not started yet, unless it serves several runs."""
     runtime = _kept or RayRuntime()
     try:
         yield runtime
@@ -161,17 +161,17 @@ def _set_variable(name: str, value: str | None) -> None:
 
 
 def leave_nothing(janitor: Janitor, run_id: str) -> None:
-    """Have what is left of a run, or of a Ray, ended and removed."""
+    """End and remove whatever is left of a run, or of a Ray."""
     try:
         janitor.goodbye()
-    except RuntimeError:  # somebody has killed it
+    except RuntimeError:  # the janitor was killed
         end_run_processes(run_id, directories=[run_directory(run_id)])
         end_memory(run_id, [run_directory(run_id)])
         shutil.rmtree(run_directory(run_id), ignore_errors=True)
 
 
 def ray_variables(address: str | None) -> dict[str, str]:
-    """The environment that Ray needs, before it is imported, to reach a cluster; None: to start one of its own."""
+    """The variables that Ray needs, before it is imported, to reach a cluster; None: to start a local one."""
     variables = {
         "RAY_AUTH_MODE": "token",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -179,17 +179,17 @@ def ray_variables(address: str | None) -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
     }
     if address is None or address.startswith(_LOOPBACK):
-        # Ray takes 127.0.0.1 for this machine's outside address, and listens on every one, except where it
-        # cannot make clusters of machines.
+        # With 127.0.0.1, Ray uses this machine's outside address and listens on all of them, except in the mode in
+        # which it cannot form clusters of machines.
         variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     return variables
 
 
 def check_reachable(address: str) -> None:
-    """Raise RunError if nothing listens at a cluster's address: ray.init would try for minutes, deaf to Ctrl-C."""
+    """Raise RunError if nothing listens at a cluster's address; ray.init would try for minutes and ignore Ctrl-C."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        return  # "auto", or something for Ray to judge
+        return  # "auto", or a form that Ray must check
     try:
         socket.create_connection((host.strip("[]"), int(port)), _REACH_PATIENCE_REAL_S).close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What reduces' heartbeats have said of their progress, kept until their ApplicationMaster reads it."""
+"""The readings of reduces' heartbeats, kept until their ApplicationMaster reads them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Readings:
         self._readings: dict[str, list[Reading]] = {}
 
     def add(self, container: str, at_ns: int, keys_done: int) -> None:
-        """One more; of very many that nobody has read, every other one goes."""
+        """Add a reading; if very many are unread, every other one is dropped."""
         readings = self._readings.setdefault(container, [])
         if len(readings) >= _KEPT:
-            del readings[1::2]  # a rate over longer spells is as good
+            del readings[1::2]  # a rate over longer times is as good
         readings.append((at_ns, keys_done))
 
     def read(self, container: str, since_ns: int) -> tuple[Reading, ...]:
-        """All that is there; what is later than ``since_ns`` stays, to be read again.
+        """All readings; those later than ``since_ns`` are kept and returned again.
 
-        An ApplicationMaster leaves readings later than its last refresh for the next one (natjam, section 3.2), so
-        that they must come again; those that it knows already change no estimate.
+        An ApplicationMaster leaves readings after its last refresh for the next one (natjam, section 3.2), so it must
+        get them again; readings that it already used change no estimate.
         """
         readings = self._readings.pop(container, [])
         later = [reading for reading in readings if reading[0] > since_ns]
@@ -34,5 +34,5 @@ class Readings:
         return tuple(readings)
 
     def forget(self, container: str) -> None:
-        """Nobody will read of it any more."""
+        """Drop the readings of a container that nobody will read any more."""
         self._readings.pop(container, None)

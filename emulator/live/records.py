@@ -1,13 +1,12 @@
 """Intermediate files: what a map writes for the reduces, and the merged input of one reduce.
 
-A record is ``key length, value length`` (two big-endian u32), the key and the value.  A map writes two files,
-as Hadoop does: ``file.out``, the partitions one after the other, each sorted by key, and ``file.out.index``,
-which says where partition ``r`` lies, how many records it has and its CRC-32.  The index is renamed into
-place last, so a map output is there when its index is.  A reduce merges its partition of every map into one
-file of the same records, followed by the offset of each key's first record and a footer; a file with a footer
-is complete.
+A record is ``key length, value length`` (two big-endian u32), the key and the value.  A map writes two files, like
+Hadoop.  ``file.out`` holds the partitions one after the other, each sorted by key.  ``file.out.index`` gives for each
+partition ``r`` its offset, its number of records and its CRC-32.  The index is renamed into place last, so a map output
+is complete if its index exists.  A reduce merges its partition of every map into one file of the same records, followed
+by the offset of each key's first record and a footer; a file with a footer is complete.
 
-None of this is synced to the disk: like Hadoop's, intermediate files do not outlive their machine.
+None of this is synced to the disk: as in Hadoop, intermediate files do not outlive their machine.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MAXIMUM_PARTITIONS = 1 << 20
 
 
 class RecordError(Exception):
-    """An intermediate file that is damaged or not one of ours; names the file and what is wrong with it."""
+    """An intermediate file that is damaged or not one of ours; the message names the file and the problem."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"intermediate file {path}: {problem}")
@@ -53,7 +52,7 @@ class RecordError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One line of a map output's index."""
+    """One entry of a map output's index."""
 
     offset: int
     length: int
@@ -62,12 +61,12 @@ class Partition:
 
 
 def map_directory(work_directory: str, job: str, map_index: int) -> str:
-    """Where a node keeps the output of one map."""
+    """Directory where a node keeps the output of one map."""
     return os.path.join(work_directory, "map", job_directory_name(job), str(map_index))
 
 
 def input_path(work_directory: str, job: str, reduce_index: int) -> str:
-    """Where a node keeps the merged input of one reduce."""
+    """Path where a node keeps the merged input of one reduce."""
     return os.path.join(work_directory, "local", job_directory_name(job), str(reduce_index), "input")
 
 
@@ -78,9 +77,9 @@ def write_map_output(
 ) -> list[Partition]:
     """Write one map's output into ``directory``; returns its index.
 
-    Each of ``partitions`` gives the records of one reduce sorted by key.  ``before_publishing`` is called
-    when all is written, nothing is open and nothing visible yet (a map waits out its duration there).
-    Raises OSError, and ValueError for records that are too large or not in order.
+    Each of ``partitions`` gives the records of one reduce, sorted by key.  ``before_publishing`` is called when all is
+    written, no file is open and nothing is visible yet (a map waits there for the end of its duration).  Raises
+    OSError, and ValueError for records that are too large or not in order.
     """
     index: list[Partition] = []
     path = os.path.join(directory, DATA_NAME)
@@ -126,7 +125,7 @@ def _pack_lengths(key: bytes, value: bytes) -> bytes:
 
 
 def parse_index(packed: bytes, path: str) -> list[Partition]:
-    """Read the bytes of an index.  Raises :class:`RecordError` (naming ``path``) for anything malformed."""
+    """Parse the bytes of an index.  Raises :class:`RecordError` (naming ``path``) if they are malformed."""
     if len(packed) < _INDEX_HEADER.size + _CRC.size:
         raise RecordError(path, f"an index of {len(packed)} bytes")
     magic, count = _INDEX_HEADER.unpack_from(packed)
@@ -148,24 +147,23 @@ def parse_index(packed: bytes, path: str) -> list[Partition]:
 
 def read_index(directory: str) -> list[Partition]:
     """The index of the map output in ``directory``.  Raises FileNotFoundError while there is none,
-    :class:`RecordError` when it is damaged."""
+    :class:`RecordError` if it is damaged."""
     path = os.path.join(directory, INDEX_NAME)
     with open(path, "rb", buffering=0) as file:
         return parse_index(file.read(), path)
 
 
 class PartitionSource:
-    """One sorted partition, in memory or inside a file, iterated once or more; checks its length and CRC."""
+    """A sorted partition in memory or in a file; can be iterated several times; checks its length and CRC."""
 
     def __init__(self, name: str, partition: Partition, read: Callable[[int, int], bytes]) -> None:
-        """``read(size, offset)`` gives bytes as ``os.pread`` does; ``name`` is for messages."""
+        """``read(size, offset)`` returns bytes like ``os.pread``; ``name`` is for messages."""
         self.name = name
         self.partition = partition
         self._read = read
 
     def __iter__(self) -> Iterator[Record]:
-        """The records.  Raises :class:`RecordError` at the end, or before, when they are not those that were
-        written."""
+        """The records.  Raises :class:`RecordError` at the end, or before, if they differ from those written."""
         count = 0
         previous = b""
         for record in records_from(self._blocks(), self.name):
@@ -191,7 +189,7 @@ class PartitionSource:
 
 
 def records_from(blocks: Iterable[bytes], name: str) -> Iterator[Record]:
-    """Cut records out of consecutive blocks of bytes.  Raises :class:`RecordError` for anything malformed."""
+    """Split consecutive blocks of bytes into records.  Raises :class:`RecordError` if they are malformed."""
     buffer = b""
     unpack, header = _RECORD.unpack_from, _RECORD.size
     for block in blocks:
@@ -213,8 +211,8 @@ def records_from(blocks: Iterable[bytes], name: str) -> Iterator[Record]:
 
 
 def read_partition(directory: str, reduce_index: int) -> list[Record]:
-    """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError
-    for a partition it does not have, :class:`RecordError`."""
+    """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError if there
+    is no such partition, :class:`RecordError`."""
     path = os.path.join(directory, DATA_NAME)
     partition = read_index(directory)[reduce_index]
     with open(path, "rb", buffering=0) as file:
@@ -224,8 +222,8 @@ def read_partition(directory: str, reduce_index: int) -> list[Record]:
 def merge(sources: Sequence[Iterable[Record]], path: str) -> int:
     """Merge sorted sources, given in map order, into the reduce input ``path``; returns the number of keys.
 
-    Equal keys come out in the order of the sources.  One block of each source is in memory, and 8 bytes a
-    key. Raises OSError, and what the sources raise; nothing is then left at ``path``.
+    Equal keys come out in the order of the sources.  Memory holds one block of each source, and 8 bytes per key.
+    Raises OSError, and what the sources raise; then nothing is left at ``path``.
     """
     offsets = array("Q")
     with atomic_file(path, durable=False) as file:
@@ -250,15 +248,14 @@ def merge(sources: Sequence[Iterable[Record]], path: str) -> int:
 
 
 class KeyReader:
-    """Walks the keys of a merged reduce input: ``for key, values in reader``, values in map order.
+    """Iterates over the keys of a merged reduce input: ``for key, values in reader``, values in map order.
 
-    Holds one open file; :meth:`close` gives it up between two keys and the next step opens it again where it
-    was.
+    Holds one open file; :meth:`close` closes it between two keys, and the next step opens it again at the same place.
     """
 
     def __init__(self, path: str, skip: int = 0) -> None:
-        """Open ``path`` behind its first ``skip`` keys.  Raises OSError, :class:`RecordError` for a file that
-        is not complete, ValueError when it has fewer than ``skip`` keys."""
+        """Open ``path`` after its first ``skip`` keys.  Raises OSError, :class:`RecordError` if the file is not
+        complete, ValueError if it has fewer than ``skip`` keys."""
         self.path = path
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -311,20 +308,20 @@ class KeyReader:
 
 
 def open_keys(path: str, skip: int = 0) -> KeyReader:
-    """Walk the keys of the reduce input ``path`` from key number ``skip`` on; see :class:`KeyReader`."""
+    """Iterate over the keys of the reduce input ``path`` from key number ``skip`` on; see :class:`KeyReader`."""
     return KeyReader(path, skip)
 
 
 def input_keys(path: str) -> int:
-    """Number of keys of the reduce input ``path``.  Raises FileNotFoundError, :class:`RecordError` when it is
-    not complete."""
+    """Number of keys of the reduce input ``path``.  Raises FileNotFoundError, :class:`RecordError` if it is not
+    complete."""
     reader = KeyReader(path)
     reader.close()
     return reader.keys
 
 
 def _read_footer(path: str, descriptor: int) -> tuple[array[int], int]:
-    """Offsets of the keys, and where the records end."""
+    """Offsets of the keys, and the offset of the end of the records."""
     size = os.fstat(descriptor).st_size
     if size < _FOOTER.size:
         raise RecordError(path, f"a reduce input of {size} bytes")

@@ -1,9 +1,9 @@
-"""The reduce task: get the input, walk its keys in active time, write the output; preempted when told.
+"""The reduce task: get the input, walk its keys in active time, write the output; preempted when told to.
 
-The walk is SWIM's: a sleep for every key.  Sleeps aim at absolute instants, so lateness does not add up,
-and those instants move by the time the task was stopped, so stopped time does no work (`sleep` would count
-it).  A checkpoint is taken between two keys: the key in progress is finished first (natjam, section 3.1).
-SIGTSTP is obeyed at once, in the middle of a key: the task closes its files and stops itself.
+The walk is SWIM's: it sleeps for every key.  Sleeps end at absolute times, so lateness does not add up.  These times
+move by the time that the task was stopped, so stopped time does no work (a plain `sleep` would count it).  A checkpoint
+is taken between two keys: the key in progress is finished first (natjam, section 3.1).  SIGTSTP is obeyed at once, in
+the middle of a key: the task closes its files and stops itself.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from emulator.records.lag import LagRecorder
 
 _LAG_BUCKETS_A_REPORT = 200
 _SAY_AGAIN_REAL_NS = 5_000_000_000
-"""A map's output that could not be fetched is asked for again so often, until it comes."""
+"""How often a map's output that could not be fetched is asked for again, until it comes."""
 
 
 class _CheckpointWanted(Exception):
-    """Unwinds the task to where it checkpoints; no key is half done."""
+    """Leads the task to its checkpoint; no key is half done."""
 
 
 def run(task: TaskProcess) -> int:
-    """Do one reduce task; returns its exit status.
+    """Run one reduce task; returns its exit status.
 
-    The status says what happened: committed, checkpointed, or input or output failed (the reason is then
-    reported). Other errors propagate.
+    The status says what happened: committed, checkpointed, or input or output failed (the reason is then reported).
+    Other errors propagate.
     """
     try:
         return _Reduce(task).run()
@@ -92,7 +92,7 @@ class _Reduce:
         )
 
     def _what_is_left_of(self, past: CheckpointFile) -> CheckpointFile | None:
-        """A checkpoint as far as the partial outputs that it counts are as they were; None: nothing of it."""
+        """The part of a checkpoint whose partial outputs still match their seals; None: nothing of it."""
         params, containers = self._task.params, past.past_containers
         keys = partial_output.sound_partials(params["output_dir"], params["job"], params["task"], containers)
         if len(keys) == len(containers) and sum(keys) == past.keys_done:
@@ -116,10 +116,10 @@ class _Reduce:
     # Input
 
     def _localise(self) -> None:
-        """Have the merged input on this node, left by an earlier attempt here or fetched now, and open it."""
+        """Make sure that the merged input is on this node, from an earlier attempt or fetched now, and open it."""
         self._waited = False
         past = self._past
-        # An input that is here needs no map outputs; should it be damaged, they are waited for then.
+        # An input that is here needs no map outputs; if it is damaged, they are waited for then.
         here = past and past.hostname == self._task.params["node"] and os.path.exists(past.input_path)
         while True:
             while not here and self._maps_missing():
@@ -138,7 +138,7 @@ class _Reduce:
         return len({output["map"] for output in self._outputs}) < self._task.params["maps"]
 
     def _wait_input(self, failed: shuffle.FetchFailed | None = None) -> None:
-        """Wait until the node host has sent another list of map outputs; one that has ``failed`` must be made again."""
+        """Wait until the node host sends a new list of map outputs; a map whose fetch ``failed`` must run again."""
         self._waited = True
         self._state(WorkState.WAITING_INPUT)
         self._task.report("settled")
@@ -151,7 +151,7 @@ class _Reduce:
             if taken == SUSPEND:
                 self._stop()
                 if failed is None and not self._maps_missing():
-                    return  # it has been told on its way to another node
+                    return  # restored elsewhere, it got them with its parameters
             elif taken == INPUT_CHANGED:
                 packed = (self._task.container_directory / INPUT_FILE).read_bytes()
                 self._outputs = msgpack.unpackb(packed)
@@ -184,7 +184,7 @@ class _Reduce:
     # Keys
 
     def _wait_first_key(self) -> None:
-        """Wait out the launch overhead that is left: an instant, which being stopped does not move."""
+        """Wait until the launch overhead ends; being stopped does not move that time."""
         ready_real_ns = able_real_ns = time.monotonic_ns()
         due_real_ns = self._task.clock.to_real_ns(self._task.params["first_key_at_ns"])
         self._state(WorkState.WAITING_FIRST_KEY)
@@ -195,7 +195,7 @@ class _Reduce:
             if taken == SUSPEND:
                 self._stop()
                 able_real_ns = time.monotonic_ns()
-        # Work counts from the instant it was due, not from a late wake-up for it.
+        # Work counts from the time it was due, even if the process woke up late.
         self._base_real_ns = max(due_real_ns, able_real_ns)
         self._state(WorkState.RUNNING)
         self._task.report(
@@ -218,11 +218,11 @@ class _Reduce:
                 raise _CheckpointWanted
 
     def _work_real_ns(self, keys: int) -> int:
-        """Real active time that the first `keys` keys take."""
+        """Real active time of the first `keys` keys."""
         return self._task.clock.to_real_duration_ns(self._duration_ns * keys // self._keys)
 
     def _work_one_key(self) -> bool:
-        """Sleep for the next key's time; True if a checkpoint is wanted after it."""
+        """Sleep for the next key's time; returns True if a checkpoint is wanted after it."""
         work_real_ns = self._work_real_ns(self._keys_done + 1)
         wanted = False
         while taken := self._task.wait(self._base_real_ns + work_real_ns + self._stopped_real_ns):
@@ -246,10 +246,10 @@ class _Reduce:
     # Preemption
 
     def _stop(self) -> None:
-        """Stop this process until it is continued; nothing is open to the outside meanwhile.
+        """Stop this process until it is continued; meanwhile nothing outside is open.
 
         Its output need not reach the disk: it outlives this process, and a machine that dies takes both.  But an image
-        of it would count on the output.  The process may be another one when it goes on, on another node.
+        of the process would rely on the output.  It may continue as another process, on another node.
         """
         if self._task.params.get("images"):
             self._output.seal()
@@ -298,7 +298,7 @@ class _Reduce:
         self._task.slot.state(state, time.monotonic_ns())
 
     def _report_lag(self) -> None:
-        """How late its keys were, in pieces short enough for the shared pipe."""
+        """Report how late its keys were, in pieces small enough for the shared pipe."""
         record = self._lag.to_record()
         buckets = record["buckets"]
         for first in range(0, len(buckets), _LAG_BUCKETS_A_REPORT):

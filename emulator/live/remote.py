@@ -1,6 +1,6 @@
-"""A cluster that ``ray up`` has made, from the machine of its user: commands and files go over Ray's own SSH.
+"""A cluster made by ``ray up``, seen from the user's machine: commands and files go over Ray's own SSH.
 
-Every command is short, with a connection of its own, so that a connection that is lost costs one try and never the run.
+Every command is short and has its own connection, so a lost connection costs one try and never the run.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from emulator.errors import ConfigError, RunError
 from emulator.interruption import check_interrupted
 
 RUNS = "natjam-runs"
-"""Directory of the runs, in the home of the cluster's user."""
+"""Directory of the runs, in the home directory of the cluster's user."""
 _PERIOD_REAL_S = 3.0
 _CONNECT_PATIENCE_REAL_S = 120.0
 _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
-"""Between tries to reach a cluster that has been reached before."""
+"""Waits between tries to reach a cluster that was reached before."""
 _MOST_SENT_BYTES = 100 * 2**20
 _NOT_SENT = {".git", ".venv", "runs", "__pycache__"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -31,21 +31,21 @@ _ANSWER = re.compile(rb"natjam:(\d+):([A-Za-z0-9+/=]*):")
 
 
 class UnreachableError(RunError):
-    """The cluster has not answered."""
+    """The cluster does not answer."""
 
 
 class RemoteCluster:
     """The cluster of a cluster file."""
 
     def __init__(self, file: Path) -> None:
-        """Raises ConfigError if the file is not there."""
+        """Raises ConfigError if there is no such file."""
         if not file.is_file():
             raise ConfigError(f"--cluster {file}: is no file; name what `ray up` was given")
         self.file = file
 
     def run(self, command: str) -> tuple[int, bytes]:
-        """Run a shell command on the head: its exit status, and what it prints.  Raises UnreachableError."""
-        # Ray and SSH print too, through a terminal: what counts is marked.
+        """Run a shell command on the head; returns its exit status and its output.  Raises UnreachableError."""
+        # Ray and SSH print too, through a terminal, so our part of the output is marked.
         marked = f'said=$({{ {command}; }} 2>&1 | base64 -w0; exit "${{PIPESTATUS[0]}}"); echo "natjam:$?:$said:"'
         answer = _ANSWER.search(self._ray("exec", str(self.file), marked))
         if answer is None:
@@ -53,7 +53,7 @@ class RemoteCluster:
         return int(answer[1]), base64.b64decode(answer[2])
 
     def call(self, command: str) -> str:
-        """As ``run``, for a command that must do well; raises RunError with what it says if it does not."""
+        """Like ``run``, for a command that must succeed; otherwise raises RunError with its output."""
         status, said = self.run(command)
         text = said.decode(errors="replace").strip()
         if status:
@@ -74,7 +74,7 @@ class RemoteCluster:
         return self.call(f"cd ~/{RUNS} && natjam {command} {_checked(name)}")
 
     def send(self, directory: Path, name: str) -> None:
-        """Have a directory be on the head, as ``RUNS/name.files``.  Raises ConfigError if it is large, RunError."""
+        """Copy a directory to the head, as ``RUNS/name.files``.  Raises ConfigError if it is too large, RunError."""
         if _size(directory) > _MOST_SENT_BYTES:
             raise ConfigError(
                 f"{directory}: holds more than {_MOST_SENT_BYTES // 2**20} MiB, and all that lies beside an experiment "
@@ -111,7 +111,7 @@ class RemoteCluster:
         return said + then if process.returncode == 0 else said
 
     def printed(self, name: str) -> Iterator[bytes]:
-        """What a run prints, from its beginning to its end, as it comes, through whatever lost connections.
+        """The output of a run from its start to its end, as it comes, even if connections are lost.
 
         Raises UnreachableError if the cluster cannot be reached any more, ConfigError if there is no such run.
         """
@@ -144,14 +144,14 @@ class RemoteCluster:
 
 
 def _checked(name: str) -> str:
-    """The name of a run, which needs no quotes anywhere.  Raises ConfigError if it would."""
+    """Check the name of a run, which must need no quotes anywhere.  Raises ConfigError."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"'{name}': on a cluster, the name of a run's directory has letters, digits and ._- only")
     return name
 
 
 def _size(directory: Path) -> int:
-    """Bytes below a directory that would be sent; no more are counted than must be."""
+    """Bytes below a directory that would be sent; stops counting above the limit."""
     total = 0
     for path, names, files in os.walk(directory):
         names[:] = [name for name in names if name not in _NOT_SENT]

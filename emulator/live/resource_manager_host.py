@@ -28,10 +28,10 @@ class ResourceManagerHost(MachineHost):
         """Last heartbeat of each node that has not been given up."""
 
     def begin(self, origin_real_ns: int) -> None:
-        """Start both machines at emulated time 0, or where the host before this one has died.
+        """Start both machines at emulated time 0, or, after a replacement, where the dead host stopped.
 
-        Now, before the nodes start: jobs submitted at once are there when the first heartbeats come, not sooner or
-        later than these as the loops happen to wake up, which would cost the first job up to a heartbeat.
+        They start now, before the nodes.  So jobs submitted at once are present when the first heartbeats arrive.
+        Otherwise the order would depend on when the loops wake up, and could cost the first job up to a heartbeat.
         """
         super().begin(origin_real_ns)
         self._guarded("begin", self._boot)
@@ -51,21 +51,21 @@ class ResourceManagerHost(MachineHost):
         super().tell(address, message)
 
     def _give_up_silent_nodes(self) -> None:
-        """Heartbeats that say nothing leave no trace in a machine, so that silence is noticed here."""
+        """Report silent nodes as lost.  Empty heartbeats leave no trace in a machine, so silence is noticed here."""
         now_ns = self.clock.now_ns()
         for node in [node for node, at_ns in self._heard_ns.items() if now_ns - at_ns > self._expiry_ns]:
             self.nodes_lost((node,), f"{node} has not been heard of for {self._expiry_ns / 1e9:g} s")
         self.at(now_ns + self._expiry_ns // 4, self._give_up_silent_nodes)
 
     def execute(self, address: str, effect: Effect) -> None:
-        """The client has seen the end."""
+        """Carry out effects: the client has seen the end of all jobs."""
         if isinstance(effect, AllFinished):
             self.finished.set()
         else:
             super().execute(address, effect)
 
     def fail(self, error: BaseException, where: str) -> None:
-        """End the run: whoever waits for the end need not wait longer."""
+        """End the run; those who wait for its end stop waiting."""
         super().fail(error, where)
         self.finished.set()
 
@@ -76,7 +76,7 @@ class ResourceManagerHost(MachineHost):
             self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
 
     def cluster_status(self) -> ClusterStatus:
-        """For the display."""
+        """The state of the cluster for the display."""
         if self._manager is None or self._client is None:
             return ClusterStatus(0, {}, 0, {})
         return cluster_status(self._manager, self._client, max(0, self.clock.now_ns()))

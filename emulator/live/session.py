@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-First of all a janitor is started: should this process die, it ends every process that carries the run's id and removes
-the run's directories.  Then Ray (``emulator.live.ray_runtime``).  Each Ray node gets a node host; emulated time 0 is
-set a moment after all are ready.  While the run lasts every host is asked a few times a second how it is, which also
-brings its journal here, and to the disk.  A node host that has died is told to the ResourceManager; the
-ResourceManager's host, or one of applications, is replaced by another, which goes on from the journal it has kept.
-Whatever else dies, or raises, ends the run.  However it ends, hosts are closed, and the janitor checks that nothing is
-left.
+First a janitor is started: if this process dies, the janitor ends every process with the run's id and removes the run's
+directories.  Then comes Ray (``emulator.live.ray_runtime``).  Each Ray node gets a node host.  Emulated time 0 is set a
+moment after all hosts are ready.  During the run every host is asked a few times a second for its status; its journal
+comes with the answer and is written to disk.  If a node host dies, the ResourceManager is told.  If the
+ResourceManager's host or an application host dies, it is replaced by a new one, which continues from the journal of the
+old one.  Any other death or exception ends the run.  However it ends, hosts are closed, and the janitor checks that
+nothing is left.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0
 _ANSWER_PATIENCE_REAL_S = 30.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
-"""From the moment all hosts are ready to emulated time 0: the hosts must have been told by then."""
+"""From the time when all hosts are ready to emulated time 0; the hosts must know it by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveResult:
-    """What was measured around a live run."""
+    """Measurements around a live run."""
 
     machines: list[dict[str, Any]]
     """name, clock_offset_ns, hosts."""
     lag: LagRecorder
     checkpoint_bytes: int
     shuffle_bytes: int
-    """Served over HTTP; what a reduce reads on its own node's disk is not in it."""
+    """Bytes served over HTTP; without what a reduce reads on its own node's disk."""
     startup_real_s: float
     """From the command to emulated time 0."""
 
 
 class LiveSession:
-    """Runs one experiment once; use as a context manager around ``run``."""
+    """Runs one experiment once; use it as a context manager around ``run``."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class LiveSession:
         self._hosts: dict[str, Any] = {}
         """Actor handles by host name."""
         self._addresses: dict[str, Any] = {}
-        """Where each host listens."""
+        """The address on which each host listens."""
         self._urls: dict[str, str] = {}
-        """Of each node's shuffle service."""
+        """URL of each node's shuffle service."""
         self._origin_real_ns = 0
         """Emulated time 0, on this machine's clock."""
         self._finished: Any = None
-        """What comes when every job has ended."""
+        """Ray's reference that is ready when every job has ended."""
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
         self._journal = JournalStream(records)
@@ -101,7 +101,7 @@ class LiveSession:
         """Run to the end of all jobs.
 
         Raises:
-            RunError: it could not be started, or something that cannot be replaced died, or a policy raised.
+            RunError: the run could not start, something that cannot be replaced died, or a policy raised.
         """
         with interruptible(), deferred(), ray_of_a_run() as runtime, self._everything_closed_at_the_end():
             self._show("starting Ray")
@@ -193,7 +193,7 @@ class LiveSession:
             self._create_on_head(name, plan)
 
     def _create_on_head(self, name: str, plan: RunPlan) -> None:
-        """The actor of the ResourceManager's host, or of one of applications."""
+        """Create the actor of the ResourceManager's host or of an application host."""
         from emulator.live import actors
 
         kind = actors.ResourceManagerActor if name == RESOURCE_MANAGER_HOST else actors.ApplicationHostActor
@@ -201,7 +201,7 @@ class LiveSession:
         self._hosts[name] = kind.options(**options).remote(name, plan)
 
     def _on(self, node_id: str, name: str) -> dict[str, Any]:
-        """Options of a host's actor on that Ray node."""
+        """Options for a host's actor on that Ray node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
         variables = {RUN_VARIABLE: self.run_id, HOST_VARIABLE: name}
@@ -213,7 +213,7 @@ class LiveSession:
         }
 
     def _machines(self) -> list[dict[str, Any]]:
-        """The computers, and how far each one's monotonic clock is ahead of this one's."""
+        """The computers, with the offset of each monotonic clock from this one's."""
         own_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         by_boot_id: dict[str, dict[str, Any]] = {}
         for name, machine in self._all("asking", lambda handle, _: handle.machine.remote()).items():
@@ -226,7 +226,7 @@ class LiveSession:
         return list(by_boot_id.values())
 
     def _clock_offset_ns(self, handle: Any) -> int:
-        """By Cristian's method: of several readings the one with the shortest round trip."""
+        """The offset by Cristian's method: of several readings, the one with the shortest round trip."""
         best: tuple[int, int] | None = None
         for _ in range(20):
             before_real_ns = time.monotonic_ns()
@@ -254,7 +254,7 @@ class LiveSession:
             raise RunError(f"{doing} failed: {type(error).__name__}: {error}") from error
 
     def _result(self, reference: Any, patience_real_s: float) -> Any:
-        """What a call has come to, unless the run is ended meanwhile.  Raises TimeoutError, and Ray's errors."""
+        """The result of a call, unless the run is interrupted.  Raises TimeoutError, and Ray's errors."""
         until_real_s = time.monotonic() + patience_real_s
         while not self._ray.wait([reference], timeout=STATUS_PERIOD_REAL_S)[0]:
             check_interrupted()
@@ -265,7 +265,7 @@ class LiveSession:
     # ---- while it runs ----
 
     def _watch(self, plan: RunPlan) -> None:
-        """Until every job has ended."""
+        """Watch the run until every job has ended."""
         while True:
             finished = self._finished
             done, _ = self._ray.wait([finished], timeout=STATUS_PERIOD_REAL_S)
@@ -277,7 +277,7 @@ class LiveSession:
                 asked = [self._get(self._hosts[name].stuck_attempts.remote(), f"asking {name}") for name in hosts]
                 raise self._reports.standstill([attempt for attempts in asked for attempt in attempts])
             self._show("running")
-            if done and finished is self._finished:  # else that of a host that has been replaced
+            if done and finished is self._finished:  # else it belongs to a replaced host
                 self._get(finished, "running")
                 return
 
@@ -298,7 +298,7 @@ class LiveSession:
                 silent = RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s")
                 if name not in plan.node_hosts:
                     raise silent from None
-                self._ray.kill(self._hosts[name])  # should it ever be reached again
+                self._ray.kill(self._hosts[name])  # in case it can be reached again
                 died[name] = silent
                 self._journal.forget(name)
                 continue
@@ -308,7 +308,7 @@ class LiveSession:
         self._mend(died, plan)
 
     def _mend(self, died: dict[str, Exception], plan: RunPlan) -> None:
-        """Replace the hosts that have died, the ResourceManager's first; tell it of the nodes that are gone."""
+        """Replace the hosts that have died, the ResourceManager's first; then report the lost nodes to it."""
         self._lost.update(died)
         replaceable = died.keys() - plan.node_hosts.keys()
         for name in sorted(replaceable, key=lambda name: (name != RESOURCE_MANAGER_HOST, name)):
@@ -324,7 +324,7 @@ class LiveSession:
         self._get(lost, "telling the ResourceManager")
 
     def _replace(self, name: str, plan: RunPlan) -> None:
-        """Another host of that name goes on where the one that has died was; the others get to know it."""
+        """Start a new host of that name, which continues where the dead one stopped, and tell the others."""
         with contextlib.suppress(Exception):
             self._ray.kill(self._hosts[name])
         self._create_on_head(name, plan)
@@ -342,7 +342,7 @@ class LiveSession:
             self._finished = host.finished.remote()
 
     def _lives(self, name: str) -> bool:
-        """Whether a host answers.  One that has died meanwhile is replaced in its turn, and meets all others then."""
+        """Whether a host answers.  A host that has died meanwhile is replaced later, and then connects to all."""
         from ray.exceptions import RayActorError
 
         with contextlib.suppress(TimeoutError):
@@ -353,7 +353,7 @@ class LiveSession:
         return True
 
     def _close_hosts(self, plan: RunPlan) -> list[Any]:
-        """Close the node hosts; the last of every journal."""
+        """Close the node hosts, and write the rest of every journal."""
         living = [name for name in plan.node_hosts if name not in self._lost]
         closings = [self._hosts[name].close.remote() for name in living]
         closed = [self._get(closing, "closing a node host") for closing in closings]

@@ -1,4 +1,4 @@
-"""The measurements of ``natjam probe``: stop and go on, memory, images full and incremental on each store."""
+"""The measurements of ``natjam probe``: stop and continue, memory, full and incremental images on each store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SPEED_BYTES = 32 << 20
 _SHARED_MEMORY = Path("/dev/shm")
 
 Progress = Callable[[str, float], None]
-"""Told what is being done, and how much of all is done."""
+"""Called with the current step, and the share of all work that is done."""
 
 
 def probe(command: list[str], stores: Mapping[str, Path], settle_real_s: float, on_progress: Progress) -> Probed:
@@ -39,13 +39,13 @@ def probe(command: list[str], stores: Mapping[str, Path], settle_real_s: float, 
 
     Args:
         command: the program and its arguments.
-        stores: directories to save images in, by name.
-        settle_real_s: let the program run for so long first, so that it holds what it usually holds.
-        on_progress: told what is being done.
+        stores: directories for images, by name.
+        settle_real_s: how long the program runs first, so that it has its usual memory.
+        on_progress: called with each step.
 
     Raises:
         ConfigError: there is no such program or directory.
-        RunError: the program ended before it was measured, or could not be made again.
+        RunError: the program ended before it was measured, or could not be restored.
     """
     if shutil.which(command[0]) is None:
         raise ConfigError(f"{command[0]}: there is no such program; give its path, or one that is on the PATH")
@@ -111,7 +111,7 @@ class _Measurements:
         )
 
     def _stops(self) -> tuple[float | None, float | None]:
-        """Median seconds to stop and to go on."""
+        """Median seconds to stop and to continue."""
         stops, continues = [], []
         for _ in range(_STOPS):
             stopped_real_ns, continued_real_ns = self._process.stop(), self._process.go_on()
@@ -138,7 +138,7 @@ class _Measurements:
         self._notes.append(f"{why}; {limits}")
 
     def _store(self, name: str, folder: Path, dumper: Dumper) -> tuple[StoreCost | None, Dumper]:
-        """What images cost on one store, and the dumper that could make them; None if none could."""
+        """The cost of images on one store, and the dumper that could make them; None if no dumper could."""
         chain = ImageChain(folder / "images")
         try:
             full = self._image(chain, dumper)
@@ -159,7 +159,7 @@ class _Measurements:
         return StoreCost(name, True, write_mb_s, read_mb_s, full, incremental), dumper
 
     def _image(self, chain: ImageChain, dumper: Dumper) -> ImageCost:
-        """Stop the program, save it, make it again, let it go on.  Raises DumpError: it could not be saved."""
+        """Stop the program, save it, restore it, and let it continue.  Raises DumpError if it cannot be saved."""
         self._process.stop()
         saved = save_process(dumper, self._process.pid, chain, staging=self._staging)
         if dumper.name == CriuDumper.name:
@@ -182,7 +182,7 @@ class _Measurements:
 
 
 def _speeds(path: Path) -> tuple[float, float]:
-    """MB a second that a store writes, durable, and reads: one file, nothing else done."""
+    """Speed of a store in MB per second, durable writing and reading, measured with one file."""
     chunk = secrets.token_bytes(1 << 20)
     began_s = time.perf_counter()
     with atomic_file(str(path)) as file:
@@ -200,7 +200,7 @@ def _speeds(path: Path) -> tuple[float, float]:
 
 
 def _forget_cached(folder: Path) -> None:
-    """Have what was just written read from its device, not from memory."""
+    """Drop what was just written from the page cache, so that it is read from its device."""
     for path in folder.rglob("*"):
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""The program that is probed: started, stopped, continued, killed and made again; with all its children.
+"""The program that is probed, with all its children: start, stop, continue, kill and restore it.
 
-The only place outside the supervisor and the janitor that signals processes: those of the program it has started.
-They carry the probe's id in their environment, restored ones too, so a janitor ends them should the probe be killed.
+Apart from the supervisor and the janitor, only this module signals processes: those of the program it has started.
+They have the probe's id in their environment, restored ones too, so a janitor ends them if the probe is killed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _TOLD_CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What a program holds, all its processes together."""
+    """The memory of a program, over all its processes."""
 
     processes: int
     resident_bytes: int
     own_bytes: int
-    """Shared with no other process: what killing it frees."""
+    """Memory shared with no other process: killing it frees this much."""
     swapped_bytes: int
 
 
 class ProbedProcess:
-    """One program under probe; ``end`` it when done."""
+    """A program under probe; call ``end`` when done."""
 
     def __init__(self, command: list[str], output: Path, run_id: str) -> None:
-        """Start it, its output to a file.  Raises ConfigError if there is no such program."""
-        # What its processes leave behind becomes ours, and is reaped: its ids must be free for it to be made again.
+        """Start it, with its output to a file.  Raises ConfigError if there is no such program."""
+        # Its orphans become our children and are reaped here, so that their ids are free when it is restored.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._output = output
         began_real_ns = self.started_real_ns = time.monotonic_ns()
@@ -56,7 +56,7 @@ class ProbedProcess:
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, RUN_VARIABLE: run_id},
-                    preexec_fn=os.setpgrp,  # not a session: in one of its own it would ignore SIGTSTP
+                    preexec_fn=os.setpgrp,  # no new session: there it would ignore SIGTSTP
                 )
         except OSError as error:
             raise ConfigError(f"{command[0]}: cannot be started: {error.strerror}") from None
@@ -68,14 +68,14 @@ class ProbedProcess:
         self._ignores_stop = False
 
     def run_for(self, real_s: float) -> None:
-        """Let it run.  Raises RunError if it ends meanwhile."""
+        """Let it run for a time.  Raises RunError if it ends meanwhile."""
         deadline = time.monotonic() + real_s
         while (left_s := deadline - time.monotonic()) > 0:
             self._changed(os.WEXITED)
             time.sleep(min(0.01, left_s))
 
     def stop(self) -> int | None:
-        """SIGTSTP; nanoseconds until it has stopped, None (and a SIGSTOP) if it ignores that.
+        """Send SIGTSTP; returns nanoseconds until it has stopped.  If it ignores that: SIGSTOP, and None.
 
         Raises RunError if it ends.
         """
@@ -87,11 +87,11 @@ class ProbedProcess:
         return None
 
     def go_on(self) -> int | None:
-        """SIGCONT; nanoseconds until it goes on.  Raises RunError if it ends."""
+        """Send SIGCONT; returns nanoseconds until it continues.  Raises RunError if it ends."""
         return self._signal_and_wait(signal.SIGCONT, os.WCONTINUED)
 
     def memory(self) -> MemoryUse:
-        """What it holds now.  Raises RunError if it has ended."""
+        """Its memory now.  Raises RunError if it has ended."""
         try:
             uses = [process.memory_full_info() for process in self._tree()]
         except psutil.Error:
@@ -105,7 +105,7 @@ class ProbedProcess:
         )
 
     def kill(self) -> None:
-        """Kill it, stopped or not, and reap it with all its children: their ids are free."""
+        """Kill it, stopped or not, and reap it with all its children, so that their ids are free."""
         if self._gone:
             return
         with suppress(psutil.Error):
@@ -118,7 +118,7 @@ class ProbedProcess:
         self._gone = True
 
     def made_again(self) -> None:
-        """It has been restored, under the ids it had."""
+        """It has been restored, with its old ids."""
         self._gone = False
 
     end = kill
@@ -131,7 +131,7 @@ class ProbedProcess:
     def _reap(self, pid: int) -> None:
         deadline = time.monotonic() + _END_PATIENCE_REAL_S
         while time.monotonic() < deadline and os.path.exists(f"/proc/{pid}"):
-            with suppress(ChildProcessError):  # not ours before its parent is reaped
+            with suppress(ChildProcessError):  # our child only after its parent was reaped
                 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
             time.sleep(_PAUSE_REAL_S)
 
@@ -147,7 +147,7 @@ class ProbedProcess:
         return None
 
     def _changed(self, options: int) -> bool:
-        """Whether it has stopped or gone on, as asked for; raises RunError if it has ended."""
+        """Whether it has stopped or continued, as asked; raises RunError if it has ended."""
         try:
             change = os.waitid(os.P_PID, self.pid, options | os.WNOHANG)
         except ChildProcessError:

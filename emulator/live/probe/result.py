@@ -1,4 +1,4 @@
-"""What a probe has found, as data, as JSON and as a profile that experiments take."""
+"""The result of a probe: as data, as JSON, and as a profile for experiments."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class ImageCost:
     written_bytes: int
     read_bytes: int
     dump_s: float
-    """Process stopped, to its image safe on the store."""
+    """From the stopped process to its image, safe on the store."""
     restore_s: float
-    """Image on the store, to the process again, stopped; without the making of the process where only its memory is
+    """From the image on the store to the process, stopped again; without making the process if only its memory is
     saved."""
 
     @property
     def break_even_s(self) -> float:
-        """Kill a program that has done less than this since it was last saved: an image of it costs more."""
+        """Kill a program that has done less than this since it was last saved: its image would cost more."""
         return self.dump_s + self.restore_s
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCost:
-    """What images cost on one store; measured, or reckoned from its speed."""
+    """The cost of images on one store: measured, or computed from its speed."""
 
     name: str
     measured: bool
@@ -40,27 +40,27 @@ class StoreCost:
     read_mb_s: float
     full: ImageCost
     incremental: ImageCost
-    """A second after the full one, with only the pages that have changed."""
+    """Made a second after the full one, with only the changed pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What preempting a program costs here.  Real seconds; None for what could not be measured: ``notes`` say why."""
+    """What preempting a program costs here.  Real seconds; None: could not be measured, and ``notes`` say why."""
 
     command: tuple[str, ...]
     start_s: float
     memory: MemoryUse
     stop_s: float | None
-    """SIGTSTP sent, to the stop confirmed; the median of several."""
+    """From sending SIGTSTP to the confirmed stop; the median of several."""
     go_on_s: float | None
     dumper: str | None
-    """``criu``, ``pages`` (memory alone), or None where images cannot be made."""
+    """``criu``, ``pages`` (memory only), or None if images cannot be made."""
     changed_pages_by: str | None
     stores: tuple[StoreCost, ...]
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for other programs."""
+        """Everything, for other programs."""
         stores = []
         for store in self.stores:
             images = {
@@ -90,12 +90,12 @@ class Probed:
 
 
 def _yaml_lines(values: Mapping[str, Any]) -> list[str]:
-    """JSON in each value's place, which YAML understands."""
+    """Each value is written as JSON, which YAML understands."""
     return [f"{name}: {json.dumps(value)}\n" for name, value in values.items()]
 
 
 def reckoned(tier: Tier, own: StoreCost) -> StoreCost:
-    """What the images of a measured store would cost on a tier: their bytes at its speed, the rest as it was."""
+    """What the images of a measured store would cost on a tier: their bytes at its speed, the rest unchanged."""
     return StoreCost(
         tier.name,
         measured=False,
