@@ -30,7 +30,7 @@ _LOOK_REAL_S = 0.1
 
 
 def log_path(directory: Path) -> Path:
-    """Where a detached run writes what it prints."""
+    """The file that a detached run prints to."""
     return directory.resolve().with_name(f"{directory.name}.log")
 
 
@@ -51,19 +51,19 @@ def start(directory: Path, arguments: Sequence[str]) -> None:
 
 
 def process_of(directory: Path) -> int | None:
-    """The process of a detached run; None when it has ended."""
+    """The process of a detached run; None if it has ended."""
     return process_with_arguments(_MODULE, str(log_path(directory)))
 
 
 def printed(directory: Path) -> Iterator[bytes]:
-    """What a detached run prints, from its beginning to its end, as it comes.  Raises ConfigError if it is none."""
+    """The output of a detached run, from start to end, as it comes.  Raises ConfigError if there is no such run."""
     try:
         file = log_path(directory).open("rb")
     except OSError:
         raise ConfigError(f"{directory}: no run that was started with --detach") from None
     with file:
         while True:
-            running = process_of(directory) is not None  # asked before: what it says last is read after
+            running = process_of(directory) is not None  # ask first, then read, so that its last output is not missed
             while piece := file.read(65536):
                 yield piece
             if not running:
@@ -72,7 +72,7 @@ def printed(directory: Path) -> Iterator[bytes]:
 
 
 def verdict(directory: Path) -> str:
-    """How a run stands, in one line.  Raises ConfigError if there is none, RunError if it has ended and failed."""
+    """The state of a run in one line.  Raises ConfigError if there is none, RunError if it has ended and failed."""
     if process_of(directory) is not None:
         return f"{directory}: running"
     summary = RunDirectory(directory).finished_summary()
@@ -86,7 +86,7 @@ def verdict(directory: Path) -> str:
 
 
 def stop(directory: Path) -> None:
-    """End a detached run as Ctrl-C would; returns when it has ended.
+    """End a detached run like Ctrl-C; returns when it has ended.
 
     Raises ConfigError if there is none, RunError if it does not end.
     """

@@ -1,4 +1,4 @@
-"""The live engine as ``natjam run`` calls it: a session and its records."""
+"""The live engine for ``natjam run``: a session and its records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where and how images of the tasks of one node host are made: what the supervisor is told of them with a launch."""
+"""Where and how a node host's tasks are saved as images: the launch parameters that say so."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PIDS_A_SUPERVISOR = 4000
 
 
 class NodeImages:
-    """Of one node host, in a run whose mechanism may save images."""
+    """The images of one node host, in a run whose mechanism may save images."""
 
     def __init__(self, name: str, plan: RunPlan, tier: Tier, work_dir: Path) -> None:
         self.dumper = ""
@@ -41,10 +41,10 @@ class NodeImages:
         self._host, self._hosts = hosts.index(name), len(hosts)
 
     def choose_dumper(self) -> None:
-        """The dumper that the experiment names, or else criu where it works.
+        """Choose the dumper that the experiment names, or else criu if it works.
 
         Raises:
-            RunError: it must be criu, and that does not work here.
+            RunError: the experiment demands criu, which does not work here.
         """
         wanted = self._plan.experiment.scheduler.choice("mechanism").options.get("dumper")
         found = None if wanted == PagesDumper.name else find_criu()
@@ -57,8 +57,8 @@ class NodeImages:
         self.dumper = PagesDumper.name
 
     def first_pid(self) -> int | None:
-        """Where the ids of the next supervisor's processes begin, apart from those of the other hosts and of the
-        supervisors before; None: it needs no namespace of its own."""
+        """The first process id for the next supervisor, distinct from ids of other hosts and earlier supervisors;
+        None: it needs no namespace of its own."""
         if self.dumper != CriuDumper.name:
             return None
         most = int(Path("/proc/sys/kernel/pid_max").read_text()) - _FIRST_PID
@@ -68,12 +68,12 @@ class NodeImages:
         return _FIRST_PID + self._host * share + start
 
     def parameters(self, node: str, launch: fx.Launch) -> dict[str, Any]:
-        """Launch parameters of a task: where images of it go, and the one it goes on from."""
+        """Launch parameters of a task: where its images go, and the image it resumes from."""
         experiment, tier = self._plan.experiment, self._tier
         scale, bytes_scale = experiment.time_scale, experiment.time_scale * experiment.live.memory_scale
         dumper = PagesDumper.name if launch.kind is Kind.MAP else self.dumper  # a map's files are its node's own
         if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
-            return {}  # it keeps no counters that it could begin from
+            return {}  # a program has no counters to start from
         images = ImageParameters(
             dumper=dumper,
             criu=self._criu,
@@ -101,7 +101,7 @@ class NodeImages:
         return ImageSource(folder, int(number), brought_real_ns)
 
     def image(self, process: fx.Launch, node: str, event: Mapping[str, Any]) -> ProcessImage:
-        """What a supervisor says of an image, in emulated bytes."""
+        """The image described by a supervisor's event, in emulated bytes."""
         before = process.saved.past_containers if process.saved else ()
         scale = self._plan.experiment.live.memory_scale
         return ProcessImage(
@@ -116,7 +116,7 @@ class NodeImages:
         )
 
     def clean_up(self, node: str, job: str) -> None:
-        """Remove the images of a job that is over."""
+        """Remove the images of a job that has ended."""
         shutil.rmtree(self._of_job(node, job), ignore_errors=True)
 
     def _of_job(self, node: str, job: str) -> Path:

@@ -32,15 +32,15 @@ from emulator.live.records import Partition, PartitionSource, RecordError
 
 SIGNATURE_HEADER = "Natjam-Signature"
 MAP_HEADER = "Natjam-Map"
-"""In a refusal: the map whose output is missing or damaged."""
+"""Header of a refusal: the map whose output is missing or damaged."""
 FRAME = struct.Struct(">IQII")
 
 MAPS_PER_REQUEST = 250
-"""A request for more is refused."""
+"""Requests for more maps are refused."""
 _MEMORY_BYTES = 4 << 20
 _COPY_BYTES = 1 << 18
 BACKLOG = 1024
-"""Requests that a service lets wait."""
+"""Number of connections that may wait at a service."""
 _ATTEMPTS = 3
 _RETRY_REAL_S = 0.05
 _CONNECT_TIMEOUT_REAL_S = 5.0
@@ -50,7 +50,7 @@ _MAXIMUM_HEADERS = 64
 
 
 class FetchFailed(Exception):
-    """The output of one map could not be had; the map may have to run again."""
+    """The output of one map could not be fetched; the map may have to run again."""
 
     def __init__(self, map_index: int, url: str, reason: str) -> None:
         super().__init__(f"output of map {map_index} from {url}: {reason}")
@@ -60,7 +60,7 @@ class FetchFailed(Exception):
 
 
 class BadResponse(Exception):
-    """What came back is not the answer to what was asked; knows which map is to blame, if one is."""
+    """The response does not answer the request; says which map caused it, if a single one did."""
 
     def __init__(self, problem: str, map_index: int | None = None) -> None:
         super().__init__(problem)
@@ -68,7 +68,7 @@ class BadResponse(Exception):
 
 
 def request_target(job: str, reduce_index: int, outputs: Iterable[tuple[str, int]]) -> str:
-    """The request target for one reduce's partition of some map ``outputs``: node and map of each."""
+    """The request target for one reduce's partition of several map ``outputs``, each given as node and map."""
     parts = []
     for node, of_node in itertools.groupby(outputs, key=itemgetter(0)):
         parts.append(f"{node}:{','.join(str(map_index) for _, map_index in of_node)}")
@@ -76,20 +76,19 @@ def request_target(job: str, reduce_index: int, outputs: Iterable[tuple[str, int
 
 
 def signature(secret: str, target: str) -> str:
-    """What proves that a request for ``target`` comes from this run."""
+    """The proof that a request for ``target`` comes from this run."""
     return hmac.digest(secret.encode(), target.encode("utf-8", "surrogateescape"), "sha256").hex()
 
 
 def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -> tuple[str, int]:
-    """Bring a reduce's input to this node's disk, merged; returns (path, keys).
+    """Bring a reduce's merged input to this node's disk; returns (path, keys).
 
     ``params`` are the launch parameters of kind "reduce" (job, task, maps, keys, node, work_dir, secret,
-    network_bytes_real_s, checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input
-    already on this disk, from an attempt before, is used as it is.  A partition on this disk is read there;
-    other nodes' services are asked once each, three times if they fail, and what they send is taken no faster
-    than ``network_bytes_real_s`` bytes a real second.  Raises :class:`FetchFailed` when an output cannot be
-    had, :class:`records.RecordError` when the merged input does not have ``keys`` keys, OSError when the disk
-    refuses.
+    network_bytes_real_s, checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input of an
+    earlier attempt on this disk is used.  A partition on this disk is read directly.  Each other node's service is
+    asked once, or up to three times if it fails; at most ``network_bytes_real_s`` bytes are received per real second.
+    Raises :class:`FetchFailed` if an output cannot be fetched, :class:`records.RecordError` if the merged input does
+    not have ``keys`` keys, OSError if the disk fails.
     """
     localised = _localised(params)
     if localised is not None:
@@ -118,7 +117,7 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
 
 
 def warm_up() -> None:
-    """Do once what a first fetch pays for (late imports, compiled patterns), so that forked tasks inherit it."""
+    """Do once what only a first fetch costs (late imports, compiled patterns), so that forked tasks inherit it."""
     "127.0.0.1".encode("idna")  # what socket does to a host's name
     urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [('node', 0)])}")
     signature("secret", "target")
@@ -126,7 +125,7 @@ def warm_up() -> None:
 
 
 def _localised(params: dict[str, Any]) -> str | None:
-    """The merged input, if this node's disk has it: where the checkpoint says, or where it would be put."""
+    """The merged input if it is on this node's disk: at the checkpoint's path, or at its usual path."""
     paths = [records.input_path(params["work_dir"], params["job"], params["task"])]
     checkpoint = params.get("checkpoint")
     if checkpoint is not None and checkpoint["hostname"] == params["node"]:
@@ -141,8 +140,7 @@ def _localised(params: dict[str, Any]) -> str | None:
 
 
 class _Fetch:
-    """Collects one reduce's partitions as sources of a merge; what does not fit in memory goes to nameless
-    files."""
+    """Collects one reduce's partitions as sources of a merge; what exceeds the memory limit goes to unnamed files."""
 
     def __init__(self, params: dict[str, Any], directory: str) -> None:
         self.sources: dict[int, PartitionSource] = {}
@@ -151,7 +149,7 @@ class _Fetch:
         self._memory_left = _MEMORY_BYTES
         self._files: list[BinaryIO] = []
         self._network_free_real_ns = time.monotonic_ns()
-        """When all that has come so far would have come through the node's network."""
+        """When everything received so far would have passed the node's network."""
 
     def __enter__(self) -> _Fetch:
         return self
@@ -161,7 +159,7 @@ class _Fetch:
             file.close()
 
     def collect(self, urls: dict[int, str]) -> None:
-        """Fill ``sources`` with every map of ``urls``."""
+        """Fill ``sources`` with every map in ``urls``."""
         remote: dict[str, list[tuple[str, int]]] = {}
         for map_index, url in sorted(urls.items()):
             if not self._collect_local(map_index):
@@ -173,7 +171,7 @@ class _Fetch:
                 self._collect_remote(service, wanted[first : first + MAPS_PER_REQUEST])
 
     def _collect_local(self, map_index: int) -> bool:
-        """Use the partition on this node's own disk, if it is there and its index is sound."""
+        """Use the partition on this node's own disk, if it exists and its index is valid."""
         directory = records.map_directory(self._params["work_dir"], self._params["job"], map_index)
         path = os.path.join(directory, records.DATA_NAME)
         try:
@@ -182,14 +180,14 @@ class _Fetch:
                 data = _read_file(path, partition.length, partition.offset)
                 self._add(map_index, path, partition, data)
             else:
-                # Opened for each block: a job of a thousand maps does not need a thousand descriptors.
+                # Opened for each block, so that a job with a thousand maps does not need a thousand descriptors.
                 self._add_source(map_index, path, partition, lambda size, at: _read_file(path, size, at))
         except (OSError, RecordError, IndexError):
             return False
         return True
 
     def _collect_remote(self, service: str, outputs: list[tuple[str, int]]) -> None:
-        """Fetch from one service, a bounded number of times; each time only what is still missing."""
+        """Fetch from one service with a limited number of attempts; each attempt fetches only what is missing."""
         for attempt in range(_ATTEMPTS):
             wanted = [(node, map_index) for node, map_index in outputs if map_index not in self.sources]
             try:
@@ -239,7 +237,7 @@ class _Fetch:
             raise BadResponse(f"{length} bytes too many")
 
     def _take(self, response: BinaryIO, size: int) -> bytes:
-        """Read ``size`` bytes, no faster than the node's network is."""
+        """Read ``size`` bytes, no faster than the node's network."""
         began_real_ns = max(self._network_free_real_ns, time.monotonic_ns())
         data = _read_exactly(response, size)
         self._network_free_real_ns = began_real_ns + size * 10**9 // self._params["network_bytes_real_s"]
@@ -271,10 +269,10 @@ class _Fetch:
 
 
 def read_response_head(response: BinaryIO) -> int:
-    """Read status line and headers of an HTTP/1.1 response; returns the length of its body.
+    """Read the status line and headers of an HTTP/1.1 response; returns the length of its body.
 
-    Raises :class:`BadResponse` for anything that is not a response of status 200 with a Content-Length; of
-    another status, the first line of its body is the message.
+    Raises :class:`BadResponse` unless this is a response of status 200 with a Content-Length.  For another status, the
+    message is the first line of its body.
     """
     status = re.fullmatch(rb"HTTP/1\.[01] (\d{3}) ?[^\r\n]*\r\n", response.readline(_LINE_BYTES))
     if status is None:

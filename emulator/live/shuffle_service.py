@@ -1,12 +1,11 @@
 """The shuffle service: one process per node host that serves the map outputs of its (virtual) nodes.
 
 ``python -m emulator.live.shuffle_service --root W --nodes node-1,node-2``: the first line of standard input is the
-run's secret; the first line of output is ``{"port": port}``.  At the end of standard input, or when its parent
-dies, it exits; before, it prints ``{"served": {"requests", "bytes", "refused"}}``.
+run's secret; the first line of output is ``{"port": port}``.  It exits at the end of standard input, or when its parent
+dies; before that, it prints ``{"served": {"requests", "bytes", "refused"}}``.
 
-A request can name nothing but a job, a reduce, nodes served here and maps, from which the path is made; no
-component of it may be a symbolic link.  Nothing is read before the signature has been checked.  Wire form:
-:mod:`emulator.live.shuffle`.
+A request can name only a job, a reduce, maps, and nodes served here.  The path is made from these; no component of it
+may be a symbolic link.  Nothing is read before the signature was checked.  Wire form: :mod:`emulator.live.shuffle`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class Served:
-    """What the service has done."""
+    """Counters of the service's work."""
 
     requests: int = 0
     bytes: int = 0
@@ -63,8 +62,7 @@ class Served:
 
 
 def parse_target(target: str) -> tuple[str, int, list[tuple[str, int]]]:
-    """(job, reduce, [(node, map)]) of a request target.  Raises ValueError for any other form than the
-    canonical one."""
+    """(job, reduce, [(node, map)]) of a request target.  Raises ValueError unless it has the canonical form."""
     match = _TARGET.fullmatch(target)
     if match is None:
         raise ValueError("expected /shuffle?job=<job>&reduce=<number>&maps=<node>:<numbers>;...")
@@ -81,7 +79,7 @@ def parse_target(target: str) -> tuple[str, int, list[tuple[str, int]]]:
 
 
 class Endpoint:
-    """Serves the map outputs of some nodes, each below its directory in ``root``."""
+    """Serves the map outputs of some nodes, each from its directory in ``root``."""
 
     def __init__(self, root: str, nodes: list[str], secret: str) -> None:
         self.served = Served()
@@ -117,7 +115,7 @@ class Endpoint:
         return web.Response(status=status, text=reason + "\n", headers=headers)
 
     def _open(self, node: str, job: str, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
-        """The open file of one map's output, and where the partition is in it."""
+        """The open file of one map's output, and the position of the partition in it."""
         if node not in self._nodes:
             raise FileNotFoundError("not a node of this service")
         with ExitStack() as directories:
@@ -142,7 +140,7 @@ class Endpoint:
             return web.Response(body=bytes(body), content_type="application/octet-stream")
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         response.content_length = size
-        # A reduce may be killed while it fetches: nobody is left to answer then.
+        # A reduce may be killed while it fetches; then there is nobody to answer.
         with suppress(ConnectionError):
             await response.prepare(request)
             await _send_files(request, response, parts)
@@ -176,7 +174,7 @@ def _open_directory(name: str, parent: int | None, stack: ExitStack) -> int:
 
 
 def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
-    """Open a regular file; raises FileNotFoundError for anything else, symbolic links too."""
+    """Open a regular file; raises FileNotFoundError for anything else, including symbolic links."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=directory)
@@ -189,7 +187,7 @@ def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
 
 
 async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None:
-    """Serve until standard input ends, at an address or on the listening socket of this descriptor."""
+    """Serve until standard input ends: ``at`` is an address, or the descriptor of a listening socket."""
     endpoint = Endpoint(root, nodes, secret)
     application = web.Application()
     application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
@@ -209,7 +207,7 @@ async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None
 
 
 def main() -> None:
-    """Run the service; see the module's description."""
+    """Run the service; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m emulator.live.shuffle", description="Serve map outputs.")
     parser.add_argument("--root", required=True, help="directory that holds one directory a node")
     parser.add_argument("--nodes", required=True, help="names of the nodes, separated by commas")
@@ -236,7 +234,7 @@ def main() -> None:
 
 
 def _first_line(descriptor: int) -> str:
-    """One line, read byte by byte so that nothing after it is swallowed."""
+    """Read one line byte by byte, so that nothing after it is consumed."""
     line = bytearray()
     while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
         line += byte

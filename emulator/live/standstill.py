@@ -1,8 +1,9 @@
-"""The watchdog of a live run: has it come to a standstill?
+"""The watchdog of a live run: detects a standstill.
 
-Every node host counts what moves: processes that start, stop, go on or end, and those that it sees at work when it
-looks for silent ones, eight times in a task's timeout.  When no count has grown for as long as that although a job has
-been submitted and not ended, the run is given up: a single task that hangs has been killed by then, and has moved.
+Every node host counts moves: processes that start, stop, resume or end, and processes seen working when it looks for
+silent ones, which it does eight times within a task's timeout.  If no count grows for that timeout although a submitted
+job has not ended, the run is given up.  A single hanging task does not lead to this: it has been killed by then, and
+that counts as a move.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from decimal import Decimal
 from emulator.experiment.model import Experiment
 
 _TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
-"""A machine under load may leave a process without a processor for some seconds."""
+"""A loaded machine may leave a process without a processor for some seconds."""
 
 
 def timeout_real_ns(experiment: Experiment) -> int:
-    """How long a task may give no sign of life, and a run not move."""
+    """How long a task may give no sign of life, and how long a run may have no moves."""
     timeout_real_s = Decimal(str(experiment.protocol.task_timeout_s)) / Decimal(str(experiment.time_scale))
     return max(_TIMEOUT_AT_LEAST_REAL_NS, int(timeout_real_s * 1_000_000_000))
 
 
 class Standstill:
-    """See the module's theory of operation."""
+    """See the module's docstring."""
 
     def __init__(self, patience_real_ns: int) -> None:
         self._patience_real_ns = patience_real_ns
         self._moves: int | None = None
         self._moved_real_ns = 0
         self.since_ns = 0
-        """Emulated instant at which something was last seen to have moved."""
+        """Emulated time of the last move seen."""
 
     def is_reached(self, moves: int, has_work: bool, now_real_ns: int, now_ns: int) -> bool:
         """Whether nothing has moved for too long.
 
         Args:
-            moves: what all node hosts together have counted.
-            has_work: whether a job has been submitted and not ended.
+            moves: the count of all node hosts together.
+            has_work: whether a submitted job has not ended.
             now_real_ns: real time.
             now_ns: emulated time.
         """

@@ -1,19 +1,18 @@
 """The process that forks, signals and reaps the tasks of one node host.
 
-One single-threaded process per host: a Ray worker must not fork (its threads hold locks), and a fork of
-this small preloaded image costs about 2 ms.  It imports the standard library, msgpack and the task code,
-nothing else.
+There is one single-threaded process per host: a Ray worker must not fork (its threads hold locks), and a fork of this
+small preloaded image costs about 2 ms.  It imports only the standard library, msgpack and the task code.
 
-Commands come in on stdin and events go out on stdout, msgpack maps one after the other; a command has
-``op``, an event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint, dump and
-kill is answered by exactly one completion, and ``exited`` is the last event of a container.  The first event of all
-is ``ready``.  Operations on one container are done one after the other (SIGCONT is sent only after a
-confirmed stop, since it would cancel a pending SIGTSTP), except kill, which overtakes.
+Commands come in on stdin and events go out on stdout, as msgpack maps one after the other.  A command has ``op``, an
+event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint, dump and kill is answered by exactly
+one completion, and ``exited`` is the last event of a container.  The very first event is ``ready``.  Operations on one
+container are done one after the other: SIGCONT is sent only after a confirmed stop, because it would cancel a pending
+SIGTSTP.  Only a kill does not wait.
 
-Nothing is left behind: on ``close``, on the end of stdin, and on SIGTERM (the signal it asks the kernel for
-when the thread that started it dies) it kills and reaps every task, stopped ones too; if it is itself
-killed, the kernel kills its tasks.  Started by a Ray worker it inherits niceness 15 and OOM score 1000 and
-leaves them to its tasks; SIGINT it ignores, as its tasks do: interrupting a run is the driver's affair.
+Nothing is left behind.  On ``close``, at the end of stdin, and on SIGTERM, it kills and reaps every task, stopped ones
+too.  (It asks the kernel for SIGTERM when the thread that started it dies.)  If it is itself killed, the kernel kills
+its tasks.  Started by a Ray worker, it inherits niceness 15 and OOM score 1000, and its tasks inherit them too.  It and
+its tasks ignore SIGINT: the driver handles interrupts of a run.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 20
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
 _STOP_PATIENCE_REAL_NS = 1_000_000_000
-"""After this a program that has not stopped by SIGTSTP is stopped by SIGSTOP."""
+"""A program that has not stopped this long after SIGTSTP gets SIGSTOP."""
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 
 
 class Supervisor:
-    """The event loop.  `run` returns the exit status once everything is closed, killed and reaped."""
+    """The event loop.  `run` returns the exit status when everything is closed, killed and reaped."""
 
     def __init__(self, page_path: str, page: ProgressPage, command_descriptor: int, event_descriptor: int) -> None:
         self._page = page
@@ -81,7 +80,7 @@ class Supervisor:
         self._children = Children(page_path, page, self._reports_out, not_theirs)
         self._images = ImageWork(self._children.fork_helper)
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
-        """Instant (real), number, action."""
+        """(real time, number, action)."""
         self._numbers = itertools.count()
         self._closing = False
         self._reaped_all_real_ns = 0
@@ -91,7 +90,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until closed.
 
-        Between two forks everything else is served, so no signal waits behind a burst.
+        Everything else is served between two forks, so no signal waits behind a burst of launches.
         """
         poll = select.poll()
         poll.register(self._wakeup_in, select.POLLIN)
@@ -180,7 +179,7 @@ class Supervisor:
         if op == "launch":
             self._accept_launch(command, container, received_real_ns)
         elif op == "input":
-            # The task may have ended since the caller heard of it last; there is nobody left to tell.
+            # The task may have ended since the caller last heard of it; then there is nobody to tell.
             if container is not None and container.take_input(command["outputs"]):
                 self._starts.add(container)
         elif container is None:
@@ -227,7 +226,7 @@ class Supervisor:
     # Starting
 
     def _start(self, container: ContainerProcess) -> None:
-        """It is this container's turn: fork its task, or give the task its input."""
+        """Start this container's turn: fork its task, or give the task its input."""
         if container.pid is None:
             self._launch(container)
             return
@@ -269,20 +268,20 @@ class Supervisor:
     # Images
 
     def _leave_images(self, container: ContainerProcess) -> bool:
-        """Break off what is being done about images of a container; False if that cannot be."""
+        """Cancel image operations of a container; returns False if that is not possible."""
         helper = self._images.leave(container)
         if helper is not None:
             os.killpg(helper, signal.SIGKILL)
         return not self._images.has(container)
 
     def _dumped(self, container: ContainerProcess, outcome: Mapping[str, Any]) -> None:
-        """The image of a stopped process is there, or there is none."""
+        """The image of a stopped process is made, or has failed."""
         if container.pid is not None and (number := container.dumped(outcome, self._emit)) is not None:
             self._signal(container, number)
             self._advance(container)
 
     def _restore(self, container: ContainerProcess) -> None:
-        """Its image is on this node by now, unless it is not wanted any more."""
+        """Restore a container: its image is on this node by now.  Does nothing if it is no longer wanted."""
         if self._containers.get(container.id) is container and not self._closing:
             self._images.restore(container, self._restored)
 
@@ -314,12 +313,12 @@ class Supervisor:
         self._at(container.first_key_due_real_ns, lambda: self._continue(container))
 
     def _continue(self, container: ContainerProcess) -> None:
-        """Let a process go on that was made again."""
+        """Continue a restored process."""
         if self._by_pid.get(container.pid or 0) is container:
             self._signal(container, signal.SIGCONT)
 
     def _kill_rest(self, pid: int | None) -> None:
-        """What criu may have left of a process that it could not make again."""
+        """Kill what criu may have left of a process that it could not restore."""
         if pid is None or pid in self._by_pid:
             return
         with suppress(ChildProcessError):
@@ -329,7 +328,7 @@ class Supervisor:
     # Signalling and reaping
 
     def _advance(self, container: ContainerProcess) -> None:
-        """Send what the container's next operation needs, if none is under way."""
+        """Send the signal for the container's next operation, if no other is running."""
         if (number := container.next_signal(self._emit)) is not None:
             if container.is_stopped and container.holds_memory:
                 container.swapped_bytes = swapped_bytes_of(_pid_of(container))
@@ -339,7 +338,7 @@ class Supervisor:
                 self._at(time.monotonic_ns() + _STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
 
     def _signal(self, container: ContainerProcess, number: int) -> None:
-        """A program may have children; a task that becomes one begins in a group of its own."""
+        """Send a signal: to the whole process group for a program, which may have children."""
         (os.killpg if container.is_program else os.kill)(_pid_of(container), number)
 
     def _insist(self, container: ContainerProcess) -> None:
@@ -382,10 +381,10 @@ class Supervisor:
                 if container is not None:
                     self._stop_changed(container, change.si_code == os.CLD_STOPPED, real_ns)
                 continue
-            if container is None:  # a helper, or what somebody's process has left to us
+            if container is None:  # a helper, or an orphan of some process
                 self._images.helper_ended(change.si_pid, change.si_status if exited_normally else None)
                 continue
-            self._read_reports()  # its last words are in the pipe
+            self._read_reports()  # its last reports are in the pipe
             del self._by_pid[change.si_pid], self._containers[container.id]
             self._starts.forget(container)
             self._leave_images(container)
@@ -399,7 +398,7 @@ class Supervisor:
             )
 
     def _ended_program(self, container: ContainerProcess, code: int | None) -> int | None:
-        """Kill what a program has left running, make what it has written the job's; its exit status."""
+        """Kill what a program has left running, and commit what it has written; returns its exit status."""
         with suppress(ProcessLookupError):
             self._signal(container, signal.SIGKILL)
         if code != EXIT_DONE:
@@ -424,14 +423,14 @@ class Supervisor:
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                self._outbox.clear()  # nobody listens any more: their end of stdin is closed as well
+                self._outbox.clear()  # nobody listens any more, and stdin is closed too
                 self._close()
                 return
             del self._outbox[:written]
 
 
 def _pid_of(container: ContainerProcess) -> int:
-    """The process to signal: ours and not reaped yet, so its id cannot be another's."""
+    """The process to signal.  It is ours and not reaped yet, so no other process can have its id."""
     assert container.pid is not None
     return container.pid
 
@@ -446,7 +445,7 @@ def _launch_reason(error: OSError) -> str:
 
 
 def _take_standard_streams() -> tuple[int, int]:
-    """Move stdin and stdout away, so that nothing printed by a task gets between the events."""
+    """Move stdin and stdout away, so that output of tasks cannot mix with the events."""
     commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -456,14 +455,14 @@ def _take_standard_streams() -> tuple[int, int]:
 
 
 def main() -> int:
-    """Entry point of ``python -m emulator.live.supervisor``; see the module's text."""
+    """Entry point of ``python -m emulator.live.supervisor``; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m emulator.live.supervisor", description=__doc__)
     parser.add_argument("--page", required=True, help="the progress page, an existing file")
     parser.add_argument("--slots", required=True, type=int, help="slots in the page")
     arguments = parser.parse_args()
-    # Fires when the thread that started us ends; if that has happened already, the end of stdin tells us.
+    # Fires when the thread that started us ends; if it has already ended, the end of stdin shows that.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what programs leave behind is reaped here
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans of programs are reaped here
     commands, events = _take_standard_streams()
     try:
         page = ProgressPage.open(arguments.page, arguments.slots)
@@ -473,7 +472,7 @@ def main() -> int:
     supervisor = Supervisor(arguments.page, page, commands, events)
     shuffle.warm_up()
     gc.collect()
-    gc.freeze()  # a task's collector must not touch, and so copy, the pages it shares with us
+    gc.freeze()  # keep a task's collector from touching, and so copying, pages shared with us
     return supervisor.run()
 
 

@@ -1,8 +1,8 @@
-"""The node host's end of a supervisor: start it, send commands, deliver events, notice its death, close it.
+"""The node host's handle of a supervisor: start it, send commands, deliver events, notice its death, close it.
 
-The kernel tells the supervisor when the *thread* that created it ends (PDEATHSIG), so it is created by a
-thread of its own that then does nothing but read the supervisor's stderr and wait for its exit: it lives
-exactly as long, whatever becomes of the event loop's thread, and dies with the process.
+The kernel signals the supervisor when the *thread* that created it ends (PDEATHSIG).  So a separate thread creates it
+and then only reads the supervisor's stderr and waits for its exit.  This thread lives exactly as long as the
+supervisor, whatever happens to the event loop's thread, and dies with the process.
 """
 
 from __future__ import annotations
@@ -27,31 +27,30 @@ from emulator.live.progress_page import ProgressPage
 from emulator.live.wire import pack
 
 TOKEN_VARIABLES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""Who has these may tell the run's Ray what to do: of no use to what natjam starts without Ray."""
+"""With these, a process could command the run's Ray; processes that do not use Ray do not get them."""
 
 _START_PATIENCE_REAL_S = 30.0
 _KEPT_ERROR_LINES = 20
 
 
 def environment_without_token(run_id: str) -> dict[str, str]:
-    """Of a run's processes that need no Ray: supervisors, their tasks, shuffle services."""
+    """The environment of a run's processes that need no Ray: supervisors, their tasks, shuffle services."""
     return {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES} | {RUN_VARIABLE: run_id}
 
 
 class SupervisorLost(RuntimeError):
-    """The supervisor is not there (any more): it could not start, died, or was closed.  Says how it ended."""
+    """There is no supervisor: it could not start, died, or was closed.  The message says how it ended."""
 
 
 class SupervisorClient:
     """One supervisor and its progress page, for use from one asyncio event loop.
 
-    `on_event` is called in the loop with every event of the supervisor, in order.  `on_lost` is called
-    once, after the last event, with a reason, when the supervisor ends without `close` having been called;
-    all its tasks are gone then, and the page is unmapped after it.  An exception from either goes to the
-    loop's exception handler.
+    `on_event` is called in the loop with every event of the supervisor, in order.  If the supervisor ends without
+    `close`, `on_lost` is called once, after the last event, with a reason.  All its tasks have ended by then; the page
+    is unmapped after that.  An exception from either goes to the loop's exception handler.
 
-    With `first_pid` it gets a pid namespace of its own, in which the ids of its processes begin there: so criu can make
-    them again, whatever else runs on the machine, and they all die with it.  Needs root.
+    With `first_pid` it gets its own pid namespace, in which process ids start there.  So criu can restore processes
+    whatever else runs on the machine, and all of them die with the supervisor.  Needs root.
     """
 
     def __init__(
@@ -111,16 +110,16 @@ class SupervisorClient:
             raise
 
     def send(self, command: dict[str, Any]) -> None:
-        """Send one command.  Never blocks: commands of one turn of the loop go out together, in order.
+        """Send one command.  Never blocks: commands of one turn of the loop are sent together, in order.
 
-        Commands to a supervisor that has ended are dropped: `on_lost` says so.
+        Commands to a supervisor that has ended are dropped; `on_lost` reports its end.
         """
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(pack(command))
 
     async def close(self, grace_real_s: float = 5.0) -> None:
-        """Have every task killed and the supervisor end; kill it if it has not after `grace_real_s` seconds.
+        """Let the supervisor kill all tasks and end; kill it if it has not ended after `grace_real_s` seconds.
 
         Events of the tasks' ends are still delivered.  May be called again, and after a loss.
         """
@@ -143,7 +142,7 @@ class SupervisorClient:
     # In the keeper thread
 
     def _keep(self, started: asyncio.Future[subprocess.Popen[bytes]]) -> None:
-        """Create the supervisor and stay until it has ended."""
+        """Create the supervisor and wait until it has ended."""
         command = [sys.executable, "-m", "emulator.live.supervisor"]
         command += ["--page", str(self._page_path), "--slots", str(self._slots)]
         if self._first_pid is not None:
@@ -198,7 +197,7 @@ class SupervisorClient:
             self._loop.call_exception_handler({"message": message, "exception": error})
 
     async def _watch(self) -> None:
-        """Wait for the supervisor's end; all it has said is delivered before anybody hears of it."""
+        """Wait for the supervisor's end; all its events are delivered before its end is reported."""
         status = await self._ended
         await self._drained
         said = "; ".join(self._error_lines)

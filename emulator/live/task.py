@@ -1,8 +1,8 @@
-"""What a task process has of its supervisor: parameters, progress slot, a pipe for reports, signals.
+"""What a task process has from its supervisor: parameters, progress slot, a pipe for reports, signals.
 
-A task is a forked copy of the supervisor.  The three control signals stay blocked in it for all its life
-and are taken synchronously, between two steps of its work (`take_signal`): no handler ever interrupts it,
-no call is ever restarted, and a signal sent before the task was ready simply waits.
+A task is a forked copy of the supervisor.  The three control signals are always blocked in it.  It takes them
+synchronously, between two steps of its work (`take_signal`).  So no handler ever interrupts it, no call is ever
+restarted, and a signal sent before the task was ready simply waits.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SUSPEND, CHECKPOINT, INPUT_CHANGED = signal.SIGTSTP, signal.SIGUSR1, signal.SIGU
 CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
 
 ATTACHMENT = "attachment"
-"""In the folder of a task's images: what a process made again by criu is told of its new place."""
+"""File in the folder of a task's images: the new place of a process that criu has restored."""
 _REASON_CHARACTERS = 600
 _SIGN_OF_LIFE_REAL_NS = 2_000_000_000
-"""So often at least a task that waits says that it lives; keys are shorter, mostly."""
+"""A waiting task gives signs of life at least this often; keys are usually shorter."""
 
 
 class TaskProcess:
     """One launched task, inside its own process.
 
-    `params` are the launch parameters as sent; `clock` is made from them (KeyError or ValueError if they
-    lack it).
+    `params` are the launch parameters as sent.  `clock` is made from them (KeyError or ValueError if values for it are
+    missing).
     """
 
     def __init__(self, params: dict[str, Any], slot: SlotWriter, report_descriptor: int) -> None:
@@ -51,18 +51,18 @@ class TaskProcess:
         self._report_descriptor = report_descriptor
         size_bytes = params.get("memory_bytes", 0)
         self.memory = HeldMemory(size_bytes) if size_bytes else None
-        """What it is to write before its first key and to check after its last; None: nothing."""
+        """Memory to write before the first key and to check after the last; None: there is none."""
         self._page: ProgressPage | None = None
 
     def may_be_made_again(self, attachment: dict[str, Any]) -> None:
-        """From now on it keeps nothing open to the outside while it is stopped; ``attachment`` says where it finds that
-        when it goes on: page, slot, reports, params."""
+        """From now on it keeps nothing outside open while it is stopped.  ``attachment`` says where it finds these
+        things when it continues: page, slot, reports, params."""
         self._attachment = attachment
         os.close(self._report_descriptor)
         self._attach()
 
     def stop(self) -> tuple[int, int]:
-        """Stop as ``stop_until_continued`` does; another process of the same memory may go on, elsewhere."""
+        """Stop like ``stop_until_continued``; a restored process with the same memory may continue, elsewhere."""
         if self._page is None:
             return stop_until_continued()
         os.close(self._report_descriptor)
@@ -84,11 +84,11 @@ class TaskProcess:
 
     @property
     def container_directory(self) -> Path:
-        """Scratch of this container on the node's disk."""
+        """Scratch directory of this container on the node's disk."""
         return container_directory(self.params["work_dir"], self.params["container_id"])
 
     def wait(self, until_real_ns: int | None) -> int:
-        """Wait as ``take_signal`` does, giving signs of life."""
+        """Wait like ``take_signal``, and give signs of life."""
         while True:
             now_real_ns = time.monotonic_ns()
             self.slot.alive(now_real_ns)
@@ -98,23 +98,23 @@ class TaskProcess:
                 return taken
 
     def report(self, event: str, **fields: Any) -> None:
-        """Tell the supervisor; fields are plain values.
+        """Send a report to the supervisor; fields are plain values.
 
-        A report is written whole or not at all, since all tasks share one pipe: ValueError if it is longer
-        than PIPE_BUF.
+        All tasks share one pipe, so a report is written as a whole or not at all: ValueError if it is longer than
+        PIPE_BUF.
         """
         send_report(self._report_descriptor, event, fields)
 
 
 def container_directory(work_dir: str, container_id: str) -> Path:
-    """Where the launch-time files of a container are: its input list, its checkpoint."""
+    """Directory of a container's files made at launch time: its input list, its checkpoint."""
     return Path(work_dir, "containers", container_id)
 
 
 def take_signal(until_real_ns: int | None) -> int:
-    """Wait for a control signal until a real instant (None: for ever); the signal, or 0 when it has come.
+    """Wait for a control signal until a real time (None: for ever); returns the signal, or 0 at that time.
 
-    A pending signal is returned even if the instant has passed.
+    A pending signal is returned even if the time has passed.
     """
     if until_real_ns is None:
         return signal.sigwaitinfo(CONTROL_SIGNALS).si_signo
@@ -128,9 +128,9 @@ def take_signal(until_real_ns: int | None) -> int:
 
 
 def stop_until_continued() -> tuple[int, int]:
-    """Stop this process; the real instants at which it stopped and went on.
+    """Stop this process; returns the real times at which it stopped and continued.
 
-    By SIGSTOP: the default action of SIGTSTP is ignored in an orphaned process group.
+    It uses SIGSTOP, because the default action of SIGTSTP is ignored in an orphaned process group.
     """
     stopped_real_ns = time.monotonic_ns()
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -146,7 +146,7 @@ def send_report(descriptor: int, event: str, fields: dict[str, Any]) -> None:
 
 
 def failure_reason(error: BaseException) -> str:
-    """One line for people: the error, and the innermost line of our code it came from."""
+    """One line for users: the error, and the innermost line of our code that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     what = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]

@@ -1,6 +1,6 @@
-"""``natjam run --watch``: starts the process that serves the page, and tells it of the run.
+"""``natjam run --watch``: starts the process that serves the page, and sends it news of the run.
 
-What it is told goes through a thread, so that a page that is slow never makes the run wait.
+The news goes through a thread, so a slow page never makes the run wait.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _END_PATIENCE_REAL_S = 5.0
 
 
 class WatchPage:
-    """The page of one experiment, all its repeats; a context manager, told from any one thread.
+    """The page of one experiment with all its repeats; a context manager, to be used from one thread only.
 
-    Raises RunError on entry when the page's process does not start.
+    Raises RunError on entry if the page's process does not start.
     """
 
     def __init__(self, experiment: Experiment) -> None:
@@ -40,13 +40,13 @@ class WatchPage:
 
     def __enter__(self) -> WatchPage:
         command = [sys.executable, "-m", "analysis.watch.server"]
-        # In a session of its own: Ctrl-C is for the run, whose end ends the page.
+        # In its own session, so that Ctrl-C reaches only the run; the end of the run ends the page.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env=_environment()
         )
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().decode().strip()
-        """Where a browser finds it."""
+        """URL for a browser."""
         if not self.address:
             self._process.wait()
             raise RunError(f"the page of --watch did not start (exit status {self._process.returncode})")
@@ -69,11 +69,11 @@ class WatchPage:
 
     @property
     def process_id(self) -> int:
-        """Of the process that serves it."""
+        """Id of the process that serves the page."""
         return self._process.pid
 
     def update(self, status: RunStatus) -> None:
-        """Tell it the newest status, and with it the records that have come."""
+        """Send the newest status and the records that came with it."""
         if status.repeat != self._repeat:
             self._repeat = status.repeat
             self._begin()
@@ -92,7 +92,7 @@ class WatchPage:
         )
 
     def end(self, said: str, report: Path | None) -> None:
-        """Tell it how the run has ended, and where its report is, which it then shows."""
+        """Send how the run has ended, and the path of its report, which the page then shows."""
         self._tell({"kind": "end", "said": said, "report": None if report is None else str(report)})
 
     def _begin(self) -> None:
@@ -109,7 +109,7 @@ class WatchPage:
         )
 
     def _tell(self, message: dict[str, object]) -> None:
-        if self._writer.is_alive():  # else the page is gone: the run goes on without it
+        if self._writer.is_alive():  # else the page is gone; the run continues without it
             self._outgoing.put(pack(message))
 
     def _write(self) -> None:
@@ -122,6 +122,6 @@ class WatchPage:
 
 
 def _environment() -> dict[str, str]:
-    """Of one thread: more would only take turns with the run's."""
+    """The environment of the page's process, with one thread per library: more would only slow the run down."""
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
     return {name: value for name, value in os.environ.items() if name not in TOKEN_VARIABLES} | threads

@@ -8,7 +8,7 @@ import msgpack
 def pack(message: object) -> bytes:
     """One message as bytes.
 
-    Raises TypeError for what msgpack does not know, OverflowError beyond 64 bits.
+    Raises TypeError for types that msgpack does not know, OverflowError beyond 64 bits.
     """
     packed = msgpack.packb(message)
     assert packed is not None  # only a packer without automatic reset gives none
