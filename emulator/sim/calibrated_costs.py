@@ -1,24 +1,24 @@
-"""Costs of one machine: a simulation with these predicts a live run there.
+"""Costs of one machine: a simulation with these costs predicts a live run on that machine.
 
 Theory of operation
 -------------------
 Costs are drawn from the distributions that ``natjam measure`` found: real nanoseconds times the time scale.  The layout
-is the live engine's: the ResourceManager and the client on one host, ApplicationMasters on two, the cluster's nodes
-spread over as many node hosts as there were computers.
+is that of the live engine: the ResourceManager and the client on one host, ApplicationMasters on two, and the cluster's
+nodes on as many node hosts as there were computers.
 
-A computer's cores are shared, and what is done to processes is what fills them: they are modelled as servers that take
-pieces of work in the order of their arrival.  Most are measured one at a time, and are a piece of work each.  Of a
-launch, a node host's supervisor forks one task at a time; the task then writes its map output or fetches its input; and
-the hosts handle its reports: that last piece is what is left over of the time that launches take in a burst, when every
-core is busy, cores x spacing - launch - fetch.
+A computer's cores are shared, and operations on processes load them.  The cores are modelled as servers that take
+pieces of work in the order of arrival.  Most operations are measured one at a time, and are one piece of work each.  A
+launch has three pieces.  A node host's supervisor forks one task at a time.  The task then writes its map output or
+fetches its input.  And the hosts handle its reports.  This last piece is computed from launches in a burst, when every
+core is busy, as what remains of their time: cores x spacing - launch - fetch.
 
-A host is one process with one event loop: its timers fire, and its messages to another host arrive, in the order in
-which they are due or sent.  Which of two nodes is heard first decides who gets the next container, so the order matters
-more than the lag: what is due within one interval, as long as the longest lag, is late by the same draw, and never
-overtakes what was due before.
+A host is one process with one event loop: its timers fire in the order in which they are due, and its messages to
+another host arrive in the order in which they were sent.  Which of two nodes is heard first decides who gets the next
+container, so this order matters more than the lag.  Therefore all that is due within one interval, as long as the
+longest lag, is late by the same draw.  It never overtakes what was due before.
 
-A draw is keyed by seed, operation, what it is for and when, never taken from a stream, so that it depends on nothing
-but itself: leaving out events that change nothing changes no draw.
+A draw is keyed by seed, operation, what it is for, and when; it is never taken from a stream.  So it depends on nothing
+else: leaving out events that change nothing changes no draw.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from emulator.sim.cost_model import CostModel, DataSize, LaunchTimes
 from emulator.sim.memory import NO_MEMORY_TIMES, MemoryTimes
 
 APPLICATION_HOSTS = 2
-"""As many as the live engine starts."""
+"""As in the live engine."""
 HOST_CONTAINERS = 2000
-"""More containers than this are not put on one computer: it is how many processes a calibration has seen there."""
+"""Most containers on one computer: the largest number of processes that a calibration has measured there."""
 
 
 class CalibratedCosts(CostModel):
-    """Costs of a machine at a time scale; see the module's theory of operation and ``CostModel`` for each cost."""
+    """Costs of a machine at a time scale; see the module's theory of operation, and ``CostModel`` for each cost."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class CalibratedCosts(CostModel):
         memory_scale: float = 1.0,
     ) -> None:
         """``nodes``: containers of each node; ``jobs``: their names, in the order of the workload; ``memory_scale``:
-        real bytes of memory for each emulated one."""
+        real bytes of memory per emulated byte."""
         super().__init__(memory=_memory_times(calibration.memory, time_scale * memory_scale))
         scale = Fraction(str(time_scale))
         self._numerator, self._denominator = scale.numerator, scale.denominator
@@ -63,7 +63,7 @@ class CalibratedCosts(CostModel):
         self._host_of |= {node_address(node): index % hosts for index, node in enumerate(nodes)}
         self._host_of |= {job_address(job): -2 - index % APPLICATION_HOSTS for index, job in enumerate(jobs)}
         self._cores_free_ns = [[0] * calibration.machine.cores for _ in range(hosts)]
-        """When each core of a node host's computer has no work left."""
+        """When each core of a node host's computer has finished its work."""
         self._supervisor_free_ns = [0] * hosts
         self._cores = calibration.machine.cores
         self._reference = round(self._operations.launch.mean_real_ns + self._operations.input_fetch.mean_real_ns)
@@ -75,7 +75,7 @@ class CalibratedCosts(CostModel):
         }
 
     def real_ns(self, emulated_ns: int) -> int:
-        """The real duration of an emulated one."""
+        """The real duration of an emulated duration."""
         return emulated_ns * self._denominator // self._numerator
 
     def _draw(self, distribution: Distribution, what: int, *key: int) -> int:
@@ -105,7 +105,7 @@ class CalibratedCosts(CostModel):
         return self._in_order(self._operations.message, now_ns, _MESSAGE, one & 0xFFFF, other & 0xFFFF)
 
     def _in_order(self, distribution: Distribution, at_ns: int, *key: int) -> int:
-        """A delay of what happens at ``at_ns`` with which nothing of the same key overtakes what happened before."""
+        """A delay for an event at ``at_ns``, such that it does not overtake an earlier event with the same key."""
         interval_ns = max(1, self._scaled(distribution.quantiles_real_ns[-1]))
         number, since_ns = divmod(at_ns, interval_ns)
         before_ns, delay_ns = (self._draw(distribution, *key, at) for at in (number - 1, number))
@@ -117,14 +117,14 @@ class CalibratedCosts(CostModel):
     # ---- launching ----
 
     def _work(self, host: int, arrival_ns: int, work_ns: int) -> int:
-        """When a piece of work that arrives at ``arrival_ns`` is done by the core that is free first."""
+        """When a piece of work that arrives at ``arrival_ns`` is done, on the core that is free first."""
         cores = self._cores_free_ns[host]
         core = min(range(len(cores)), key=cores.__getitem__)
         cores[core] = max(arrival_ns, cores[core]) + work_ns
         return cores[core]
 
     def _fork(self, host: int, container: str, now_ns: int) -> int:
-        """When the supervisor has forked a task ordered now; what the hosts do about it is put on the cores."""
+        """When the supervisor has forked a task ordered now; also adds the hosts' work for it to the cores."""
         work_ns = self._of_container(self._operations.launch, "launch", container, now_ns)
         forked_ns = self._work(host, max(now_ns, self._supervisor_free_ns[host]), work_ns)
         self._supervisor_free_ns[host] = forked_ns
@@ -167,7 +167,7 @@ class CalibratedCosts(CostModel):
     # ---- ending and preempting ----
 
     def _handle(self, node: str, distribution: Distribution, operation: str, container: str, now_ns: int) -> int:
-        """How long an operation takes whose work waits for a core like any other."""
+        """How long an operation takes, including its wait for a core."""
         work_ns = self._of_container(distribution, operation, container, now_ns)
         return self._work(self._host_of[node_address(node)], now_ns, work_ns) - now_ns
 
@@ -193,11 +193,11 @@ class CalibratedCosts(CostModel):
     # ---- by size ----
 
     def _at(self, series: str, size: int) -> int:
-        """What ``size`` takes."""
+        """Time for ``size``."""
         return self._scaled(max(0, interpolate(self._places[series], size)))
 
     def _beyond(self, series: str, size: int) -> int:
-        """What ``size`` takes beyond the smallest size measured."""
+        """Time for ``size`` minus the time for the smallest size measured."""
         places = self._places[series]
         return self._scaled(max(0, interpolate(places, size) - places[0][1]))
 
@@ -206,7 +206,8 @@ class CalibratedCosts(CostModel):
 
 
 def interpolate(places: list[tuple[int, int]], at: int) -> int:
-    """The value at ``at`` on the line through ``places``, which rise; before the first its value, after the last on."""
+    """The value at ``at`` on the line through ``places``, in rising order; constant before the first, and continued
+    after the last."""
     if at <= places[0][0] or len(places) == 1:
         return places[0][1]
     above = next((index for index, (place, _) in enumerate(places) if place >= at), len(places) - 1)
@@ -220,10 +221,10 @@ _MASK = (1 << 64) - 1
 
 
 def keyed_number(*key: int) -> int:
-    """64 bits that follow from whole numbers alone, the same on every machine.
+    """A 64-bit number computed from whole numbers only, the same on every machine.
 
-    SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014), over the key in turn:
-    some thirty times faster than seeding a generator for each draw.
+    SplitMix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014), over the parts of the key
+    in turn; some thirty times faster than seeding a generator for each draw.
     """
     state = 0
     for part in key:
@@ -235,7 +236,7 @@ def keyed_number(*key: int) -> int:
 
 
 def _memory_times(speeds: MemorySpeeds | None, slower: float) -> MemoryTimes:
-    """A machine's speeds for emulated bytes in emulated seconds; what has not been measured takes no time."""
+    """A machine's speeds for emulated bytes in emulated seconds; what was not measured takes no time."""
     if speeds is None:
         return NO_MEMORY_TIMES
     found = (

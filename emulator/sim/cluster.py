@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-Every machine of the run is here, behind a recorder that journals what it handles.  A message arrives after the
-network's delay; those of one instant are handled first in, first out, each with its effects before the next.  Effects
-on containers are carried out by ``emulator.sim.processes``.  Nothing here decides anything.
+Every machine of the run is here, behind a recorder that journals the messages it handles.  A message arrives after the
+network's delay.  Messages of one instant are handled first in, first out, each with its effects before the next.
+``emulator.sim.processes`` carries out effects on containers.  Nothing here makes decisions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SimulatedCluster:
         network: Network | None = None,
         every_heartbeat: bool = False,
     ) -> None:
-        """``every_heartbeat``: run those too that say and change nothing; it makes no other difference."""
+        """``every_heartbeat``: also run heartbeats that say and change nothing; this makes no other difference."""
         self.kernel = Kernel()
         self.finished = False
         self.machines: dict[str, PeriodicMachine] = {}
@@ -68,32 +68,32 @@ class SimulatedCluster:
         """Machines that have died and may be on again, as their journals would restore them."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
-        """Whether a heartbeat may be on its way when something happens."""
+        """Whether a heartbeat may be travelling when something happens."""
         self._at_once = type(self._network) is Network and self._network.longest_ns == 0
-        """Whether every message arrives at the instant it is sent."""
+        """Whether every message arrives at the time it is sent."""
         names = [RESOURCE_MANAGER, *(node_address(node.name) for node in settings.nodes), *map(job_address, jobs)]
         self._ranks = {address: rank for rank, address in enumerate(names)}
         self._carry_out = self._effects()
 
     def _make_heartbeats(self, every: bool) -> EveryHeartbeat | HeartbeatsThatMatter:
         late = self._costs.longest_timer_lag_ns >= self._settings.protocol.heartbeat_ns
-        if every or late:  # a timer that late skips beats, so that the next one depends on all before
+        if every or late:  # with timers this late, each beat depends on all before it
             return EveryHeartbeat(self.kernel, self._costs, self._beat)
         thrifty = HeartbeatsThatMatter(self.kernel, self._costs, self._network, self._beat)
         self.kernel.settle = thrifty.settle
         return thrifty
 
     def run(self, limit_ns: int = 10**9 * 10**9, each_slice: Callable[[], None] = lambda: None) -> None:
-        """From the start to the end of all jobs; ``each_slice`` is called every few thousand events.
+        """Run from the start to the end of all jobs; ``each_slice`` is called every few thousand events.
 
-        Raises RuntimeError when the end does not come by ``limit_ns``.
+        Raises RuntimeError if the end does not come by ``limit_ns``.
         """
         for address in (RESOURCE_MANAGER, *(node_address(node.name) for node in self._settings.nodes), CLIENT):
             self.boot(address, Start())
         while not self.finished:
             each_slice()
             self.kernel.run(limit_ns, _SLICE_EVENTS)
-        # The last ApplicationMaster leaves when it hears that its job's end has been noted.
+        # The last ApplicationMaster exits when it hears that the end of its job was recorded.
         patience_ns = self.kernel.now_ns + self._settings.protocol.heartbeat_ns
 
         def is_over() -> bool:
@@ -105,7 +105,7 @@ class SimulatedCluster:
     def boot(self, address: str, start: Start) -> None:
         """Make the machine of ``address``, or restore the one that has died, and tell it to start.
 
-        A machine is what its journal makes of a fresh one (``emulator.records.replay``): it need not be fed anew.
+        A dead machine is kept, as its journal would restore the same state (``emulator.records.replay``).
         """
         if address in self._halted:
             machine, recorder = self._halted.pop(address)
@@ -118,7 +118,7 @@ class SimulatedCluster:
         self.tell(address, start)
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message``, now or after the one being handled; one that is gone hears nothing."""
+        """Let a machine handle ``message``, now or after the current one; a machine that is off gets nothing."""
         if self._telling:
             self.kernel.soon(partial(self.tell, address, message))
             return
@@ -136,7 +136,7 @@ class SimulatedCluster:
         self._heartbeats.after(address, message)
 
     def _beat(self, address: str, tick: Tick, at_ns: int) -> None:
-        """A machine's heartbeat is due; one that was due before now says nothing and may still be under way."""
+        """Run a machine's heartbeat.  One due before now is empty, and may still be travelling."""
         if at_ns == self.kernel.now_ns:
             self.tell(address, tick)
             return
@@ -145,21 +145,21 @@ class SimulatedCluster:
                 self._send_at(address, effect, at_ns)
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
-        """A node and all that runs on it is gone from one moment to the next; the ResourceManager is told."""
+        """A node dies at once with all that runs on it; the ResourceManager is told."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
         self._tell_of_lost(NodeLost(node, reason))
 
     def _tell_of_lost(self, lost: NodeLost) -> None:
-        """A ResourceManager that is off is told when it is on again."""
+        """Tell the ResourceManager of a lost node, when it is on."""
         if self.is_on(RESOURCE_MANAGER):
             self.tell(RESOURCE_MANAGER, lost)
         else:
             self.kernel.at(self.kernel.now_ns + self._settings.protocol.heartbeat_ns, partial(self._tell_of_lost, lost))
 
     def silence_node(self, node: str) -> None:
-        """A node and all that runs on it is gone, and nobody is told: the ResourceManager gives it up when it has not
-        heard of it for ``node_expiry_ns``."""
+        """A node dies with all that runs on it, and nobody is told: the ResourceManager gives it up when it has not
+        heard from it for ``node_expiry_ns``."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
         expiry_ns = self._settings.protocol.node_expiry_ns
@@ -173,15 +173,15 @@ class SimulatedCluster:
             self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, expiry_ns))
 
     def is_on(self, address: str) -> bool:
-        """Whether the machine of ``address`` hears what it is told."""
+        """Whether the machine of ``address`` is on and gets messages."""
         return address in self._recorders
 
     def restart_manager(self, down_ns: int) -> None:
-        """The host of ResourceManager and client dies; after ``down_ns`` both are on again.  What is said to them
-        meanwhile is lost.
+        """The host of ResourceManager and client dies; after ``down_ns`` both start again.  Messages to them in between
+        are lost.
 
-        Which heartbeats can be left out is worked out for a ResourceManager that is there: with ``every_heartbeat``
-        only is the run the same to the nanosecond.
+        Leaving heartbeats out assumes that the ResourceManager is on.  So only with ``every_heartbeat`` is the run
+        exact to the nanosecond.
         """
         for address in (RESOURCE_MANAGER, CLIENT):
             self._heartbeats.remove(address)
@@ -205,7 +205,7 @@ class SimulatedCluster:
         master = self.machines.get(address)
         self._switch_off(address)
         if isinstance(master, ApplicationMaster) and master.has_left:
-            del self._halted[address]  # nobody will want it
+            del self._halted[address]  # it will not start again
 
     # ---- effects ----
 
@@ -249,4 +249,4 @@ class SimulatedCluster:
         self.kernel.stop()
 
     def _explain(self, address: str, effect: fx.Effect) -> None:
-        """The journal has it."""
+        """Nothing to do: the journal has recorded it."""

@@ -1,4 +1,4 @@
-"""What the live engine gets from the machine, the simulation gets from here: how long each operation takes."""
+"""How long each operation takes: what the live engine gets from the machine, the simulation gets from here."""
 
 from __future__ import annotations
 
@@ -10,63 +10,63 @@ from emulator.vocabulary import Frozen
 
 
 class DataSize(Frozen):
-    """What a task reads or writes: records, and bytes where the workload says how many."""
+    """What a task reads or writes: records, and bytes if the workload gives them."""
 
     records: int
     size_bytes: int
     remote_bytes: int = 0
-    """Of those read, bytes that lie on other nodes."""
+    """Of the bytes read, those on other nodes."""
     remote_nodes: int = 0
-    """Nodes that those lie on."""
+    """Number of nodes that hold those."""
 
 
 class LaunchTimes(Frozen):
-    """What follows from the order to launch a task: how long after it, in emulated nanoseconds."""
+    """The times of the steps of a launch, counted from its order, in emulated nanoseconds."""
 
     running_ns: int
     """Its process runs, and its node is told."""
     input_ready_ns: int | None
-    """A map begins its work; a reduce has its input, None where that was not known to be there at the order."""
+    """A map begins its work, or a reduce has its input; None: the input was not yet available at the order."""
     written_ns: int = 0
     """A map has written its output."""
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Fixed durations, zero unless told otherwise: the published system alone.  Also what every cost model answers.
+    """Fixed durations, zero by default: with a published profile, only the profile counts.  Base of all cost models.
 
-    Instants and durations are emulated nanoseconds; all durations returned are at least 0.
+    Times and durations are emulated nanoseconds; all durations returned are at least 0.
     """
 
     message_ns: int = 0
-    """From one machine to another."""
+    """Message from one machine to another."""
     launch_ns: int = 0
-    """Order to process running."""
+    """From the order to the running process."""
     input_ns: int = 0
-    """Fetch and merge of a reduce's input, once all map outputs are known."""
+    """Fetching and merging a reduce's input, once all map outputs are known."""
     suspend_ns: int = 0
     resume_ns: int = 0
     checkpoint_ns: int = 0
-    """Beyond the key in progress."""
+    """Without the key in progress."""
     kill_ns: int = 0
     commit_ns: int = 0
     network_bytes_s: int = 0
-    """Speed of a node's network, in bytes an emulated second; 0: no limit."""
+    """Speed of a node's network, in bytes per emulated second; 0: no limit."""
     memory: MemoryTimes = field(default=NO_MEMORY_TIMES, kw_only=True)
-    """Of a node's RAM and swap; no time unless told otherwise."""
+    """Speeds of a node's RAM and swap; by default they take no time."""
 
     def real_ns(self, emulated_ns: int) -> int:
-        """What the journal says a duration took in real time: here they are the same."""
+        """The real duration that the journal records for a duration; here they are equal."""
         return emulated_ns
 
     @property
     def longest_timer_lag_ns(self) -> int:
-        """No timer is later than this."""
+        """The largest lag of any timer."""
         return 0
 
     @property
     def longest_message_ns(self) -> int:
-        """No message travels for longer."""
+        """The longest travel time of any message."""
         return self.message_ns
 
     def timer_lag(self, address: str, due_ns: int) -> int:
@@ -82,42 +82,42 @@ class CostModel:
         return self.launch_ns
 
     def launch_map(self, node: str, container: str, output: DataSize, now_ns: int) -> LaunchTimes:
-        """A map ordered on ``node``."""
+        """Launch of a map on ``node``."""
         return LaunchTimes(self.launch_ns, self.launch_ns)
 
     def launch_reduce(self, node: str, container: str, fetched: DataSize | None, now_ns: int) -> LaunchTimes:
-        """A reduce ordered on ``node``; ``fetched`` is None where its merged input is on the node's disk."""
+        """Launch of a reduce on ``node``; ``fetched`` is None if its merged input is on the node's disk."""
         input_ns = self.input_ns if fetched is None else self.fetch_input(node, container, fetched, now_ns)
         return LaunchTimes(self.launch_ns, self.launch_ns + input_ns)
 
     def launch_waiting(self, node: str, container: str, now_ns: int) -> LaunchTimes:
-        """A reduce ordered on ``node`` before the maps of its job have ended."""
+        """Launch of a reduce on ``node`` before the maps of its job have ended."""
         return LaunchTimes(self.launch_ns, None)
 
     def fetch_input(self, node: str, container: str, fetched: DataSize, now_ns: int) -> int:
-        """From a reduce's process running and all map outputs known to its input ready."""
+        """From the time when a reduce runs and all map outputs are known, to the time when its input is ready."""
         if not self.network_bytes_s:
             return self.input_ns
         return self.input_ns + fetched.remote_bytes * 10**9 // self.network_bytes_s
 
     def map_end(self, node: str, container: str, now_ns: int) -> int:
-        """From a map's time over and its output written to the exit of its process."""
+        """From the end of a map's time, with its output written, to the exit of its process."""
         return self.commit_ns
 
     def commit(self, node: str, container: str, resumed: bool, size_bytes: int, now_ns: int) -> int:
-        """From a reduce's last key to the exit of its process; ``resumed``: output of several attempts is joined."""
+        """From a reduce's last key to the exit of its process; ``resumed``: outputs of several attempts are joined."""
         return self.commit_ns
 
     def suspend(self, node: str, container: str, now_ns: int) -> int:
-        """From the order to suspend to the node told that the process has stopped."""
+        """From the order to suspend until the node is told that the process has stopped."""
         return self.suspend_ns
 
     def resume(self, node: str, container: str, now_ns: int) -> int:
-        """From the order to resume to the node told that the process goes on."""
+        """From the order to resume until the node is told that the process continues."""
         return self.resume_ns
 
     def checkpoint(self, node: str, container: str, now_ns: int) -> int:
-        """From the key in progress done to the exit of the process."""
+        """From the end of the key in progress to the exit of the process."""
         return self.checkpoint_ns
 
     def kill(self, node: str, container: str, now_ns: int) -> int:
@@ -126,16 +126,16 @@ class CostModel:
 
 
 class Network:
-    """How messages travel: each once, after the cost model's latency."""
+    """How messages travel: each arrives once, after the cost model's latency."""
 
     def __init__(self, costs: CostModel) -> None:
         self._costs = costs
 
     @property
     def longest_ns(self) -> int:
-        """No message arrives later than this after it was sent."""
+        """The longest time between sending and arrival of a message."""
         return self._costs.longest_message_ns
 
     def deliveries(self, sender: str, to: str, message: Message, now_ns: int) -> tuple[int, ...]:
-        """Delays after which a message arrives, one for each time it does; empty: it is lost."""
+        """The delays after which a message arrives, one for each arrival; empty: it is lost."""
         return (self._costs.message(sender, to, message, now_ns),)

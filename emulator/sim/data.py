@@ -1,4 +1,4 @@
-"""How much data the tasks of a job read and write; what ``emulator.live.mapper`` really makes, as arithmetic."""
+"""How much data the tasks of a job read and write: computes what ``emulator.live.mapper`` really makes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from emulator.sim.cost_model import DataSize
 
 
 class JobData:
-    """The data of one job: counted once, asked for by every task."""
+    """The data of one job, computed once for all tasks."""
 
     def __init__(self, job: JobSpec) -> None:
         self._job = job
@@ -24,13 +24,13 @@ class JobData:
         return keys * self._records_numerator // self._records_denominator
 
     def map_output(self) -> DataSize:
-        """What one map writes."""
+        """The output of one map."""
         if not self._job.reduce_ns:
             return DataSize(0, (self._job.output_bytes or 0) // self._maps)
         return DataSize(self._records(self._keys) // self._maps, (self._job.shuffle_bytes or 0) // self._maps)
 
     def reduce_input(self, reduce: int, node: str, outputs: tuple[str, ...]) -> DataSize:
-        """What a reduce reads on ``node``; ``outputs``: where each map's output lies, none: it is made on the node."""
+        """The input of a reduce on ``node``; ``outputs``: the node of each map's output; empty: made on ``node``."""
         size_bytes = self._share(reduce, self._job.shuffle_bytes)
         remote = [place for place in outputs if place != node]
         remote_bytes = size_bytes * len(remote) // max(1, len(outputs))
@@ -38,7 +38,7 @@ class JobData:
         return DataSize(records, size_bytes, remote_bytes, len(set(remote)))
 
     def reduce_output_bytes(self, reduce: int) -> int:
-        """What a reduce writes."""
+        """Bytes of output of a reduce."""
         return self._share(reduce, self._job.output_bytes)
 
     def _share(self, reduce: int, job_bytes: int | None) -> int:

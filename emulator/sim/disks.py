@@ -1,4 +1,4 @@
-"""The disks of simulated nodes: what lies on them that can be lost, and what is wrong with them."""
+"""The disks of simulated nodes: what can be lost from them, and their faults."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NO_SPACE = "no space left on device"
 
 
 class VirtualDisks:
-    """Nothing is wrong unless it is said here; what is said for a while is taken back by its opposite."""
+    """Disks have no faults except those set here; a temporary fault is removed by the opposite call."""
 
     def __init__(self) -> None:
         self._lost_outputs: set[tuple[str, int, str]] = set()
-        """Job, map and node of outputs that cannot be had there any more."""
+        """(job, map, node) of outputs that are lost there."""
         self._unserved: Counter[str] = Counter()
-        """Nodes from which no output can be had, and for how many reasons."""
+        """For each node that serves no outputs, the number of reasons."""
         self._full: Counter[str] = Counter()
         self._slow_ns: Counter[str] = Counter()
         self._checkpoints: dict[str, int] = {}
@@ -28,23 +28,23 @@ class VirtualDisks:
     # ---- outputs of maps ----
 
     def lose_output(self, job: str, map_index: int, node: str) -> None:
-        """What lies there of the output of a map is gone; whoever wants to fetch it will find out."""
+        """The output of a map on this node is lost; a reduce notices it when it fetches the output."""
         self._lost_outputs.add((job, map_index, node))
 
     def output_written(self, job: str, map_index: int, node: str) -> None:
-        """The map has run there (again)."""
+        """The map has run there, perhaps again."""
         self._lost_outputs.discard((job, map_index, node))
 
     def stop_serving(self, node: str) -> None:
-        """No output can be had from ``node``."""
+        """``node`` serves no outputs."""
         self._unserved[node] += 1
 
     def serve_again(self, node: str) -> None:
-        """It can be had again."""
+        """``node`` serves outputs again."""
         self._unserved[node] -= 1
 
     def first_missing(self, job: str, nodes: Sequence[str]) -> int | None:
-        """The first map of which the output cannot be had where it is said to lie."""
+        """The first map whose output is not available on its node; None: all are available."""
         if not self._lost_outputs and not self._unserved:
             return None
         places = enumerate(nodes)
@@ -57,11 +57,11 @@ class VirtualDisks:
         self._checkpoints[container] = keys_done
 
     def damage_checkpoint(self, container: str) -> None:
-        """What it has saved cannot be read any more."""
+        """The checkpoint or image of ``container`` can no longer be read."""
         self._bad.add(container)
 
     def sound(self, saved: Saved | None) -> Saved | None:
-        """What of ``saved`` a task can go on from: all of it, the last good checkpoint before, or nothing."""
+        """The part of ``saved`` that a task can resume from: all of it, the last good checkpoint before, or nothing."""
         if saved is None or self._bad.isdisjoint(saved.past_containers):
             return saved
         if isinstance(saved, ProcessImage):
@@ -73,11 +73,11 @@ class VirtualDisks:
     # ---- writing ----
 
     def fill(self, node: str) -> None:
-        """Nothing more can be written there."""
+        """The disk of ``node`` becomes full."""
         self._full[node] += 1
 
     def empty(self, node: str) -> None:
-        """There is room again."""
+        """The disk of ``node`` has room again."""
         self._full[node] -= 1
 
     def is_full(self, node: str) -> bool:
@@ -85,9 +85,9 @@ class VirtualDisks:
         return self._full[node] > 0
 
     def slow_down(self, node: str, by_ns: int) -> None:
-        """Each write there takes so much longer; a negative ``by_ns`` takes it back."""
+        """Each write there takes this much longer; a negative ``by_ns`` removes the delay."""
         self._slow_ns[node] += by_ns
 
     def extra_ns(self, node: str) -> int:
-        """How much longer than it should a write there takes."""
+        """The extra time that a write there takes."""
         return self._slow_ns[node]

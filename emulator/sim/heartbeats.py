@@ -2,21 +2,21 @@
 
 Theory of operation
 -------------------
-A heartbeat that says nothing and changes nothing leaves no trace, in its machine, in the ResourceManager or in the
-journal, so a run without it is the same run; with thousands of nodes nearly all are such.  A heartbeat is run when
+A heartbeat that says and changes nothing leaves no trace in its machine, in the ResourceManager or in the journal, so a
+run without it is the same run; with thousands of nodes nearly all heartbeats are empty.  A heartbeat is run when
 
 * its own machine may have something to say (``PeriodicMachine.heartbeat_due_ns``);
 * the ResourceManager has something to tell its sender, or to find out (``emulator.core.attention``); or
-* its node has a free container and the ResourceManager has requests that a free node might serve.  Of all those nodes
-  only the next one to send a heartbeat is woken, and after it the next if requests are left: a request costs one
+* its node has a free container and the ResourceManager has requests that a free node might serve.  Only the next of
+  these nodes to send a heartbeat is woken, and after it the next one if requests are left: a request costs one
   heartbeat, not one of every free node.
 
-Which beats that may be is looked at once all has happened that an event has set for its instant: a machine that is told
-several things at once, or that is answered at once, is looked at once.
+Which beats may matter is checked only after everything that an event has set for its instant.  So a machine that gets
+several messages or answers at one instant is checked once.
 
-To run one too many does no harm.  Where messages travel for a while, a heartbeat that was left out would still be on
-its way when something comes up that it would have met: it is then sent after the fact, from a machine that is still in
-the state it was in then, because this is done before it is told anything new.
+Running a heartbeat too many does no harm.  But if messages take time to travel, a heartbeat that was left out could
+still be travelling when something happens that it would meet.  Then it is sent afterwards.  Its machine is still in the
+state of that time, because this is done before the machine gets any new message.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from emulator.sim.kernel import Kernel
 _OF_NODES = (NodeHeartbeat, NodeLost)
 
 Run = Callable[[str, Tick, int], None]
-"""``run(address, tick, at_ns)`` has a machine handle its tick, at an instant that may have passed."""
+"""``run(address, tick, at_ns)`` lets a machine handle its tick, at a time that may be past."""
 
 
 class EveryHeartbeat:
-    """Runs them all."""
+    """Runs all heartbeats."""
 
     def __init__(self, kernel: Kernel, costs: CostModel, run: Run) -> None:
         self._kernel = kernel
         self._costs = costs
         self._run = run
         self._times_on: Counter[str] = Counter()
-        """How often each machine has been switched on: what it planned before is void."""
+        """How often each machine has been switched on or off; plans made before the last time are void."""
 
     def add(self, machine: PeriodicMachine, rank: int) -> None:
-        """A machine is on; of beats of one instant the lower ``rank`` goes first."""
+        """A machine is switched on; of beats at one instant, the lower ``rank`` goes first."""
         self._times_on[machine.address] += 1
         self._plan_next(machine, rank, self._times_on[machine.address])
 
     def remove(self, address: str) -> None:
-        """A machine is about to be switched off."""
+        """A machine will be switched off now."""
         self._times_on[address] += 1
 
     def _plan_next(self, machine: PeriodicMachine, rank: int, times_on: int) -> None:
@@ -70,38 +70,38 @@ class EveryHeartbeat:
             self._plan_next(machine, rank, times_on)
 
     def before(self, address: str) -> None:
-        """The machine of ``address`` is about to be told something."""
+        """The machine of ``address`` will now get a message."""
 
     def after(self, address: str, message: Message) -> None:
-        """The machine of ``address`` has handled ``message``, and its effects have been carried out."""
+        """The machine of ``address`` has handled ``message``, and its effects were carried out."""
 
 
 @dataclass(slots=True)
 class _Beats:
-    """The heartbeats of one machine, by the instant each is due."""
+    """The heartbeats of one machine, identified by their due times."""
 
     machine: PeriodicMachine
     phase: Phase
     rank: int
     run_ns: int
-    """The last one run, or when the machine was switched on."""
+    """Due time of the last beat run, or the time when the machine was switched on."""
     planned_ns: int | None = None
-    """The next one to be run; None: none is planned."""
+    """Due time of the next beat planned; None: none is planned."""
     awake_until_ns: int = -1
-    """Until when all are run because one before could still be overtaken."""
+    """Until then all beats are run, because an earlier one could still be overtaken."""
     free: bool = False
     """Whether its node is known to have a free container."""
     place: tuple[int, int] = field(init=False)
-    """Its place among the beats of a period."""
+    """Its position among the beats of a period."""
 
     def __post_init__(self) -> None:
         self.place = (self.phase.phase_ns, self.rank)
 
 
 class HeartbeatsThatMatter:
-    """Leaves out the others; see the module's theory of operation.  Methods as those of ``EveryHeartbeat``.
+    """Runs only the beats that may matter; see the module's theory of operation.  Same methods as ``EveryHeartbeat``.
 
-    No timer may be as late as a period.
+    No timer may be late by a period or more.
     """
 
     def __init__(self, kernel: Kernel, costs: CostModel, network: Network, run: Run) -> None:
@@ -110,13 +110,13 @@ class HeartbeatsThatMatter:
         self._run = run
         self._longest_lag_ns = costs.longest_timer_lag_ns
         self._horizon_ns = self._longest_lag_ns + network.longest_ns
-        """No heartbeat arrives later than this after it is due."""
+        """The longest time between the due time of a heartbeat and its arrival."""
         self._beats: dict[str, _Beats] = {}
         self._manager: ResourceManager | None = None
         self._touched: dict[str, _Beats] = {}
-        """Machines to be looked at, because something has happened to them or the ResourceManager awaits them."""
+        """Machines to check, because they got a message or the ResourceManager awaits them."""
         self._nodes_told: dict[str, None] = {}
-        """Nodes that the ResourceManager has heard from, or lost."""
+        """Nodes that the ResourceManager has heard from or lost."""
         self._free: list[tuple[tuple[int, int], _Beats]] = []
         """Nodes with a free container, in the order of their beats in a period."""
 
@@ -130,7 +130,7 @@ class HeartbeatsThatMatter:
         beats = self._beats.get(address)
         if beats is None:
             return
-        self._catch_up(beats)  # what it has sent arrives, whatever becomes of it
+        self._catch_up(beats)  # what it has already sent still arrives
         del self._beats[address]
         self._touched.pop(address, None)
         self._set_free(beats, False)
@@ -158,7 +158,7 @@ class HeartbeatsThatMatter:
             self.settle()
 
     def settle(self) -> None:
-        """Plan the beats that may matter, as things stand now."""
+        """Plan the beats that may matter, in the present state."""
         if not self._touched:
             return
         touched, self._touched = self._touched, {}
@@ -175,7 +175,7 @@ class HeartbeatsThatMatter:
                 self._wake_free(due_ns)
 
     def _due_ns(self, beats: _Beats) -> int | None:
-        """From when on a beat may matter, to its machine or to the ResourceManager; None: none will."""
+        """From when on a beat may matter to its machine or to the ResourceManager; None: never."""
         now_ns, manager = self._kernel.now_ns, self._manager
         if manager is not None and beats.machine.address in manager.state.attention.awaited:
             return now_ns
@@ -202,9 +202,9 @@ class HeartbeatsThatMatter:
                 del self._free[at]
 
     def _wake_free(self, due_ns: int) -> None:
-        """Wake the first of them that sends a heartbeat from ``due_ns`` on."""
+        """Wake the first free node that sends a heartbeat from ``due_ns`` on."""
         if self._horizon_ns:
-            for _, beats in self._free:  # which heartbeat arrives first is not known
+            for _, beats in self._free:  # it is not known whose heartbeat arrives first
                 self._wake(beats, due_ns)
             return
         period_ns = self._free[0][1].phase.period_ns
@@ -219,7 +219,7 @@ class HeartbeatsThatMatter:
         self._plan(beats, due_ns)
 
     def _plan(self, beats: _Beats, due_ns: int) -> None:
-        """Have the first beat from ``due_ns`` on run."""
+        """Plan the first beat from ``due_ns`` on."""
         if due_ns + self._horizon_ns > beats.awake_until_ns:
             beats.awake_until_ns = due_ns + self._horizon_ns
         if beats.planned_ns is not None and beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < due_ns:
@@ -251,7 +251,7 @@ class HeartbeatsThatMatter:
             beats.awake_until_ns = awake_until_ns
 
     def _catch_up(self, beats: _Beats) -> None:
-        """Run the beats that could still be on their way."""
+        """Run the beats that could still be travelling."""
         if not self._horizon_ns:
             return
         now_ns = self._kernel.now_ns

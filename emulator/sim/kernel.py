@@ -17,10 +17,10 @@ _EVENT, _BEAT = 0, 1
 class Kernel:
     """The event loop of a simulation.  Time is emulated nanoseconds and never goes back.
 
-    Of equal times, events come first, in the order they were set, with all that they set for the same instant; then the
-    beats of machines, in the order of the machines, each with all that it sets in turn.  So whether a beat is run has
-    no influence on the order of anything else.  When all that an event or beat has set for its instant has happened,
-    ``settle`` is called, which may plan beats.
+    At equal times, events come first, in the order in which they were set, together with all that they set for the same
+    instant.  Then come the beats of machines, in the order of the machines, each with all that it sets in turn.  So
+    whether a beat is run does not affect the order of anything else.  ``settle`` is called when everything that an
+    event or beat has set for its instant is done; it may plan beats.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Kernel:
         self.settle: Action = _nothing
         self._heap: list[tuple[int, int, int, int, Action]] = []
         self._soon: deque[Action] = deque()
-        """What is still to happen at this instant, beats apart."""
+        """Actions still to run at this instant, without beats."""
         self._sequence = count()
 
     @property
@@ -44,20 +44,20 @@ class Kernel:
         return self._heap[0][0] if self._heap else math.inf
 
     def at(self, at_ns: int, action: Action) -> None:
-        """Do ``action`` at ``at_ns``.  Raises ValueError for an instant that has passed."""
+        """Run ``action`` at ``at_ns``.  Raises ValueError for a time in the past."""
         if at_ns == self.now_ns:
             self._soon.append(action)
         else:
             self._set(at_ns, _EVENT, 0, action)
 
     def soon(self, action: Action) -> None:
-        """Do ``action`` at this instant, after what is already set for it."""
+        """Run ``action`` at this instant, after what is already set for it."""
         self._soon.append(action)
 
     def beat(self, at_ns: int, rank: int, action: Action) -> None:
-        """Do ``action`` at ``at_ns`` as the beat of the machine of ``rank``.
+        """Run ``action`` at ``at_ns``, as a beat of the machine with this ``rank``.
 
-        Raises ValueError for an instant that has passed.
+        Raises ValueError for a time in the past.
         """
         self._set(at_ns, _BEAT, rank, action)
 
@@ -67,13 +67,13 @@ class Kernel:
         heappush(self._heap, (at_ns, priority, rank, next(self._sequence), action))
 
     def stop(self) -> None:
-        """Have ``run`` return after the present event."""
+        """Let ``run`` return after the current event."""
         self.stopped = True
 
     def run(self, limit_ns: int, most_events: int | None = None, until: Callable[[], bool] | None = None) -> None:
-        """Run until ``stop``, until ``until()`` holds or until ``most_events`` have happened.
+        """Run until ``stop`` is called, until ``until()`` holds, or for ``most_events`` events.
 
-        Raises RuntimeError when nothing is left to do or ``limit_ns`` is passed.
+        Raises RuntimeError if nothing is left to do or ``limit_ns`` is passed.
         """
         soon = self._soon
         last = None if most_events is None else self.events + most_events

@@ -1,12 +1,12 @@
-"""The memory of the nodes in virtual time: who holds how much, what of it is in swap, and what it takes to use it.
+"""The memory of the nodes in virtual time: how much each process uses, how much of it is in swap, and what that costs.
 
 Theory of operation
 -------------------
 A task writes all its memory before its first key and reads it back after its last (os-assisted-preemption, section
-IV-C).  Where RAM has no room for what is written or brought back, others are paged out for it: stopped processes
-first, the one that was stopped first before the others, then running ones, the one that has touched its memory least
-recently first (section III-A).  A process that goes on gets nothing back before it reads it.  Memory that has been
-brought back is written out again should it have to leave once more: a task's pages are never clean here.
+IV-C).  If RAM has no room for what is written or read back, other processes are paged out.  Stopped processes go first,
+the one stopped earliest before the others.  Then come running ones, the least recently used first (section III-A).  A
+process that resumes gets nothing back until it reads it.  Memory that was paged in is written out again if it must
+leave once more: a task's pages are never clean here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 
 class Moved(NamedTuple):
-    """Bytes that a task has used, and how they came to be in RAM."""
+    """Bytes that a task has used, and how they came into RAM."""
 
     used_bytes: int
     paged_out_bytes: int
-    """Of others, for it."""
+    """Bytes of other processes paged out to make room."""
     paged_in_bytes: int = 0
-    """Of those used: they were in swap."""
+    """The part of the used bytes that was in swap."""
 
 
 @dataclass(slots=True)
@@ -34,12 +34,12 @@ class _Process:
 
 
 class NodeMemory:
-    """RAM of one node; swap is as large as what the node's ledger lets in needs."""
+    """RAM of one node; swap is as large as needed, since the node's ledger limits what is stopped."""
 
     def __init__(self, ram_bytes: int) -> None:
         self._free_bytes = ram_bytes
         self._processes: dict[str, _Process] = {}
-        """The least recently used first."""
+        """In the order of their last use, the least recent first."""
 
     def write(self, container: str, size_bytes: int) -> Moved:
         """A process fills new memory."""
@@ -50,7 +50,7 @@ class NodeMemory:
         return Moved(size_bytes, paged_out_bytes)
 
     def read(self, container: str) -> Moved:
-        """A process reads all it has."""
+        """A process reads all its memory."""
         process = self._touched(container)
         back_bytes = process.swapped_bytes
         paged_out_bytes = self._make_room(back_bytes, process)
@@ -65,14 +65,14 @@ class NodeMemory:
             self._touched(container).stopped = True
 
     def go_on(self, container: str) -> int:
-        """A stopped process goes on; how much of its memory is in swap."""
+        """A stopped process continues; returns how many bytes of its memory are in swap."""
         if container not in self._processes:
             return 0
         self._processes[container].stopped = False
         return self._processes[container].swapped_bytes
 
     def end(self, container: str) -> int:
-        """A process is gone; how much of its memory was in swap."""
+        """A process has ended; returns how many bytes of its memory were in swap."""
         process = self._processes.pop(container, None)
         if process is None:
             return 0
@@ -85,7 +85,7 @@ class NodeMemory:
         return process
 
     def _make_room(self, wanted_bytes: int, for_whom: _Process) -> int:
-        """Page out what ``wanted_bytes`` of RAM need; what no other process holds there is not counted."""
+        """Page out other processes so that ``wanted_bytes`` fit; returns the bytes paged out, which may be fewer."""
         others = [process for process in self._processes.values() if process is not for_whom]
         short_bytes = lacking_bytes = max(0, wanted_bytes - self._free_bytes)
         for process in sorted(others, key=lambda process: not process.stopped):
@@ -98,22 +98,22 @@ class NodeMemory:
 
 
 class MemoryTimes(NamedTuple):
-    """What using memory takes, bytes an emulated second; 0: no time."""
+    """Speeds of memory, in bytes per emulated second; 0: takes no time."""
 
     write_bytes_s: int = 0
     read_bytes_s: int = 0
     swap_out_bytes_s: int = 0
-    """Writing where room has to be made."""
+    """Writing when room must be made."""
     swap_in_bytes_s: int = 0
-    """Reading what is in swap."""
+    """Reading from swap."""
 
     def write_ns(self, moved: Moved) -> int:
-        """To fill new memory."""
+        """Time to fill new memory."""
         at_once_bytes = max(0, moved.used_bytes - moved.paged_out_bytes)
         return _ns(at_once_bytes, self.write_bytes_s) + _ns(moved.paged_out_bytes, self.swap_out_bytes_s)
 
     def read_ns(self, moved: Moved) -> int:
-        """To read it back."""
+        """Time to read memory back."""
         at_once_bytes = moved.used_bytes - moved.paged_in_bytes
         swapped_ns = _ns(moved.paged_in_bytes, self.swap_in_bytes_s) + _ns(moved.paged_out_bytes, self.swap_out_bytes_s)
         return _ns(at_once_bytes, self.read_bytes_s) + swapped_ns
@@ -127,16 +127,16 @@ def _ns(size_bytes: int, bytes_s: int) -> int:
 
 
 class VirtualMemory:
-    """That of all nodes, made when it is first used."""
+    """The memory of all nodes, made at first use."""
 
     def __init__(self, ram_bytes: Mapping[str, int], times: MemoryTimes) -> None:
-        """``ram_bytes``: of each node."""
+        """``ram_bytes``: for each node."""
         self.times = times
         self._ram_bytes = ram_bytes
         self._nodes: dict[str, NodeMemory] = {}
 
     def of(self, node: str) -> NodeMemory:
-        """That of one node."""
+        """The memory of one node."""
         if node not in self._nodes:
             self._nodes[node] = NodeMemory(self._ram_bytes[node])
         return self._nodes[node]

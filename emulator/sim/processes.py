@@ -1,7 +1,7 @@
 """Virtual processes: carries out effects on containers, in virtual time, as an executor does.
 
-Every effect takes what the cost model says and is answered by exactly one completion, as the executor's contract has it
-(``emulator.core.effects``); the exit of a process comes after what was still under way for it.
+Every effect takes the time that the cost model gives, and is answered by exactly one completion, as the executor's
+contract says (``emulator.core.effects``).  The exit of a process comes after the completions of its pending operations.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from emulator.sim.tasks import Failure, VirtualTask
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
 _SAY_AGAIN_NS = 5_000_000_000
-"""A map's output that could not be fetched is asked for again so often, until other outputs are known."""
+"""How often a failed fetch of a map's output is reported, until other outputs are known."""
 _NO_COST = RealCost(0)
-"""One for all: a run keeps some of every process."""
+"""One object for all, because a run keeps several for every process."""
 
 
 class VirtualProcesses:
-    """The processes of all nodes; effects come with the address of the machine that wants them."""
+    """The processes of all nodes; each effect comes with the address of the machine that orders it."""
 
     def __init__(
         self,
@@ -65,15 +65,15 @@ class VirtualProcesses:
             kernel: virtual time.
             settings: nodes and protocol.
             jobs: by name.
-            costs: what operations take.
-            tell: has the machine of an address handle a message now.
-            application_begins: the process of a job's ApplicationMaster, in that container, is there.
-            application_ended: it is gone.
+            costs: how long operations take.
+            tell: lets the machine of an address handle a message now.
+            application_begins: called when a job's ApplicationMaster process in that container has started.
+            application_ended: called when it has ended.
         """
         self.tasks: dict[str, VirtualTask] = {}
-        """Those there are, by container."""
+        """All processes, by container."""
         self.moved_ns = 0
-        """When a process was last launched, went on or ended."""
+        """When a process was last launched, resumed or ended."""
         self.disks = VirtualDisks()
         self._kernel = kernel
         self._nodes = {node.name: node for node in settings.nodes}
@@ -83,7 +83,7 @@ class VirtualProcesses:
         self._tell = tell
         self._application_begins = application_begins
         self._application_ended = application_ended
-        # By (node, job): where the outputs of its maps lie, as known there; reduces whose merged input lies there.
+        # By (node, job): the nodes of the map outputs, as known on that node; reduces with merged input there.
         self._inputs: dict[tuple[str, str], fx.ProvideInput] = {}
         self._localised: dict[tuple[str, str], set[int]] = {}
         self._reduces: dict[tuple[str, str], dict[str, VirtualTask]] = {}
@@ -98,17 +98,17 @@ class VirtualProcesses:
 
     @property
     def are_stuck(self) -> bool:
-        """Whether none gets on: nothing will happen to any before it is told something."""
+        """Whether no process makes progress until it is told something."""
         masters = Kind.APPLICATION_MASTER
         return all(task.launch.kind is masters or task.is_stuck for task in self.tasks.values())
 
     def lose_node(self, node: str) -> None:
-        """All that runs there is gone from one moment to the next, and nobody is told."""
+        """All that runs on the node ends at once, and nobody is told."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
 
     def read_progress(self, address: str, effect: fx.ReadProgress) -> None:
-        """Answered at once, with what the tasks' heartbeats have said."""
+        """Answer at once with the readings of the tasks' heartbeats."""
         now_ns = self._kernel.now_ns
         samples = []
         for container in effect.containers:
@@ -123,7 +123,7 @@ class VirtualProcesses:
         self._end(effect.container, code=0)
 
     def launch(self, address: str, effect: fx.Launch) -> None:
-        """Start a process; a reduce begins when its input is there."""
+        """Start a process; a reduce begins when it has its input."""
         node = address.partition(":")[2]
         self.moved_ns = self._kernel.now_ns
         spec = self._jobs[effect.job]
@@ -145,7 +145,7 @@ class VirtualProcesses:
             self._begin(effect.container)
 
     def _restore(self, task: VirtualTask, image: ProcessImage) -> None:
-        """Its image is brought here, if it was made elsewhere, and read; then it needs what a launch needs."""
+        """Bring its image here if it was made elsewhere, and read it; then the usual launch follows."""
         tier, container = self._image_tier(), task.launch.container
         task.active_before_ns = image.in_key_ns
         network_bytes_s = tier.network_bytes_s if image.node != task.node else None
@@ -171,7 +171,7 @@ class VirtualProcesses:
         return self._tier
 
     def _make_input(self, task: VirtualTask) -> None:
-        """No maps made its input: that is done first, by a process of its own."""
+        """Make the input of a reduce in a job without maps; this is done first, by a process of its own."""
         maker, now_ns = f"{task.launch.container}.input", self._kernel.now_ns
         times = self._costs.launch_map(task.node, maker, self._fetched(task, ()), now_ns)
         made_ns = times.written_ns + self._costs.map_end(task.node, maker, now_ns + times.written_ns)
@@ -244,11 +244,11 @@ class VirtualProcesses:
             self._later(_SAY_AGAIN_NS, partial(self._report_failed_fetch, container, failed))
 
     def _is_localised(self, task: VirtualTask) -> bool:
-        """Its merged input lies on its node: an earlier attempt fetched it, or, in a job without maps, it was made."""
+        """Whether its merged input is on its node: fetched by an earlier attempt or, in a job without maps, made."""
         return task.launch.task in self._localised.get((task.node, task.launch.job), ())
 
     def _fetched(self, task: VirtualTask, outputs: tuple[str, ...]) -> DataSize:
-        """The input that a reduce brings to its node; it stays there."""
+        """The input that a reduce brings to its node, where it then stays."""
         self._localised.setdefault((task.node, task.launch.job), set()).add(task.launch.task)
         return self._data_of(task.launch.job).reduce_input(task.launch.task, task.node, outputs)
 
@@ -272,7 +272,7 @@ class VirtualProcesses:
         self._tell(node_address(task.node), first_key)
         if task.launch.memory_bytes:
             written = self._memory.of(task.node).write(container, task.launch.memory_bytes)
-            if not isinstance(task.launch.saved, ProcessImage):  # with that its memory has come back
+            if not isinstance(task.launch.saved, ProcessImage):  # the image has brought its memory back
                 task.setup_ns = self._memory.times.write_ns(written)
         self._plan_end(container, task)
 
@@ -282,7 +282,7 @@ class VirtualProcesses:
         self._later(max(0, left_ns), partial(self._walked, container, task.token))
 
     def _walked(self, container: str, token: int) -> None:
-        """All keys are done: from here to the end it can neither stop nor save a checkpoint."""
+        """All keys are done: from here to its end it can neither stop nor save a checkpoint."""
         task = self.tasks.get(container)
         if task is None or task.token != token:
             return
@@ -304,7 +304,7 @@ class VirtualProcesses:
         self._later(end_ns + self.disks.extra_ns(task.node), partial(self._end, container, 0))
 
     def provide_input(self, address: str, effect: fx.ProvideInput) -> None:
-        """Where the map outputs of a job lie: reduces that have waited for that fetch them."""
+        """The nodes of a job's map outputs are known: reduces that wait for them start fetching."""
         node = address.partition(":")[2]
         self._inputs[node, effect.job] = effect
         for container, task in list(self._reduces.get((node, effect.job), {}).items()):
@@ -319,8 +319,8 @@ class VirtualProcesses:
         cost: Callable[[str, str, int], int],
         done: Callable[[str, str, int], None],
     ) -> None:
-        """Call ``done`` once an operation on a process has taken what it costs; with ``failure`` it is answered if the
-        process ends before that.  Of one that has ended, the end is on its way to who asks."""
+        """Call ``done`` when an operation on a process has taken its time.  If the process ends before, the answer is
+        ``failure``.  If it has already ended, its end is on its way to the caller."""
         task = self.tasks.get(container)
         if task is None:
             return
@@ -352,7 +352,7 @@ class VirtualProcesses:
         self._tell(address, Suspended(container, task.keys_done(now_ns), self._cost(delay_ns)))
 
     def resume(self, address: str, effect: fx.Resume) -> None:
-        """Have a stopped process go on (SIGCONT)."""
+        """Continue a stopped process (SIGCONT)."""
         self._operate(address, effect.container, ResumeFailed, self._costs.resume, self._resumed)
 
     def _resumed(self, address: str, container: str, delay_ns: int) -> None:
@@ -384,7 +384,7 @@ class VirtualProcesses:
             keys_done = min(task.keys, keys_done + 1)
             key_ns = max(0, task.instant_of(keys_done) - task.active_ns(now_ns))
             if keys_done == task.keys:
-                # The last key: it ends by itself, and the order comes too late.
+                # The last key: the task ends by itself, and the order comes too late.
                 self._later(key_ns, partial(self._checkpoint_too_late, address, effect.container))
                 return
         task.token += 1
@@ -408,7 +408,7 @@ class VirtualProcesses:
         self._end(container, code=75, keys_done=keys_done)
 
     def dump(self, address: str, effect: fx.Dump) -> None:
-        """Stop a process, save it as an image on its node's device, end it."""
+        """Stop a process, save it as an image on its node's device, and end it."""
         self._operate(address, effect.container, CheckpointFailed, self._costs.suspend, self._stopped_for_dump)
 
     def _stopped_for_dump(self, address: str, container: str, delay_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""The simulated engine as ``natjam run`` calls it: one run in virtual time, in this process."""
+"""The simulated engine for ``natjam run``: one run in virtual time, in this process."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from emulator.sim.cost_model import CostModel
 
 STATUS_PERIOD_REAL_S = 0.25
 _PATIENCE_HEARTBEATS = 1000
-"""For so long at least nothing must have moved before a run is given up: retries and time-outs take some."""
+"""A run is given up only after at least this long without a move, because retries and time-outs take time."""
 _TIMES_SHOWING = 40
-"""A state is not shown before this many times what it took to show the last: a large one is shown more seldom."""
+"""Wait before the next display, in multiples of the time that the last display took: large states are shown less
+often."""
 
 
 class MakeCluster(Protocol):
@@ -79,20 +80,20 @@ def simulate(
     draw: int = 0,
     make_cluster: MakeCluster = SimulatedCluster,
 ) -> SimulatedCluster:
-    """Simulate ``experiment`` from the start to the end of all jobs; the cluster as it is then.
+    """Simulate ``experiment`` from the start to the end of all jobs; returns the cluster at the end.
 
     Args:
-        experiment: what to simulate; its ``repeats`` are not looked at.
+        experiment: what to simulate; its ``repeats`` are ignored.
         jobs: its workload.
         write: takes the records, in the order of a journal.
         each_slice: called every few thousand events.
-        draw: another number is another run of the same workload, decisions and all, in which operations take other
-            times; without effect where costs are not drawn.
-        make_cluster: makes the cluster; one in which things go wrong, for instance.
+        draw: another number gives other durations of operations, with the same workload and the same random decisions;
+            no effect if costs are not drawn.
+        make_cluster: makes the cluster, for example one with faults.
 
     Raises:
         ConfigError: see ``make_costs``.
-        RunError: the end does not come, or a policy of the user's own raised or returned something else than it must.
+        RunError: the run does not end, or a user's policy raised or returned something it must not.
     """
     in_order = _InOrder(write)
     settings = make_settings(experiment, experiment.seed)
@@ -122,10 +123,10 @@ def simulate(
 
 
 def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...], draw: int = 0) -> CostModel:
-    """What operations take in a simulation of ``experiment``; ``draw`` as for ``simulate``.
+    """How long operations take in a simulation of ``experiment``; ``draw`` as in ``simulate``.
 
     Raises:
-        ConfigError: it needs this machine's calibration and there is none, or a calibration file is not as it must be.
+        ConfigError: this machine's calibration is needed and missing, or a calibration file is invalid.
     """
     path = chosen_path(experiment.overheads, experiment.calibration)
     if path is None:
@@ -138,9 +139,9 @@ def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, 
 
 
 def calibration_warning(experiment: Experiment) -> str | None:
-    """What a user must know of the calibration that a simulation of ``experiment`` rests on.
+    """A warning about the calibration that a simulation of ``experiment`` uses; None: no warning.
 
-    Raises ConfigError as ``make_costs`` does, so that it is met before anything is begun.
+    Raises ConfigError like ``make_costs``, so that the error comes before anything starts.
     """
     path = chosen_path(experiment.overheads, experiment.calibration)
     return None if path is None else load_calibration(path).warning(path)
@@ -152,7 +153,7 @@ def _calibration_facts(experiment: Experiment) -> dict[str, Any]:
 
 
 def _check_not_stuck(cluster: SimulatedCluster, since_ns: int) -> None:
-    """Raise RunError if no process gets on: nothing is left that could free the containers the jobs wait for."""
+    """Raise RunError if no process makes progress, so nothing can free the containers that jobs wait for."""
     if not cluster.processes.are_stuck:
         return
     client = cluster.machines[CLIENT]
@@ -167,21 +168,21 @@ _BY_ACTOR = attrgetter("actor", "seq")
 
 
 class _InOrder:
-    """Hands records on in the order of a journal: by time, then actor, then number."""
+    """Passes records on in the order of a journal: by time, then actor, then number."""
 
     def __init__(self, write: Callable[[Record], None]) -> None:
         self._write = write
         self._held: list[Record] = []
-        """All of one instant."""
+        """All held records, which have the same time."""
 
     def take(self, record: Record) -> None:
-        """The next record; times never go back."""
+        """Take the next record; times never go back."""
         if self._held and self._held[0].t_ns != record.t_ns:
             self.flush()
         self._held.append(record)
 
     def flush(self) -> None:
-        """Hand on what is held."""
+        """Pass on the records held."""
         if len(self._held) > 1:
             self._held.sort(key=_BY_ACTOR)
         for record in self._held:
@@ -190,7 +191,7 @@ class _InOrder:
 
 
 class _Shown:
-    """What the user sees of a simulation while it lasts."""
+    """What the user sees of a simulation during the run."""
 
     def __init__(
         self,
@@ -205,11 +206,11 @@ class _Shown:
         self._started_real_s = started_real_s
         self._next_real_s = started_real_s
         self._revisions: dict[str, int] = {}
-        """Of each ApplicationMaster as ``_jobs`` has it."""
+        """Revision of each ApplicationMaster at its status in ``_jobs``."""
         self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in jobs}
 
     def now_and_then(self, cluster: SimulatedCluster) -> None:
-        """Show the state of the run if it has not been shown for a while."""
+        """Show the state of the run, unless it was shown a short time ago."""
         begin_real_s = time.monotonic()
         if begin_real_s >= self._next_real_s:
             self.show(cluster, "simulating")
@@ -246,6 +247,6 @@ class _Shown:
 
 
 def _ended(last: JobStatus, state: JobState) -> JobStatus:
-    """The status of a job whose ApplicationMaster left before it was looked at again."""
+    """The status of a job whose ApplicationMaster exited before its status was read again."""
     done = last.total if state is JobState.SUCCEEDED else last.done
     return JobStatus(last.name, last.queue, state.value, done, 0, 0, last.total - done, last.total)

@@ -1,4 +1,4 @@
-"""Virtual task processes: what ``emulator.live`` does with real ones, as arithmetic on active time."""
+"""Virtual task processes: compute, in active time, what ``emulator.live`` does with real processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from emulator.core.effects import Launch
 Failure: TypeAlias = (
     "type[LaunchFailed] | type[SuspendFailed] | type[CheckpointFailed] | type[ResumeFailed] | type[KillFailed]"
 )
-"""What an operation under way is answered with when the process ends before it is done."""
+"""The answer to a pending operation if the process ends before it is done."""
 
 
 @dataclass(slots=True)
 class VirtualTask:
-    """One process.  It walks ``keys`` keys in ``length_ns`` of active time, from key ``keys_before``; it may have
-    memory to write before that and to read back after it."""
+    """One process.  It walks ``keys`` keys in ``length_ns`` of active time, starting after ``keys_before`` keys.  It
+    may have memory to write before that and to read back afterwards."""
 
     launch: Launch
     node: str
@@ -27,19 +27,19 @@ class VirtualTask:
     keys_before: int = 0
     launched_ns: int = 0
     input_ready_ns: int | None = None
-    """When its input is there; None while that is not known."""
+    """When it has its input; None: not known yet."""
     written_ns: int = 0
     """When a map has written its output."""
     first_key_ns: int | None = None
     """When its first key started; None while it waits for input or padding."""
     setup_ns: int = 0
-    """Active time from its first key on in which it writes its memory, before it walks."""
+    """Active time from its first key on for writing its memory, before it walks."""
     check_ns: int | None = None
-    """Active time in which it reads its memory back, after it has walked; None while that is not known."""
+    """Active time for reading its memory back after the walk; None: not known yet."""
     active_before_ns: int = 0
     """Active time walked before ``since_ns``."""
     since_ns: int | None = None
-    """Start of the present spell of activity; None while stopped or waiting."""
+    """Start of the current active period; None while stopped or waiting."""
     waited: bool = False
     """Whether it ran before all map outputs were known."""
     stopped_ns: int | None = None
@@ -47,26 +47,26 @@ class VirtualTask:
     checkpointing: bool = False
     committing: bool = False
     pending: list[Failure] = field(default_factory=list)
-    """Operations under way, at most one and a kill: each must yield one completion, and the exit comes after it."""
+    """Pending operations, at most one and a kill.  Each must yield one completion; the exit comes after them."""
     token: int = 0
-    """Grows with every change, so that an end planned before it is known as stale."""
+    """Grows with every change, so that an outdated plan of its end is recognised."""
 
     def active_ns(self, now_ns: int) -> int:
-        """Active time walked by this process so far."""
+        """Active time of this process so far."""
         return self.active_before_ns + (now_ns - self.since_ns if self.since_ns is not None else 0)
 
     def instant_of(self, keys_done: int) -> int:
-        """Active time of this process at the end of its ``keys_done``-th key of the whole walk."""
+        """Active time of this process at the end of key number ``keys_done`` of the whole walk."""
         start_ns = self.keys_before * self.length_ns // self.keys
         return self.setup_ns + keys_done * self.length_ns // self.keys - start_ns
 
     def keys_done(self, now_ns: int) -> int:
-        """Key counter."""
+        """Its key counter."""
         if self.first_key_ns is None or not self.length_ns:
             return self.keys_before
         start_ns = self.keys_before * self.length_ns // self.keys
         walked_ns = max(0, self.active_ns(now_ns) - self.setup_ns)
-        # One ns of grace: instants are rounded down, so a key ends at most 1 ns before its exact time.
+        # One ns of tolerance: times are rounded down, so a key ends at most 1 ns before its exact time.
         return min(self.keys, ((start_ns + walked_ns + 1) * self.keys - 1) // self.length_ns)
 
     @property
@@ -81,12 +81,12 @@ class VirtualTask:
         return not self.pending and (self.stopped or waits_for_input)
 
     def stop(self, now_ns: int) -> None:
-        """No work is done from now on."""
+        """Stop: no work is done from now on."""
         self.token += 1
         self.active_before_ns, self.since_ns, self.stopped_ns = self.active_ns(now_ns), None, now_ns
 
     def go_on(self, now_ns: int) -> None:
-        """It is stopped no more; what a map had not yet written is written that much later."""
+        """Continue; what a map has not yet written is written later by the time it was stopped."""
         assert self.stopped_ns is not None
         if self.written_ns > self.stopped_ns:
             self.written_ns += now_ns - self.stopped_ns
@@ -96,16 +96,16 @@ class VirtualTask:
 
     @property
     def left_ns(self) -> int:
-        """Active time from launch to the end of the walk, or, once that is known, of reading its memory back."""
+        """Active time from launch to the end of the walk or, once known, of reading its memory back."""
         return self.instant_of(self.keys) + (self.check_ns or 0)
 
     def readings(self, now_ns: int, period_ns: int) -> tuple[tuple[int, int], ...]:
-        """What its heartbeats have said: the start, the last key a period ago, the last key.
+        """The readings of its heartbeats: the start, the last key one period ago, the last key.
 
-        Its rate is constant, so that readings in between would change no estimate; the one a period ago is there
-        because the ApplicationMaster leaves out what is newer than its last refresh.
+        Its rate is constant, so other readings would not change an estimate.  The reading of a period ago is needed
+        because the ApplicationMaster leaves out readings after its last refresh.
         """
-        begin_ns = now_ns - self.active_ns(now_ns)  # the instant it would have begun at, had it never stopped
+        begin_ns = now_ns - self.active_ns(now_ns)  # when it would have begun if it had never stopped
         readings = [(begin_ns + self.setup_ns, self.keys_before)]
         for at_ns in (now_ns - period_ns, now_ns):
             keys_done = self.keys_done(at_ns)
