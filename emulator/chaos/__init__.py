@@ -1,1 +1,1 @@
-"""Faults drawn by seed over a run, what must hold all the same, and the fewest faults that break it."""
+"""Random faults during a run, the invariants that must hold all the same, and the fewest faults that break one."""

@@ -1,13 +1,13 @@
-"""A simulated cluster in which things go wrong, as a list of faults has it.
+"""A simulated cluster with faults from a list.
 
 Theory of operation
 -------------------
-Nothing in the machines or in the simulator knows of faults.  Each fault is an event of the kernel: it does something to
-a process, a disk or a node, or opens a window (of the network, of a machine's pause) that another event closes.  A
-machine that is paused is not told anything; what was for it is kept, and told in its order when the pause is over.  A
-machine whose clock is ahead handles everything at a later time than it is, and what it plans comes that much sooner.
+The machines and the simulator know nothing of faults.  Each fault is an event of the kernel.  It does something to a
+process, a disk or a node, or it starts a condition (of the network, or a machine's pause) that another event ends.  A
+paused machine gets no messages; they are kept, and delivered in order after the pause.  A machine whose clock is ahead
+handles everything at a later time than the true one, and its plans take place that much earlier.
 
-Every heartbeat is run: which of them could be left out is worked out from a network and machines that do their part.
+Every heartbeat is run, because leaving heartbeats out assumes a network and machines without faults.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from emulator.vocabulary import Kind
 _LATEST_NS = 4_000_000_000
 _SLOWEST_NS = 20_000_000_000
 _REST_NS = 240_000_000_000
-"""Within this after the end of the last job, and the time after which a silent node is missed, all must be free."""
+"""After the end of the last job and the time to miss a silent node, everything must be free within this time."""
 _SIGNAL = 11
 
 T = TypeVar("T")
 
 
 class FaultyNetwork(Network):
-    """Loses, doubles and delays messages while ``bad`` faults last; nothing comes to or leaves those ``cut_off``.
+    """Loses, duplicates and delays messages while ``bad`` faults last; nothing passes between ``cut_off`` and others.
 
-    What happens to a message depends on nothing but itself.  The client's are never lost: it makes a call and knows
-    whether that has arrived.
+    What happens to a message depends only on the message.  The client's messages are never lost: it makes a call and
+    knows whether that has arrived.
     """
 
     def __init__(self, costs: CostModel) -> None:
         super().__init__(costs)
         self.bad: list[Fault] = []
         self.cut_off: list[frozenset[str]] = []
-        """Addresses on the far side of each partition."""
+        """The addresses on the far side of each partition."""
 
     @property
     def longest_ns(self) -> int:
@@ -80,21 +80,21 @@ class FaultyNetwork(Network):
             if draw.randrange(100) < worst_percent:
                 return ()
             copies = 1 + (draw.randrange(100) < worst_percent)
-            # Half of the messages are fast: a network that delays everything alike reorders little.
+            # Half of the messages are fast, because a network that delays all messages reorders few of them.
             late_ns = [draw.randrange(_LATEST_NS) * draw.randrange(2) for _ in range(copies)]
             delays_ns = tuple(delay_ns + more_ns for delay_ns in delays_ns for more_ns in late_ns)
         return delays_ns
 
 
 class _AheadRecorder(Recorder):
-    """Of a machine whose clock is ahead of the others'."""
+    """The recorder of a machine whose clock is ahead of the others'."""
 
     def __init__(self, before: Recorder, sink: Callable[[Record], None]) -> None:
         super().__init__(before.machine, sink)
         self.seq, self.ahead_ns = before.seq, 0
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """The machine takes ``message`` at the time its own clock shows; what it plans is meant by that clock."""
+        """The machine handles ``message`` at the time of its own clock; its plans refer to that clock."""
         if isinstance(message, TimerFired | Tick):
             message = structs.replace(message, due_ns=message.due_ns + self.ahead_ns)
         return [self._told(effect, now_ns) for effect in super().handle(message, now_ns + self.ahead_ns)]
@@ -108,7 +108,7 @@ class _AheadRecorder(Recorder):
 
 
 class FaultyCluster(SimulatedCluster):
-    """See the module's theory of operation; checked by ``Invariants`` all the time."""
+    """See the module's theory of operation; ``Invariants`` checks it all the time."""
 
     def __init__(
         self,
@@ -121,13 +121,13 @@ class FaultyCluster(SimulatedCluster):
         faults: Sequence[Fault],
         limit_ns: int,
     ) -> None:
-        """``limit_ns``: all jobs must have ended by then, and the cluster have come to rest."""
+        """``limit_ns``: by then all jobs must have ended, and the cluster must be at rest."""
         self.network = FaultyNetwork(costs)
         self.invariants = Invariants(settings, jobs)
         self.happened: list[FaultKind] = []
-        """Faults that have met somebody."""
+        """Kinds of the faults that have affected something."""
         self._held: dict[str, list[Message]] = {}
-        """What paused machines have still to be told, by address."""
+        """Messages kept for paused machines, by address."""
         self._pauses: Counter[str] = Counter()
         self._limit_ns = limit_ns
         self._nodes = [node.name for node in settings.nodes]
@@ -143,20 +143,20 @@ class FaultyCluster(SimulatedCluster):
         return take
 
     def run(self, limit_ns: int = 0, each_slice: Callable[[], None] = lambda: None) -> None:
-        """From the start to the end of all jobs, and on until the cluster is at rest.  Raises Violation too."""
+        """Run to the end of all jobs, and on until the cluster is at rest.  Also raises Violation."""
         super().run(self._limit_ns, each_slice)
         rest_ns = self.kernel.now_ns + self._settings.protocol.node_expiry_ns + _REST_NS
         self.kernel.run(rest_ns + _REST_NS, until=lambda: self.kernel.next_ns > rest_ns or not what_is_left(self))
         self.invariants.look_at_end(self)
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message`` now, or when its pause is over."""
+        """Let a machine handle ``message`` now, or after its pause."""
         if self._pauses[address] and address in self.machines:
             self._held.setdefault(address, []).append(message)
             return
         is_under_way = self._telling
         super().tell(address, message)
-        if not is_under_way:  # else it will be told when the effects of the one before have been carried out
+        if not is_under_way:  # else it is handled later, after the effects of the current one
             self.invariants.look(self, address)
 
     @property
@@ -238,7 +238,7 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(self._go_on, address))
 
     def pause(self, address: str) -> None:
-        """The machine of ``address`` is told nothing for now."""
+        """The machine of ``address`` gets no messages for now."""
         self._pauses[address] += 1
 
     def _go_on(self, address: str) -> None:
@@ -323,7 +323,7 @@ _FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
     FaultKind.SLOW_DISK: FaultyCluster._slow_disk,
     FaultKind.CLOCK_STEP: FaultyCluster._step_clock,
 }
-"""What each does; whether it has met anybody."""
+"""The action of each fault; returns whether it has affected something."""
 
 
 def _picked(fault: Fault, among: Sequence[T]) -> T | None:

@@ -1,13 +1,14 @@
-"""What must hold in a simulated run whatever goes wrong, looked at after every message and at the end.
+"""The invariants that must hold in a simulated run under any faults, checked after every message and at the end.
 
 Theory of operation
 -------------------
-Each machine judges its own state (``validate_state``: no node over its ledger, one unfinished attempt a task).  What
-processes do is judged here, from the processes themselves: how many a node runs and holds stopped, whether a task is
-launched beside one that still walks, and which keys each container has walked.  The output of a reduce is made of the
-containers its last attempt went on from, in order, and they must have walked every key exactly once.
+Each machine checks its own state (``validate_state``: no node exceeds its ledger, one unfinished attempt per task).
+This module checks what processes do, from the processes themselves.  It checks how many processes run or are stopped on
+a node, whether a task is launched beside one that still runs, and which keys each container has walked.  The output of
+a reduce consists of the containers that its last attempt resumed from, in order; together they must have walked every
+key exactly once.
 
-A node that has been given up may live on for a while, and its tasks beside those that replace them; so does a container
+A node that was given up may live on for a while, and its tasks then run beside their replacements.  So may a container
 whose job has ended.
 """
 
@@ -37,18 +38,18 @@ from emulator.vocabulary import Kind
 
 
 class Violation(Exception):
-    """Something that must hold does not."""
+    """An invariant does not hold."""
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """Raise Violation, which says ``otherwise``, unless it holds."""
+    """Raise Violation with the text ``otherwise`` unless ``holds``."""
     if not holds:
         raise Violation(otherwise)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What the container of a reduce has walked: keys from ``start`` to ``end``, after those of ``past``."""
+    """What the container of a reduce has walked: keys ``start`` to ``end``, after those of ``past``."""
 
     job: str
     task: int
@@ -59,25 +60,25 @@ class _Walk:
 
 
 class Invariants:
-    """Of one run; see the module's theory of operation.  All methods raise Violation."""
+    """The invariants of one run; see the module's theory of operation.  All methods raise Violation."""
 
     def __init__(self, settings: Settings, jobs: Mapping[str, JobSpec]) -> None:
         self.finished: dict[str, JobFinished] = {}
-        """Jobs that have ended, as the ResourceManager has told."""
+        """Jobs that have ended, as reported by the ResourceManager."""
         self._settings = settings
         self._jobs = jobs
         self._walks: dict[str, _Walk] = {}
         self._containers: set[str] = set()
-        """All that have been launched."""
+        """All containers that were launched."""
         self._given_up: set[str] = set()
         """Nodes."""
         self._launched: list[Launch] = []
-        """Since the last look."""
+        """Launches since the last check."""
         self._judged: dict[str, int] = {}
-        """Revision of each machine when its state was last judged."""
+        """Revision of each machine when its state was last checked."""
 
     def note(self, record: Record) -> None:
-        """A machine has handled a message, and its effects have still to be carried out."""
+        """A machine has handled a message; its effects are not carried out yet."""
         message = record.message
         if type(message) is NodeLost and record.actor == RESOURCE_MANAGER:
             self._given_up.add(message.node)
@@ -96,7 +97,7 @@ class Invariants:
         require(finished.state is JobState.SUCCEEDED or bool(finished.reason), f"{finished.job} fails without a reason")
 
     def look(self, cluster: SimulatedCluster, address: str) -> None:
-        """The effects have been carried out."""
+        """Check after the effects of a message have been carried out."""
         machine = cluster.machines.get(address)
         if machine is None or self._judged.get(address) == machine.revision:
             return
@@ -150,7 +151,7 @@ class Invariants:
     # ---- the end ----
 
     def look_at_end(self, cluster: SimulatedCluster) -> None:
-        """All jobs have ended and the cluster has had time to come to rest."""
+        """Check after all jobs have ended and the cluster has had time to come to rest."""
         for job in self._jobs:
             require(job in self.finished, f"{job} has not ended")
         for job, finished in self.finished.items():

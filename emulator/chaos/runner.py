@@ -1,4 +1,4 @@
-"""Chaos over many seeds on all cores, and what is kept of a violation: its experiment and the fewest faults."""
+"""Chaos over many seeds on all cores; of each violation it keeps the experiment and the fewest faults."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ FAULTS_NAME = "faults.json"
 _STATUS_PERIOD_REAL_S = 0.25
 _BATCH_SEEDS = 4
 _BATCHES_AHEAD = 3
-"""Of each worker."""
+"""For each worker."""
 
 
 class SavedFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ``faults.json`` holds; the experiment is beside it."""
+    """The content of ``faults.json``; the experiment is beside it."""
 
     seed: int
     span_ns: int
-    """How long the run takes in which nothing goes wrong."""
+    """How long the run takes without faults."""
     faults: tuple[Fault, ...]
     violation: str
-    """As it was found."""
+    """The violation as it was found."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of all seeds."""
+    """The results of all seeds."""
 
     seeds: int = 0
     happened: Counter[FaultKind] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ class Tally:
     violations: list[Judged] = field(default_factory=list)
 
     def add(self, judged: Judged) -> None:
-        """One more."""
+        """Add the result of one seed."""
         self.seeds += 1
         self.happened.update(judged.happened)
         self.jobs.update(judged.jobs or {})
@@ -66,9 +66,9 @@ def run_chaos(
     directory: Path,
     on_status: Callable[[WorkStatus], None],
 ) -> Tally:
-    """Simulate ``experiment`` under faults once for each seed; each violation is saved below ``directory``.
+    """Simulate ``experiment`` under faults once for each seed; save each violation below ``directory``.
 
-    Raises ConfigError, RunError: it cannot be simulated at all, or the workers have died.
+    Raises ConfigError, RunError: it cannot be simulated, or the workers have died.
     """
     span_ns = undisturbed_ns(experiment)
     tally, waiting, under_way, began_real_s = Tally(), list(reversed(seeds)), 0, time.monotonic()
@@ -95,7 +95,7 @@ def _status(tally: Tally, total: int, real_s: float) -> WorkStatus:
 
 
 def save(path: Path, experiment: Experiment, span_ns: int, judged: Judged) -> None:
-    """Keep a violation in a directory of its own, new or empty.  Raises ConfigError, RunError."""
+    """Save a violation in its own directory, which must be new or empty.  Raises ConfigError, RunError."""
     directory = RunDirectory.create(path)
     directory.write_experiment(experiment.model_copy(update={"seed": judged.seed, "repeats": 1}))
     saved = SavedFaults(judged.seed, span_ns, judged.faults, judged.violation or "")

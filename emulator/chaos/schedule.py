@@ -1,8 +1,8 @@
 """What goes wrong in a run, and when: a list of faults, drawn by seed.
 
-A fault says when it comes, how long it lasts, and a number from which whoever carries it out picks whom it meets among
-those there are at that moment.  So a list stays a list of faults whatever is taken out of it, which is what makes it
-possible to shrink (``emulator.chaos.shrink``).
+A fault has a time, a duration, and a number.  When it happens, the number selects its target among those that exist at
+that moment.  So any part of a list is again a valid list of faults, which makes it possible to shrink a list
+(``emulator.chaos.shrink``).
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ class FaultKind(str, Enum):
     MASTERS_DEATH = "masters-death"
     """The host of ApplicationMasters is gone, and all of them with it."""
     MANAGER_DEATH = "manager-death"
-    """The host of ResourceManager and client is gone for a while."""
+    """The host of ResourceManager and client is down for a while."""
     SUPERVISOR_DEATH = "supervisor-death"
     """All task processes of a node end by a signal; its NodeManager lives."""
     NODE_DEATH = "node-death"
-    """A node is gone with all that runs on it."""
+    """A node dies with all that runs on it."""
     SILENT_DEATH = "silent-death"
     """The same, and nobody is told: it has to be missed."""
     FALSE_DEATH = "false-death"
-    """The ResourceManager is told that a node which lives is lost."""
+    """The ResourceManager is told that a living node is lost."""
     PAUSE = "pause"
-    """A machine does nothing for a while, and then all that it has missed."""
+    """A machine does nothing for a while, and then handles all messages it has missed."""
     PARTITION = "partition"
-    """For a while no message comes to a node or leaves it."""
+    """For a while no message reaches or leaves a node."""
     BAD_NETWORK = "bad-network"
-    """For a while messages are lost, doubled and late."""
+    """For a while messages are lost, duplicated and delayed."""
     LOST_OUTPUT = "lost-output"
-    """The output of a map that has ended is gone."""
+    """The output of a map that has ended is lost."""
     SHUFFLE_DEATH = "shuffle-death"
-    """For a while no output of a map can be had from a node."""
+    """For a while a node serves no map outputs."""
     BAD_CHECKPOINT = "bad-checkpoint"
-    """What a suspended task has saved is lost or damaged."""
+    """The saved state of a suspended task is lost or damaged."""
     FULL_DISK = "full-disk"
     """For a while nothing can be written on a node."""
     SLOW_DISK = "slow-disk"
-    """For a while everything that is written on a node takes long."""
+    """For a while all writes on a node are slow."""
     CLOCK_STEP = "clock-step"
-    """The clock of a machine is ahead of the others' from now on."""
+    """From now on the clock of a machine is ahead of the others'."""
 
 
 DESTRUCTIVE = frozenset(
@@ -63,28 +63,28 @@ DESTRUCTIVE = frozenset(
         *(FaultKind.NODE_DEATH, FaultKind.SILENT_DEATH, FaultKind.FALSE_DEATH, FaultKind.FULL_DISK),
     }
 )
-"""These may make a job fail: attempts at a task, masters and nodes are not there without number."""
+"""These may make a job fail, because the numbers of attempts, masters and nodes are limited."""
 
 
 class Fault(Frozen):
-    """One thing that goes wrong.  Times are emulated nanoseconds."""
+    """One fault.  Times are emulated nanoseconds."""
 
     kind: FaultKind
     at_ns: int
     for_ns: int
-    """How long it lasts, where it lasts; of a clock step: how far."""
+    """How long it lasts, if it lasts; for a clock step: how far the clock moves."""
     pick: int
-    """Whom it meets, of those there are: the ``pick`` modulo their number."""
+    """Selects its target: number ``pick`` modulo the number of possible targets."""
 
     def __str__(self) -> str:
         return f"{self.at_ns / 1e9:.3f} s {self.kind.value} for {self.for_ns / 1e9:.3f} s, pick {self.pick}"
 
 
 def draw_faults(seed: int, span_ns: int, kinds: Sequence[FaultKind]) -> tuple[Fault, ...]:
-    """The faults of ``seed`` for a run that takes ``span_ns`` when nothing goes wrong, in the order of time.
+    """The faults of ``seed``, in the order of time, for a run that takes ``span_ns`` without faults.
 
-    As many short ones are drawn as long ones, from a tenth of a second to a minute, or to a quarter of the run where
-    that is less.
+    Durations are from a tenth of a second to a minute, or to a quarter of the run if that is less; short ones are as
+    likely as long ones.
     """
     random = keyed_random(seed, "chaos")
     longest_ns = max(2 * _SHORTEST_NS, min(_LONGEST_NS, span_ns // 4))

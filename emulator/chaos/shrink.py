@@ -1,4 +1,4 @@
-"""The fewest faults that still break a run: delta debugging (Zeller and Hildebrandt, TSE 2002)."""
+"""The fewest faults that still break a run, by delta debugging (Zeller and Hildebrandt, TSE 2002)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 def shortest(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """A part of ``items``, in their order, for which ``fails`` still holds, and does not when any one is taken out.
+    """A part of ``items``, in their order, for which ``fails`` still holds, but no longer if any one item is removed.
 
     Args:
-        items: for all of which it holds.
-        fails: asked for parts of them, the empty one included.
+        items: ``fails`` holds for all of them together.
+        fails: called with parts of them, the empty part included.
     """
     kept, parts = list(items), 2
     if fails([]):

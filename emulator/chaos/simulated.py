@@ -1,4 +1,4 @@
-"""One simulated run in which things go wrong, judged."""
+"""Simulates one run with faults and judges it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _AND_NS = 3_600_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     faults: tuple[Fault, ...]
-    """Those drawn; after a violation the fewest that still make one."""
+    """The faults drawn; after a violation, the fewest that still cause one."""
     violation: str | None
     happened: tuple[FaultKind, ...] = ()
-    """Of each fault that has met anybody, what kind it was; not known after a violation."""
+    """The kinds of the faults that have affected something; unknown after a violation."""
     jobs: Counter[JobState] | None = None
     """How they have ended."""
     makespan_ns: int = 0
@@ -44,13 +44,13 @@ class Judged:
 
 
 def undisturbed_ns(experiment: Experiment) -> int:
-    """How long a run takes in which nothing goes wrong.  Raises ConfigError, RunError."""
+    """How long a run takes without faults.  Raises ConfigError, RunError."""
     cluster = simulate(experiment, expand(experiment, experiment.seed), lambda record: None)
     return cluster.kernel.now_ns
 
 
 def judge_seeds(experiment: Experiment, span_ns: int, kinds: Sequence[FaultKind], seeds: Sequence[int]) -> list[Judged]:
-    """Simulate some seeds, each with faults of its own over ``span_ns``; of those that break, the fewest faults."""
+    """Simulate some seeds, each with its own faults over ``span_ns``; for a violation, find the fewest faults."""
     return [_judge_and_shrink(experiment, span_ns, seed, draw_faults(seed, span_ns, kinds)) for seed in seeds]
 
 

@@ -1,4 +1,4 @@
-"""What the ends of all jobs cost by every metric of FLEX's paper, whatever the allocation has gone by."""
+"""The cost of all jobs' ends under every metric of FLEX's paper, whatever metric the allocation has used."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def metrics_of(jobs: Sequence[JobSpec], ends_ns: Mapping[str, int], containers: 
 
 
 def alone_ns(job: JobSpec, containers: int) -> int:
-    """How long it takes with the cluster to itself."""
+    """How long it takes alone on the cluster."""
     work_ns = sum(job.map_ns) + sum(job.reduce_ns)
     return work_ns // max(1, min(job.facts.most_containers, containers))

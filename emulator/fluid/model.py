@@ -1,8 +1,8 @@
-"""Jobs as amounts of work that shares of a capacity wear off.
+"""Jobs as amounts of work, done by shares of a capacity.
 
-Theory of operation.  The allocation is asked at every change: a job arrives or ends, the capacity takes a step, or an
-answer has said how long it holds.  In between every job holds its share and its work goes down by share times time.
-Nothing else happens, so the cost is that of the decisions.  All is whole numbers: a job ends at the first nanosecond at
+Theory of operation.  The allocation is asked at every change: a job arrives or ends, the capacity changes, or the time
+is over for which an answer holds.  In between, every job keeps its share, and its work decreases by share times time.
+Nothing else happens, so the decisions are the only cost.  All numbers are whole: a job ends at the first nanosecond at
 which its work is done.
 """
 
@@ -20,23 +20,23 @@ from emulator.policies.views import ClusterView, JobView, Known, QueueView
 
 
 class Stuck(Exception):
-    """Jobs wait, and nothing is left that could change what they hold; the message says which."""
+    """Jobs wait, and nothing can change what they hold any more; the message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What every job holds from one change to the next; jobs that hold nothing are left out."""
+    """What every job holds between two changes; jobs that hold nothing are left out."""
 
     start_ns: int
     end_ns: int
     containers: int
-    """There are."""
+    """Number of containers available."""
     shares: tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the jobs."""
+    """The result for all jobs."""
 
     ends_ns: dict[str, int] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -80,14 +80,14 @@ def simulate(
 
     Args:
         jobs: in any order.
-        queues: those that the jobs are of.
-        capacity: containers there are.
+        queues: the queues of the jobs.
+        capacity: number of containers over time.
         policy: an allocation that gives shares.
-        forecast: what the policy is told of the capacity to come; None: the truth.
+        forecast: the capacity that the policy is told for the future; None: the true one.
 
     Raises:
         Stuck: a job never gets a container.
-        PolicyError: the policy answers with something else than shares.
+        PolicyError: the policy does not answer with shares.
     """
     return _Simulation(jobs, queues, capacity, policy, forecast or capacity).run()
 
@@ -112,7 +112,7 @@ class _Simulation:
         self._now_ns = 0
         self._arrived = 0
         self._worked_ns = 0
-        """Until when some job has held containers."""
+        """The last time at which any job has held containers."""
 
     def run(self) -> Outcome:
         """See ``simulate``."""
@@ -125,7 +125,7 @@ class _Simulation:
         return self._outcome
 
     def _next_change_ns(self, asks_ns: int | None) -> int:
-        """``asks_ns``: when the allocation is to be asked again."""
+        """When anything changes next; ``asks_ns``: when the allocation must be asked again."""
         now_ns = self._now_ns
         changes = [asks_ns, self._capacity.next_change_ns(now_ns)]
         changes += [now_ns - (-job.left_ns // job.share) for job in self._active.values() if job.share]
@@ -140,7 +140,7 @@ class _Simulation:
         return end_ns
 
     def _share_out(self) -> int | None:
-        """Ask the allocation; until when its answer holds."""
+        """Ask the allocation; returns until when its answer holds."""
         if not self._active:
             return None
         views = tuple(job.view for job in self._active.values())
@@ -156,7 +156,7 @@ class _Simulation:
         return until_ns if until_ns is not None and until_ns > self._now_ns else None
 
     def _pass(self, end_ns: int) -> None:
-        """Time passes: work goes down, jobs end."""
+        """Advance to ``end_ns``: work decreases, jobs end."""
         now_ns = self._now_ns
         shares = tuple((name, job.share) for name, job in self._active.items() if job.share)
         if end_ns > now_ns and self._active:

@@ -1,4 +1,4 @@
-"""The fluid engine as ``natjam run`` calls it."""
+"""The fluid engine for ``natjam run``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from emulator.results import summary_of
 from workloads.expand import expand
 
 MOST_PENALISED = 190
-"""Runs with more jobs are not held against FLEX's metrics, which takes longer than the run."""
+"""Runs with more jobs are not evaluated with FLEX's metrics, because that takes longer than the run."""
 _SHARES_SCHEMA = pyarrow.schema(
     [
         ("job", pyarrow.string()),
@@ -65,7 +65,7 @@ def run_fluid(
 def simulated(
     experiment: Experiment, jobs: tuple[JobSpec, ...], write: Callable[[Record], None]
 ) -> tuple[EngineResult, Outcome]:
-    """Run ``experiment`` and hand what its tables need, submissions and ends, to ``write``.
+    """Run ``experiment``; pass the records that its tables need (submissions and ends) to ``write``.
 
     Raises:
         ConfigError: there is no such allocation, or the file of an availability cannot be used.
@@ -107,9 +107,9 @@ def simulated(
 
 
 def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Run ``experiment`` and write ``summary.json`` alone: for thousands of runs.
+    """Run ``experiment`` and write only ``summary.json``: for thousands of runs.
 
-    With what every job held over time; of runs with many jobs neither that nor the jobs.
+    The summary has what every job held over time; for runs with many jobs it has neither that nor the jobs.
     """
     jobs = expand(experiment, experiment.seed)
     history = HistoryBuilder(list(map(_without_tasks, jobs)))  # nothing happens to tasks here
@@ -137,7 +137,7 @@ def _without_tasks(job: JobSpec) -> JobSpec:
 
 
 def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRule:
-    """The same, how long it takes noted."""
+    """The same function; records how long each call takes."""
 
     def timed(view: ClusterView) -> AllocationDecision:
         began_real_s = time.perf_counter()
@@ -149,7 +149,7 @@ def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRul
 
 
 def shares_table(outcome: Outcome) -> pyarrow.Table:
-    """A row for each job and interval in which it holds containers."""
+    """One row for each job and interval in which it holds containers."""
     rows = [
         {"job": job, "start_s": step.start_ns / 1e9, "end_s": step.end_ns / 1e9, "containers": share}
         for step in outcome.steps
@@ -159,7 +159,7 @@ def shares_table(outcome: Outcome) -> pyarrow.Table:
 
 
 def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
-    """In the order of time: what a client would have said and been told."""
+    """The records of a client's messages, sent and received, in the order of time."""
     told: list[tuple[int, str, Any]] = [(job.submit_ns, RESOURCE_MANAGER, SubmitJob(job.facts)) for job in jobs]
     told += [
         (end_ns, CLIENT, JobFinished(name, JobState.SUCCEEDED, end_ns)) for name, end_ns in outcome.ends_ns.items()

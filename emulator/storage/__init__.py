@@ -1,4 +1,4 @@
-"""Where task output and checkpoints are kept.
+"""Storage of task output and checkpoints.
 
-A local or shared directory for now; :mod:`emulator.storage.local` is the seam an object store comes behind.
+For now a local or shared directory; an object store would be added behind :mod:`emulator.storage.local`.
 """

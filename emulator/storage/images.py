@@ -1,17 +1,19 @@
-"""Images of stopped processes: written whole or not at all, checksummed, each with only the pages that have changed.
+"""Images of stopped processes: written completely or not at all, with checksums, each with only the changed pages.
 
-The images of one task are folders below the task's own, named by their numbers, each with four files:
+The images of one task are folders below the task's own folder, named by their numbers, each with four files:
 
-    manifest.json   what the image is, and the checksums of ``table`` and ``state``; itself checksummed
+    manifest.json   what the image is, and the checksums of ``table`` and ``state``; has a checksum itself
     state           the dumper's small files, packed
-    table           for each page of memory: the image whose ``pages`` holds it, its place there, its hash
+    table           for each page of memory: the image whose ``pages`` holds it, its position there, its hash
     pages           the pages that no earlier image of the chain holds, one after the other
 
 An image is written in a temporary folder, synced, and renamed.  Changed pages are found by their hashes: a page that
-the image before had anywhere is not written again.  So a chain works on every kernel and for any dumper, and a page
-is checked by its hash when it is read back.  When the pages of an image would come from more than ``at_most`` images,
-those of the one that has the fewest left are written again: the chain never grows beyond that.  Images are kept as
-long as the newest or the one before it needs them; the latter is there in case the newest proves damaged.
+the previous image had anywhere is not written again.  So a chain works on every kernel and with any dumper, and a page
+is checked by its hash when it is read back.
+
+The pages of an image come from at most ``at_most`` images.  If there would be more, the pages of the image with the
+fewest pages left are written again.  Images are kept as long as one of the two newest needs them; the older of these
+two serves if the newest proves damaged.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from emulator.storage.local import sync_directory
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PAGE_TRACKER = "page hashes"
-"""How changed pages are found."""
+"""The method of finding changed pages."""
 AT_MOST = 8
 VERSION = 1
 _MANIFEST, _STATE, _TABLE, _PAGES = "manifest.json", "state", "table", "pages"
@@ -44,37 +46,37 @@ _CHUNK_BYTES = 1 << 20
 _KEPT = 2
 
 Pace = Callable[[int], None]
-"""Called with a number of bytes before they are written or read: waits until the device's speed allows them."""
+"""Called with a number of bytes before they are written or read; waits as long as the device's speed requires."""
 
 
 class ImageDamaged(Exception):
-    """An image is not what was written, or not there; the text names the file and what is wrong."""
+    """An image differs from what was written, or is missing; the text names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One whole image of a task's process."""
+    """One complete image of a task's process."""
 
     number: int
     dumper: str
     pid: int
     counters: Mapping[str, Any]
-    """What the task has done by then, for a dumper that saves memory alone."""
+    """The task's work so far, for a dumper that saves memory only."""
     memory_bytes: int
-    """Pages of the process; what a restore reads."""
+    """Size of the process's pages: what a restore reads."""
     written_bytes: int
-    """All that this image wrote; what the dump wrote."""
+    """Everything written for this image: what the dump writes."""
     needs: tuple[int, ...]
-    """Numbers of the earlier images that it has pages in."""
+    """Numbers of the earlier images that hold some of its pages."""
     page_files: tuple[tuple[str, int], ...]
-    """The dumper's files of pages, and the pages in each."""
+    """The dumper's files of pages, with the number of pages in each."""
     table_sha256: str
     state_sha256: str
     version: int = VERSION
 
 
 class ImageChain:
-    """The images of one task, in a folder of its own.  One writer at a time; any node that sees the folder may read."""
+    """The images of one task, in its own folder.  Only one writer at a time; any node that sees the folder may read."""
 
     def __init__(self, folder: Path, at_most: int = AT_MOST) -> None:
         if at_most < 1:
@@ -83,7 +85,7 @@ class ImageChain:
         self._at_most = at_most
 
     def numbers(self) -> list[int]:
-        """Numbers of the images there, the newest first."""
+        """Numbers of the existing images, the newest first."""
         if not self.folder.is_dir():
             return []
         return sorted((int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()), reverse=True)
@@ -96,9 +98,9 @@ class ImageChain:
         counters: Mapping[str, Any] | None = None,
         pace: Pace | None = None,
     ) -> Image:
-        """Write what a dumper has left in a folder as the next image, then remove what no kept image needs.
+        """Write a dumper's files in a folder as the next image, then remove images that no kept image needs.
 
-        Raises OSError: nothing of it is then left, and the images before it are as they were.
+        Raises OSError; then nothing of it is left, and earlier images are unchanged.
         """
         numbers = self.numbers()
         number = numbers[0] + 1 if numbers else 1
@@ -117,13 +119,13 @@ class ImageChain:
         return image
 
     def read(self, number: int) -> Image:
-        """What an image is, its pages not looked at.  Raises ImageDamaged."""
+        """Read what an image is, without checking its pages.  Raises ImageDamaged."""
         return _read_manifest(self.folder / str(number))
 
     def load(self, number: int, into: Path, pace: Pace | None = None) -> Image:
-        """Write the dumper's files of an image into a folder, every page and file checked.
+        """Write the dumper's files of an image into a folder; every page and file is checked.
 
-        Raises ImageDamaged, OSError (those files cannot be written).
+        Raises ImageDamaged, OSError (the files cannot be written).
         """
         image = self.read(number)
         rows = self._rows(image)
@@ -143,7 +145,7 @@ class ImageChain:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def stored_bytes(self) -> int:
-        """Bytes that the images there take on their store."""
+        """Bytes that the existing images use on their store."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     def _rows(self, image: Image) -> Iterator[tuple[int, int, bytes]]:
@@ -151,7 +153,7 @@ class ImageChain:
         return _ROW.iter_unpack(_checked(path, image.table_sha256))
 
     def _known_pages(self, newest: int) -> dict[bytes, tuple[int, int]]:
-        """Where pages are that need not be written again; none if the newest image is damaged."""
+        """The positions of pages that need not be written again; empty if the newest image is damaged."""
         try:
             known = {digest: (owner, place) for owner, place, digest in self._rows(self.read(newest))}
         except ImageDamaged:
@@ -163,7 +165,7 @@ class ImageChain:
         return {digest: where for digest, where in known.items() if where[0] != fewest}
 
     def _remove_unfinished(self) -> None:
-        """What a writer left that was killed."""
+        """Remove the unfinished image of a writer that was killed."""
         for path in self.folder.glob(f".*{_UNFINISHED}"):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -178,7 +180,7 @@ class ImageChain:
 
 
 def _at_once(_size_bytes: int) -> None:
-    """The pace of a device that is not held back."""
+    """The pace of a device without a speed limit."""
 
 
 def _write(
@@ -219,7 +221,7 @@ def _write(
 
 
 class _DurableFile:
-    """A new file that is on the disk when the block ends; written at a pace."""
+    """A new file, written at a pace, that is on the disk when the block ends."""
 
     def __init__(self, path: Path, pace: Pace) -> None:
         self._path = path
@@ -245,7 +247,7 @@ class _DurableFile:
 
 
 class _PageWriter:
-    """Writes the pages that are new, and a row of the table for every page."""
+    """Writes the new pages, and a row of the table for every page."""
 
     def __init__(self, pages: _DurableFile, number: int, known: Mapping[bytes, tuple[int, int]]) -> None:
         self.table = bytearray()
@@ -256,7 +258,7 @@ class _PageWriter:
         self._known = dict(known)
 
     def append(self, path: Path) -> int:
-        """One file of whole pages; how many."""
+        """Append one file of whole pages; returns how many."""
         count = 0
         with open(path, "rb", buffering=0) as file:
             while data := file.read(_CHUNK_BYTES):
@@ -282,7 +284,7 @@ class _PageWriter:
 
 
 class _Sources:
-    """The ``pages`` files of a chain, opened as they are needed; pages in a row are read together."""
+    """The ``pages`` files of a chain, opened when needed; consecutive pages are read together."""
 
     def __init__(self, folder: Path, pace: Pace) -> None:
         self._folder = folder

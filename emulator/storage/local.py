@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, on a local or shared POSIX directory."""
+"""Files that appear completely or not at all, in a local or shared POSIX directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 PARTIAL_DIRECTORY = "_partial"
-"""Holds the partial outputs of attempts, inside the output directory."""
+"""Directory for the partial outputs of attempts, inside the output directory."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,10 +42,10 @@ def atomic_file(
 ) -> Iterator[BinaryIO]:
     """Write a file under a temporary name; rename it to ``path`` when the block ends without an error.
 
-    ``temporary`` must be on the same file system; without it, a hidden name in the file's own directory is
-    used. ``durable`` also waits until the bytes and the name are on the disk.  ``before_publishing``
-    is called when all is written and closed, before the name changes.  On an error the temporary file
-    is removed and whatever stood at ``path`` before stays.  Directories are created when they are not there.
+    ``temporary`` must be on the same file system; without it, a hidden name in the file's own directory is used.
+    ``durable`` also waits until the bytes and the name are on the disk.  ``before_publishing`` is called when all is
+    written and closed, before the rename.  On an error the temporary file is removed, and an earlier file at ``path``
+    stays.  Missing directories are created.
     """
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
@@ -65,7 +65,7 @@ def atomic_file(
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
-            error.filename = path  # a failed write does not say of what
+            error.filename = path  # a failed write does not name its file
         raise
     if durable:
         sync_directory(directory)
