@@ -1,4 +1,4 @@
-"""What a person does with a page, for tests: open it, point at a segment of the timeline, press keys, read."""
+"""Actions of a user on a page, for tests: open it, point at a segment of the timeline, press keys, read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def wait_until(self, holds: Callable[[], Any]) -> Any:
-        """What ``holds`` gives as soon as that is something.  Raises TimeoutException."""
+        """Wait until ``holds`` returns something true, and return it.  Raises TimeoutException."""
         return WebDriverWait(self.driver, PATIENCE_S, poll_frequency=0.05).until(lambda _: holds())
 
     def place_of(self, attempt: str, state: str, run: int = 0) -> tuple[float, float]:
@@ -68,20 +68,20 @@ class Browser:
         return found[0], found[1]
 
     def shown_s(self, run: int = 0) -> tuple[float, float]:
-        """What span of time the timeline shows."""
+        """The time span that the timeline shows."""
         start_s, end_s = self.driver.execute_async_script(_VIEW, run)
         return start_s, end_s
 
     def point_at(self, canvas: WebElement, place: tuple[float, float]) -> None:
-        """Move the pointer there."""
+        """Move the pointer to a point."""
         self._moved(canvas, place).perform()
 
     def press_at(self, canvas: WebElement, place: tuple[float, float]) -> None:
-        """Move the pointer there and press its button."""
+        """Move the pointer to a point and press its button."""
         self._moved(canvas, place).click().perform()
 
     def turn_wheel(self, canvas: WebElement, place: tuple[float, float], by: int, *, control: bool = False) -> None:
-        """Turn the wheel over a point; negative is away from the hand."""
+        """Turn the wheel over a point; negative means away from the user."""
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
         origin = ScrollOrigin.from_element(canvas, *_from_centre(canvas, place))
         actions = ActionChains(self.driver)
@@ -93,11 +93,11 @@ class Browser:
         actions.perform()
 
     def pixel(self, canvas: WebElement, place: tuple[float, float]) -> list[int]:
-        """Red, green, blue and opacity, as painted."""
+        """Red, green, blue and opacity of a pixel, as painted."""
         return self.driver.execute_script(_PIXEL, canvas, *place)
 
     def said(self, selector: str) -> Mapping[str, str]:
-        """A list of definitions as what a person reads, by term."""
+        """A list of definitions as the user reads it, by term."""
         pairs = zip(self.all(f"{selector} dt"), self.all(f"{selector} dd"), strict=True)
         return {term.text: text.text for term, text in pairs}
 

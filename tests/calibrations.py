@@ -1,4 +1,4 @@
-"""Calibrations made up for tests: constant costs, or spread ones, as data to change or as the model itself."""
+"""Calibrations made for tests: constant or varying costs, as data to change or as the model itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REFERENCE_RECORDS = 200
 
 
 def distribution(low_real_ns: int, high_real_ns: int | None = None) -> dict[str, Any]:
-    """Uniform from low to high, as a calibration file has it."""
+    """Uniform from low to high, in the form of a calibration file."""
     high_real_ns = low_real_ns if high_real_ns is None else high_real_ns
 
     def at(level_ppm: int) -> int:
@@ -30,7 +30,7 @@ def distribution(low_real_ns: int, high_real_ns: int | None = None) -> dict[str,
 def calibration_data(
     low_real_ns: int = 1_000_000, high_real_ns: int | None = None, **operations: int
 ) -> dict[str, Any]:
-    """A whole calibration: every operation the same, those named constant at their own figure."""
+    """A whole calibration: all operations have the same costs; those named have their own constant cost."""
     costs = {name: distribution(low_real_ns, high_real_ns) for name in Operations.model_fields}
     costs |= {name: distribution(real_ns) for name, real_ns in operations.items()}
     points = [{"at": at, "distribution": distribution(1_000_000 + at)} for at in (100, 1_000_000)]
@@ -51,5 +51,5 @@ def calibration_data(
 
 
 def make_calibration(low_real_ns: int = 1_000_000, high_real_ns: int | None = None, **operations: int) -> Calibration:
-    """The same, validated."""
+    """The same, as a validated model."""
     return Calibration.model_validate(calibration_data(low_real_ns, high_real_ns, **operations))

@@ -1,4 +1,4 @@
-"""A small campaign, and ``natjam`` as a process of its own that runs it."""
+"""A small campaign, and ``natjam`` as a separate process that runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ grid: {scheduler.task_eviction: [srt, lrt]}
 seeds: 30
 """
 
-# A shell's background jobs, and so what they start, ignore SIGINT; a run in the foreground does not.
+# Background jobs of a shell, and processes they start, ignore SIGINT; a run in the foreground does not.
 _NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,7 +31,7 @@ main()
 
 
 def write_campaign(folder: Path, campaign: str = CAMPAIGN) -> Path:
-    """The campaign file, its experiment beside it."""
+    """Write the campaign file, with its experiment beside it; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "experiment.yaml").write_text(SMALL)
     path = folder / "campaign.yaml"
@@ -40,12 +40,12 @@ def write_campaign(folder: Path, campaign: str = CAMPAIGN) -> Path:
 
 
 def table(directory: Path) -> pyarrow.Table:
-    """``campaign.parquet``."""
+    """Read ``campaign.parquet``."""
     return pyarrow.parquet.read_table(directory / "campaign.parquet")
 
 
 class NatjamProcess:
-    """``natjam ARGUMENTS`` as a process of its own; killed, with what it has started, if it has not ended."""
+    """``natjam ARGUMENTS`` as a separate process; if it has not ended, it is killed with all that it has started."""
 
     def __init__(self, *arguments: str | Path, **variables: str) -> None:
         """``variables`` are added to its environment."""
@@ -74,7 +74,7 @@ class NatjamProcess:
         self.process.stdout.close()
 
     def family(self) -> list[psutil.Process]:
-        """The process and all it has started."""
+        """The process and all processes it has started."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -94,10 +94,10 @@ class NatjamProcess:
         until(enough, f"{runs} runs in {directory}")
 
     def leaves_nothing(self) -> None:
-        """Wait until it and all it has started are gone."""
+        """Wait until it and all processes it has started are gone."""
         self.process.wait()
         until(lambda: not self.family(), lambda: f"still there: {self.family()}", bound_s=10)
 
     def output(self) -> str:
-        """What it has printed, once it has ended."""
+        """What it has printed; waits for its end."""
         return self.process.communicate()[0]

@@ -1,10 +1,10 @@
-"""Settings all tests share."""
+"""Settings that all tests share."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-# Examples read files and share two cores with other processes: no deadline for a single one.
+# Examples read files and share two cores with other processes, so a single example has no deadline.
 settings.register_profile(
     "natjam", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )

@@ -1,7 +1,7 @@
-"""Damaged inputs in quantity: each is one seed, so that what fails is run again by its number.
+"""Many damaged inputs: each belongs to a seed, so a failure can be repeated by its number.
 
 ``NATJAM_FUZZ=100000 pytest tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -n logical``
-(or ``make fuzz``) runs as many of each kind; without it, some.  ``NATJAM_FUZZ_FROM`` is the seed to begin with.
+(or ``make fuzz``) runs that many of each kind; without it, a few.  ``NATJAM_FUZZ_FROM`` is the first seed.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ YAML_PIECES = [
 
 
 def count_of(few: int) -> int:
-    """How many to try: ``few``, or as the environment says."""
+    """How many to try: ``few``, or the number in the environment."""
     return int(os.environ.get("NATJAM_FUZZ", few))
 
 
 def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> bytes:
-    """``raw`` with a few pieces overwritten, inserted, cut out, doubled or cut off."""
+    """``raw`` with a few pieces overwritten, inserted, removed or duplicated, or with its end cut off."""
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         at = rng.randrange(len(raw) + 1)
         span = rng.choice((0, 1, 1, 3, 20, 300))
@@ -60,7 +60,7 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
             raw = raw[:at] + raw[at + span :]
         elif kind == 3:
             raw = raw[:at] + raw[at : at + span] * 2 + raw[at + span :]
-        elif kind == 4 and raw:  # a number becomes another
+        elif kind == 4 and raw:  # change a number
             digits = [place for place in range(at, min(len(raw), at + 200)) if 48 <= raw[place] <= 57]
             if digits:
                 raw = raw[: digits[0]] + rng.choice(pieces) + raw[digits[0] + 1 :]
@@ -70,7 +70,8 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
 
 
 def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> None:
-    """Call ``one`` with the generator of each seed; NatjamError is an answer, anything else and slowness a failure."""
+    """Call ``one`` with the generator of each seed; NatjamError is a valid answer; any other error and slowness
+    fail."""
     first = int(os.environ.get("NATJAM_FUZZ_FROM", 0))
     count, refused, failures = count_of(few) - first, 0, []
     for seed in range(first, first + count):

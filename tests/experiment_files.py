@@ -1,4 +1,4 @@
-"""An experiment file to change in tests, and what is said about the changed one."""
+"""An experiment file that tests change, and the messages about the changed file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Pat
 
 
 def refusal(path: Path, *overrides: str) -> str:
-    """The message of the ConfigError, which must be the only thing raised."""
+    """The message of the ConfigError, which must be the only exception."""
     with pytest.raises(ConfigError) as caught:
         load_experiment(path, list(overrides))
     assert caught.value.exit_code == 2
@@ -50,7 +50,7 @@ def refusal(path: Path, *overrides: str) -> str:
 
 
 def complaints(path: Path, *overrides: str) -> list[str]:
-    """Lines of the ConfigError, none where the file is accepted; anything else raised is a failure."""
+    """Lines of the ConfigError, or none if the file is accepted; any other exception is a failure."""
     try:
         experiment = load_experiment(path, list(overrides))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Small sets of jobs for the optimiser of shares, and an optimum of theirs that shares no code with it."""
+"""Small sets of jobs for the optimiser of shares, and their optimum from independent code."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ def lines(rows: Sequence[tuple[int, int]], early: bool, total: bool) -> Objectiv
 
 
 def steps(rows: Sequence[tuple[int, int]]) -> Objective:
-    """The sum of (weight, deadline in seconds) of the jobs that are late."""
+    """The sum of the weights of late jobs, from pairs (weight, deadline in seconds)."""
     return Objective([Penalty(weight=0, steps=((due * SECOND_NS, weight),)) for weight, due in rows], True)
 
 
 @st.composite
 def demands(draw: st.DrawFn, most: int, slots: int, bound: bool = True, least_work_s: int = 0) -> list[Demand]:
-    """Up to ``most`` jobs for ``slots``; not ``bound``: none has a maximum."""
+    """Up to ``most`` jobs for ``slots``; if not ``bound``, no job has a maximum."""
     job = st.tuples(st.integers(least_work_s, 60), st.integers(0, slots), st.integers(1, slots))
     rows = draw(st.lists(job, min_size=1, max_size=most))
     return normalised(jobs_of(*((work, low, high if bound else slots) for work, low, high in rows)), slots)
 
 
 def malleable_optimum(jobs: Sequence[Demand], objective: Objective, slots: int) -> float:
-    """The least cost of any schedule that may change shares at any time: a linear program for each order of the ends.
+    """The least cost of any schedule, whose shares may change at any time: one linear program per order of the ends.
 
-    Sums of straight lines and of tardiness, and their maxima; seconds times weight.
+    For sums and maxima of linear penalties and of tardiness; seconds times weight.
     """
     return min(_cost_of_ends_in(order, jobs, objective, slots) for order in permutations(range(len(jobs))))
 
 
 def _cost_of_ends_in(order: Sequence[int], jobs: Sequence[Demand], objective: Objective, slots: int) -> float:
-    """Variables: the length of each interval between ends, the work each job has done in each, each job's cost, the
-    largest."""
+    """Variables: the length of each interval between ends, the work of each job in each interval, each job's cost, and
+    the largest cost."""
     n = len(jobs)
     count = n + n * n + n + 1
     rows: list[tuple[list[tuple[int, float]], float]] = []
@@ -85,5 +85,5 @@ def _matrix(rows: Sequence[tuple[list[tuple[int, float]], float]], count: int) -
 
 
 def all_orders(jobs: Sequence[Demand]) -> Iterator[tuple[int, ...]]:
-    """Every order there is."""
+    """All orders of the jobs."""
     return permutations(range(len(jobs)))

@@ -1,4 +1,4 @@
-"""A full disk, for tests: writes beyond a size fail."""
+"""A full disk, for tests: writes beyond a given size fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An experiment and an attempt that tests of run directories and summaries share."""
+"""An experiment and an attempt, shared by tests of run directories and summaries."""
 
 from __future__ import annotations
 

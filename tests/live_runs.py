@@ -1,4 +1,4 @@
-"""``natjam run`` as a process of its own, for the live tests: its processes seen from outside, and what it leaves."""
+"""``natjam run`` as a separate process, for the live tests: its processes seen from outside, and what it leaves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 60.0
 END_BOUND_S = 60.0
 LEFT_BOUND_S = 5.0
-"""After its end, in whatever way, a run has this long to leave nothing behind."""
+"""After its end, for any reason, a run must leave nothing behind within this time."""
 
 TWO_QUEUES = """\
 time_scale: 20
@@ -39,7 +39,7 @@ scheduler:
     queues: {production: {capacity: 0.25, maximum: 1.0}, research: {capacity: 0.75, maximum: 1.0}}
   mechanism: checkpoint
 """
-"""Begins an experiment file: production may take all from research."""
+"""Start of an experiment file: production may take everything from research."""
 
 SMALL = """\
 name: small
@@ -56,9 +56,9 @@ workload:
     - {name: research, queue: research, submit_s: 0, maps: 2, map_s: 1, reduces: 7, reduce_s: [30], key_s: 1}
     - {name: production, queue: production, submit_s: 12, maps: 2, map_s: 1, reduces: 3, reduce_s: [10], key_s: 1}
 """
-"""Fills its eight containers with research, then asks for some of them."""
+"""Fills its eight containers with research, then production asks for some of them."""
 
-# A shell's background jobs, and so what they start, ignore SIGINT; a run in the foreground does not.
+# Background jobs of a shell, and processes they start, ignore SIGINT; a run in the foreground does not.
 _NATJAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,16 +76,17 @@ class RayCluster:
     address: str
     token: str
     directory: str
-    """Where it keeps its temporary files."""
+    """Directory of its temporary files."""
 
     def processes(self) -> set[int]:
-        """Its processes, left out those that work for runs and idle workers, which Ray starts and ends as it likes."""
+        """Its processes, without those that work for runs and without idle workers, which Ray starts and ends
+        freely."""
         found = with_variable("RAY_TMPDIR", self.directory)
         return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None and not _is_idle_worker(pid)}
 
 
 def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float = START_BOUND_S) -> T:
-    """Ask often until ``true()`` holds; its value.  Fails after a bound, saying what was waited for."""
+    """Ask often until ``true()`` holds; returns its value.  Fails after a bound, and says what it waited for."""
     deadline = time.monotonic() + bound_s
     while not (value := true()):
         if time.monotonic() > deadline:
@@ -96,21 +97,21 @@ def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float =
 
 @dataclass(frozen=True)
 class TaskProcess:
-    """A map or reduce as /proc shows it."""
+    """A map or reduce, as seen in /proc."""
 
     pid: int
     started: int
-    """In clock ticks since the machine's start."""
+    """Start time, in clock ticks since the machine's start."""
     stopped: bool
     writes: str | None
-    """The job of the partial output it has open: a reduce that is not stopped has one."""
+    """Job of the partial output that it has open; a reduce that is not stopped has one."""
 
 
 class NatjamRun(RunResults):
     """A ``natjam run`` in a temporary directory of its own; leaving the block ends it and checks what is left.
 
-    ``options`` are the command line's; it starts a Ray of its own unless a ``cluster`` is given; ``variables`` are
-    added to its environment.  ``program`` is run in place of natjam, with the same arguments.
+    ``options`` are options of the command line.  It starts its own Ray unless a ``cluster`` is given.  ``variables``
+    are added to its environment.  ``program`` is run instead of natjam, with the same arguments.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class NatjamRun(RunResults):
         self._variables = dict(variables or {})
 
     def __enter__(self) -> NatjamRun:
-        # Not below pytest's directory: the paths of Ray's sockets must be short.
+        # Not in pytest's directory: the paths of Ray's sockets must be short.
         self.temporary = Path(tempfile.mkdtemp(prefix="nj-", dir="/tmp"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         environment["TMPDIR"] = str(self.temporary)
@@ -170,32 +171,32 @@ class NatjamRun(RunResults):
 
     @property
     def log(self) -> str:
-        """What it has printed."""
+        """Its output."""
         return self._log.read_text(errors="replace")
 
     def wait(self) -> int:
-        """Its exit status."""
+        """Wait for its end; returns its exit status."""
         return self.process.wait(END_BOUND_S)
 
     def check_nothing_left(self) -> None:
-        """Within a bound no process of the run lives, no swap, memory cgroup or temporary file of it is there."""
+        """Within a bound, all processes, swap, memory cgroups and temporary files of the run must be gone."""
         until(lambda: not self.left(), lambda: f"nothing left of the run, but {self.left()}", LEFT_BOUND_S)
 
     def left(self) -> list[str]:
         """Processes, swap, memory cgroups and temporary files of the run."""
         pids = self.processes()
         files = [*self.temporary.iterdir(), *swaps_below(self.temporary)]
-        if self._found_run_id is not None:  # else it has not come far
+        if self._found_run_id is not None:  # else it has hardly started
             pids += find_run_processes(self._found_run_id, directories=[self.temporary])
             files += [*self.work_directories(), *groups_of(self._found_run_id)]
         return [*(f"{pid} {command_line(pid)}" for pid in pids), *map(str, files)]
 
     def processes(self) -> list[int]:
-        """All that it has started, its own Ray's too."""
+        """All processes it has started, including its own Ray's."""
         return with_variable("TMPDIR", str(self.temporary))
 
     def work_directories(self) -> list[Path]:
-        """Those of the run's node hosts."""
+        """The work directories of the run's node hosts."""
         places = [self.temporary / f"natjam-{self.run_id}"]
         if self._cluster is not None:
             places.append(Path(self._cluster.directory))
@@ -207,14 +208,14 @@ class NatjamRun(RunResults):
 
     @property
     def run_id(self) -> str:
-        """The run's id, as soon as its work directory is there."""
+        """The run's id; waits until its work directory exists."""
         if self._found_run_id is None:
             names = until(lambda: [path.name for path in self.temporary.glob("natjam-????????")], "a work directory")
             self._found_run_id = names[0].removeprefix("natjam-")
         return self._found_run_id
 
     def until(self, true: Callable[[], T], what: str) -> T:
-        """Ask often until ``true()`` holds; fails after a bound, and when the run has ended."""
+        """Ask often until ``true()`` holds; fails after a bound, or if the run ends."""
 
         def asked() -> T:
             assert self.process.poll() is None, f"the run has ended before {what}:\n{self.log}"
@@ -255,20 +256,20 @@ class NatjamRun(RunResults):
         return [task for task in found if task is not None]
 
     def walking(self, job: str, keys: int = 3) -> list[TaskProcess]:
-        """Reduces of ``job`` at work, the longest at it first, once one has done some keys."""
+        """Running reduces of ``job``, the oldest first; waits until one has done some keys."""
         self.until(
             lambda: any(p.keys_done >= keys for p in self.progress() if p.state is WorkState.RUNNING), "keys done"
         )
         return sorted((task for task in self.tasks() if task.writes == job), key=lambda task: task.started)
 
     def progress(self) -> list[Progress]:
-        """The slots of all progress pages that can be found."""
+        """The slots of all progress pages found."""
         found = []
         for path in (path for directory in self.work_directories() for path in directory.glob("page-*")):
             try:
                 page = ProgressPage.open(path, path.stat().st_size // SLOT_BYTES)
             except (OSError, ValueError):
-                continue  # just being made, or gone
+                continue  # not yet complete, or gone
             found += [page.read(slot) for slot in range(page.slots)]
             page.close()
         return found
@@ -278,10 +279,10 @@ class NatjamRun(RunResults):
         return [task for task in self.tasks() if task.stopped]
 
     def journalled(self, kind: type[Message]) -> Callable[[], bool]:
-        """Whether the journal as it is on the disk has such a message yet."""
+        """A test whether the journal on disk already has such a message."""
 
         def look() -> bool:
-            with contextlib.suppress(JournalError):  # where what has been written so far ends
+            with contextlib.suppress(JournalError):  # the journal is not complete yet
                 _, records = read_journal(self.out / "journal.jsonl.zst.unfinished")
                 return any(type(record.message) is kind for record in records)
             return False
@@ -291,7 +292,7 @@ class NatjamRun(RunResults):
     # ---- afterwards ----
 
     def check_verified(self) -> dict[str, Any]:
-        """It has ended well, with the right output; its summary."""
+        """Check that it has succeeded with the right output; returns its summary."""
         assert self.wait() == 0, self.log
         summary = self.summary
         output = summary["output"]
@@ -302,7 +303,7 @@ class NatjamRun(RunResults):
         return summary
 
     def check_failed(self, *said: str) -> None:
-        """It has ended with status 1 and a message that holds all of ``said``, and without a traceback."""
+        """Check that it has ended with status 1, a message that has all texts of ``said``, and no traceback."""
         assert self.wait() == 1, self.log
         message = "\n".join(line for line in self.log.splitlines() if line.startswith("natjam: "))
         for text in said:
@@ -314,17 +315,17 @@ class NatjamRun(RunResults):
 
 
 def command_line(pid: int) -> str:
-    """Arguments of a process; empty when it is gone."""
+    """Arguments of a process; empty if it is gone."""
     return _read(pid, "cmdline").replace("\0", " ").strip()
 
 
 def gone(pids: Iterable[int]) -> bool:
-    """Whether none of these processes lives (their ids are not used again so soon)."""
+    """Whether none of these processes lives; their ids are not reused so soon."""
     return all(_stat(pid)[:1] in ([], ["Z"], ["X"]) for pid in pids)
 
 
 def listening_addresses(*pids: int) -> set[str]:
-    """Addresses at which processes accept TCP connections."""
+    """Addresses on which processes accept TCP connections."""
     found: set[str] = set()
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):  # tasks come and go
@@ -334,13 +335,13 @@ def listening_addresses(*pids: int) -> set[str]:
 
 
 def with_variable(name: str, value: str) -> list[int]:
-    """Processes that have a variable in the environment they began with."""
+    """Processes with a variable in their initial environment."""
     pids = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
     return [pid for pid in pids if pid != os.getpid() and variable_of(pid, name) == value]
 
 
 def variable_of(pid: int, name: str) -> str | None:
-    """A variable of a process' environment, as it was at its start."""
+    """The value of a variable in a process' initial environment; None: not set."""
     for entry in _read(pid, "environ").split("\0"):
         if entry.startswith(f"{name}="):
             return entry.partition("=")[2]
@@ -360,7 +361,7 @@ def _read(pid: int, file: str) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat from the state on; none when it is gone."""
+    """Fields of /proc/<pid>/stat from the state on; empty if it is gone."""
     return _read(pid, "stat").rpartition(")")[2].split()
 
 

@@ -1,4 +1,4 @@
-"""A ResourceManager spoken to by hand, with the messages nodes and ApplicationMasters would send."""
+"""A ResourceManager driven by hand, with the messages that nodes and ApplicationMasters would send."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from emulator.vocabulary import JobFacts
 
 
 class Bench:
-    """A ResourceManager and a clock that moves a second with each message."""
+    """A ResourceManager, and a clock that advances one second with each message."""
 
     def __init__(self, settings: Settings) -> None:
         self.machine = ResourceManager(settings)
@@ -45,7 +45,7 @@ class Bench:
         return self(Tick(0))
 
     def ask(self, job: str, ask: Ask) -> Answer | None:
-        """A heartbeat of a master that has applied every answer so far."""
+        """Send a heartbeat of a master that has applied all answers so far."""
         effects = self(ApplicationHeartbeat(job, self.now_ns + SECOND_NS, self.answers.get(job, 0), ask))
         (response,) = sent(effects, ApplicationHeartbeatResponse)
         if response.answer is not None:
@@ -58,7 +58,7 @@ class Bench:
         return self(SubmitJob(JobFacts(job, queue, maps, reduces, priority=priority)))
 
     def running_job(self, job: str, ask: Ask, queue: str = "research") -> Answer:
-        """Submit ``job``, start its master, and have its ask served by node-1."""
+        """Submit ``job``, start its master, and let node-1 serve its ask."""
         self.submit(job, queue)
         assert len(sent(self.node(), StartContainer)) == 1
         self.ask(job, ask)

@@ -1,4 +1,4 @@
-"""Memory and swap of nodes for live tests: who may make them, and what of them is there."""
+"""Memory and swap of nodes for live tests: whether they can be made here, and which ones exist."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def swaps_below(directory: Path) -> list[str]:
 
 
 def groups_of(mark: str) -> list[Path]:
-    """Memory cgroups whose mark begins so."""
+    """Memory cgroups whose mark begins with ``mark``."""
     try:
         return list(find_controller().folder.glob(f"natjam-{mark}*"))
     except NoMemoryGroups:
@@ -40,7 +40,7 @@ def groups_of(mark: str) -> list[Path]:
 
 
 def overwrite_memory(pid: int) -> None:
-    """Turn over a bit in the middle of the largest private memory of a process, which is what a task holds."""
+    """Flip a bit in the middle of the largest private memory of a process, which is the memory of its task."""
     sizes = {}
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         where, access, _, _, inode, *_ = line.split()

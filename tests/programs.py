@@ -1,4 +1,4 @@
-"""Programs to be stopped and saved by tests, each in a process group of its own, as the supervisor has its tasks."""
+"""Programs that tests stop and save, each in its own process group, like the supervisor's tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BOUND_S = 60.0
 
 
 def criu_or_skip() -> CriuDumper:
-    """A dumper that works here; else the test is skipped, with what is wrong."""
+    """A dumper that works here; otherwise the test is skipped, with the reason."""
     found = find_criu()
     if found is None:
         pytest.skip("there is no criu here; 'make criu' gets one")
@@ -30,7 +30,7 @@ def criu_or_skip() -> CriuDumper:
 
 
 class Program:
-    """A running program, which may be another process of the same id later."""
+    """A running program; later it may be another process with the same id."""
 
     def __init__(self, command: list[str], output: Path) -> None:
         with open(output, "wb") as file:
@@ -43,14 +43,14 @@ class Program:
         self.alive = True
 
     def printed(self, text: str) -> None:
-        """Wait until it has printed something."""
+        """Wait until it has printed ``text``."""
         deadline = time.monotonic() + BOUND_S
         while text not in self.output.read_text():
             assert time.monotonic() < deadline, f"not printed: {text!r}; {self.output.read_text()!r}"
             time.sleep(0.005)
 
     def stop(self) -> bool:
-        """SIGTSTP, and wait until it has stopped; False if it has ended instead."""
+        """Send SIGTSTP and wait until it has stopped; False if it has ended instead."""
         os.kill(self.pid, signal.SIGTSTP)
         changed = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED)
         assert changed is not None
@@ -65,7 +65,7 @@ class Program:
         assert self.ended() == -signal.SIGKILL
 
     def ended(self) -> int:
-        """Wait for its end; its status, negative for a signal."""
+        """Wait for its end; returns its status, negative for a signal."""
         changed = os.waitid(os.P_PID, self.pid, os.WEXITED)
         assert changed is not None
         self.alive = False
@@ -74,7 +74,7 @@ class Program:
 
 @contextmanager
 def running(command: list[str], output: Path) -> Iterator[Program]:
-    """A program that is gone when the block ends."""
+    """A program that has ended when the block ends."""
     program = Program(command, output)
     try:
         yield program
@@ -88,5 +88,5 @@ def kmeans_command(*options: str) -> list[str]:
 
 
 def state_of(pid: int) -> str:
-    """The kernel's letter for what a process does; T: stopped."""
+    """The kernel's letter for the state of a process; T: stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""Reading a report as a program would: its tables, its headline figures, and the payload its timeline is drawn of."""
+"""Reading a report as a program would: its tables, its headline figures, and the payload of its timeline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _VOID = frozenset({"meta", "link", "input", "br"})
 
 
 class Page(HTMLParser):
-    """What a report says, by the marks its templates leave for this.
+    """The content of a report, found by the marks that its templates have for this.
 
     Attributes:
-        tables: rows by the table's name; of each row the exact values, None where none is known.
-        shown: the same, as they are read.
-        tiles: exact values by the label of the headline figure.
-        facts: the same, of the details.
+        tables: rows by the table's name; each row has exact values, None where unknown.
+        shown: the same, as displayed.
+        tiles: exact values of the headline figures, by their labels.
+        facts: exact values of the details, by their terms.
         addresses: of everything the page would load.
     """
 
@@ -77,7 +77,7 @@ def payloads(html: str) -> list[dict[str, Any]]:
 
 
 def read_payload(payload: bytes) -> dict[str, Any]:
-    """One payload."""
+    """Parse one payload."""
     (length,) = struct.unpack_from("<I", payload)
     header = json.loads(payload[4 : 4 + length])
     columns: dict[str, NDArray[Any]] = {

@@ -1,4 +1,4 @@
-"""What a run has left in its run directory, for tests of any engine."""
+"""The content of a run directory, for tests of any engine."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class RunResults:
         self.out = out
 
     def committed(self, job: str) -> int:
-        """How many of the job's output files are there."""
+        """Number of the job's output files."""
         return len(list((self.out / "output" / job).glob("part-*")))
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What ``summary.json`` holds."""
+        """The content of ``summary.json``."""
         return json.loads((self.out / "summary.json").read_text())
 
     def table(self, name: str) -> list[dict[str, Any]]:
@@ -37,12 +37,12 @@ class RunResults:
         return pyarrow.parquet.read_table(self.out / f"{name}.parquet").to_pylist()
 
     def records(self) -> list[Record]:
-        """The journal."""
+        """The records of the journal."""
         experiment = load_experiment(self.out / "experiment.yaml")
         return list(whole_records(self.out / "journal.jsonl.zst", experiment))
 
     def machine(self, address: str) -> Machine:
-        """A fresh machine as the run made it, by its resolved experiment."""
+        """A new machine like the run's, from the resolved experiment."""
         experiment = load_experiment(self.out / "experiment.yaml")
         jobs = {job.name: job for job in expand(experiment, experiment.seed)}
         return make_machine(address, make_settings(experiment, experiment.seed), jobs)

@@ -1,4 +1,5 @@
-"""Simulated clusters for tests: settings without an experiment file, a network that misbehaves, and constant checks."""
+"""Simulated clusters for tests: settings without an experiment file, a faulty network, and checks after each
+message."""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def make_settings(
     slots: tuple[int, int] | None = None,
     masters_outside: bool = False,
 ) -> Settings:
-    """Settings with the defaults of an experiment file; queues: production, then research, a quarter and the rest."""
+    """Settings with the defaults of an experiment file; queues: production with a quarter, research with the rest."""
     total = nodes * containers
     heartbeat_ns = round(heartbeat_s * SECOND_NS)
     eviction = policies.JOB_EVICTION.by_name[job_eviction]
@@ -175,19 +176,19 @@ as they are; no decision rests on whether they are there."""
 
 @dataclass(frozen=True)
 class Chaos:
-    """How a network misbehaves; probabilities in percent."""
+    """The faults of a network; probabilities in percent."""
 
     seed: int = 0
     drop: int = 0
     duplicate: int = 0
     delay_ns: int = 0
-    """Longest delay; each message draws its own, so that later ones overtake."""
+    """Longest delay; each message draws its own delay, so later messages overtake earlier ones."""
 
 
 class ChaoticNetwork(Network):
-    """Delays, reorders, repeats and loses messages, by seed; what happens to one depends on nothing but itself.
+    """Delays, reorders, repeats and loses messages, by seed; what happens to a message depends only on the message.
 
-    The client's are never lost: it makes a call and knows whether that has arrived.
+    The client's messages are never lost: it makes a call and knows whether that has arrived.
     """
 
     def __init__(self, chaos: Chaos) -> None:
@@ -203,7 +204,7 @@ class ChaoticNetwork(Network):
         draw = Random(f"{chaos.seed}:{sender}:{to}:{now_ns}:{message}")
         lost = draw.randrange(100) < chaos.drop and CLIENT not in (sender, to)
         copies = 0 if lost else 1 + (draw.randrange(100) < chaos.duplicate)
-        # Half of the messages are fast: a network that delays everything alike reorders little.
+        # Half of the messages are fast, because a network that delays all messages reorders few of them.
         return tuple(draw.randrange(chaos.delay_ns + 1) * draw.randrange(2) for _ in range(copies))
 
 
@@ -224,11 +225,11 @@ class CheckedCluster(SimulatedCluster):
     costs: CostModel | None = None
     chaos: Chaos | None = None
     watch_revisions: bool = False
-    """Check, every few events, that a machine whose revision stays has not changed."""
+    """Check, every few events, that a machine with an unchanged revision has not changed."""
     repeat_empty_heartbeats: bool = False
-    """Deliver each heartbeat, or response to one, that says and changes nothing once more."""
+    """Deliver each heartbeat, or response to one, that says and changes nothing a second time."""
     every_heartbeat: bool = False
-    """Run heartbeats that say and change nothing."""
+    """Also run heartbeats that say and change nothing."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """Every ApplicationMaster there has been, by job."""
@@ -251,7 +252,7 @@ class CheckedCluster(SimulatedCluster):
             assert self.masters.setdefault(machine.job, machine) is machine, f"{machine.job} has had two states"
 
     def _check_journal_restores(self, address: str, machine: Machine) -> None:
-        """Its journal, fed to a fresh machine, makes the state it had when it died."""
+        """Its journal, given to a new machine, must restore the state it had when it died."""
         fresh = make_machine(address, self.settings, self.jobs)
         for record in self.records:
             if record.actor == address:
@@ -336,7 +337,7 @@ class CheckedCluster(SimulatedCluster):
         self.lost_nodes.add(node)
 
     def run_to_end(self, limit_s: int) -> None:
-        """Run all jobs, then on until the cluster is idle again; both within ``limit_s`` emulated seconds."""
+        """Run all jobs, and on until the cluster is idle again, within ``limit_s`` emulated seconds."""
         limit_ns = limit_s * SECOND_NS
         self.run(limit_ns)
         self.kernel.run(limit_ns, until=self.is_idle)
@@ -393,7 +394,7 @@ def run_checked(
     repeat_empty_heartbeats: bool = False,
     every_heartbeat: bool = False,
 ) -> CheckedCluster:
-    """Run ``jobs`` to the end with all checks; ``disturb`` may plan faults on the cluster's kernel first."""
+    """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel."""
     by_name = {job.name: job for job in jobs}
     cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats, every_heartbeat)
     if disturb is not None:
@@ -409,8 +410,8 @@ def count_effects(records: list[Record]) -> Counter[str]:
 
 
 def freeze(value: object, leave_out: frozenset[str] = frozenset()) -> object:
-    """The state of a machine, or of any part of it, as something that can be compared; fields can be left out
-    by ``<class>.<field>``."""
+    """The state of a machine, or of any part of it, in a form that can be compared; fields named as
+    ``<class>.<field>`` are left out."""
     if isinstance(value, Mapping):
         return tuple((freeze(key), freeze(item, leave_out)) for key, item in value.items())
     if isinstance(value, list | tuple | deque):

@@ -1,4 +1,4 @@
-"""Run directories of simulations of natjam's Fig. 4, for tests of what is made of them."""
+"""Run directories of simulations of natjam's Fig. 4, for tests of what is made from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIG4 = CATALOGUE / "natjam-fig4.yaml"
 
 
 def simulate(directory: Path, name: str, *overrides: str, file: Path = FIG4) -> Path:
-    """Simulate with the published overheads into ``directory / name``; the run directory."""
+    """Simulate with the published overheads into ``directory / name``; returns that run directory."""
     experiment = load_experiment(file, ["engine=sim", "overheads=hadoop-0.23", *overrides])
     run_experiment(experiment, directory / name, lambda status: None)
     return directory / name

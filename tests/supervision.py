@@ -1,4 +1,4 @@
-"""A node host without Ray for the live tests: a supervisor client, reduces with local input, events to wait for."""
+"""A node host without Ray, for the live tests: a supervisor client, reduces with local input, events to wait for."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Host:
         self._arrived.set()
 
     async def until(self, true: Callable[[], Any], bound_s: float = BOUND_S) -> Any:
-        """Wait until `true()` holds, asked again after every event; its value.  Fails after a bound."""
+        """Wait until `true()` holds, asking after every event; returns its value.  Fails after a bound."""
         deadline = time.monotonic() + bound_s
         while not (value := true()):
             self._arrived.clear()
@@ -73,7 +73,7 @@ class Host:
         return value
 
     async def event(self, name: str, container: str) -> dict[str, Any]:
-        """The next event of that name from that container that was not taken before."""
+        """The next event with that name from that container that was not returned before."""
 
         def find() -> dict[str, Any] | None:
             for number, event in enumerate(self.events):
@@ -85,14 +85,14 @@ class Host:
         return await self.until(find)
 
     async def keys_done(self, container: str, keys: int) -> None:
-        """Wait until the page shows at least `keys` keys.  The page has no events: it is looked at often."""
+        """Wait until the page shows at least `keys` keys.  The page has no events, so it is read often."""
         deadline = time.monotonic() + BOUND_S
         while self.client.page.read(self.slots[container]).keys_done < keys:
             assert time.monotonic() < deadline, f"{container} has not done {keys} keys"
             await asyncio.sleep(0.002)
 
     async def do(self, op: str, container: str) -> dict[str, Any]:
-        """Send one operation; its completion."""
+        """Send one operation; returns its completion."""
         before = len(self.events)
         self.client.send({"op": op, "id": container})
         names = COMPLETIONS[op]
@@ -106,7 +106,7 @@ class Host:
     def reduce(
         self, container: str, keys: int = 5, key_s: float = 0.02, localised: bool = True, **params: Any
     ) -> dict[str, Any]:
-        """The launch command of a reduce; its input is put on the node's disk first, unless told otherwise."""
+        """The launch command of a reduce; its input is first put on the node's disk, unless ``localised`` is false."""
         work_dir = self.directory / "node-1"
         defaults = {
             "origin_real_ns": time.monotonic_ns(),
@@ -137,7 +137,7 @@ class Host:
         return {"op": "launch", "id": container, "kind": "reduce", "slot": slot, "params": merged}
 
     async def launch(self, container: str, **params: Any) -> dict[str, Any]:
-        """Launch a reduce; its `launched` event."""
+        """Launch a reduce; returns its `launched` event."""
         self.client.send(self.reduce(container, **params))
         return await self.event("launched", container)
 
@@ -147,7 +147,7 @@ class Host:
 
 
 def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots: int = 8) -> None:
-    """Run a scenario in a fresh host."""
+    """Run a scenario in a new host."""
 
     async def run() -> None:
         async with Host(directory, slots) as host:
@@ -157,12 +157,12 @@ def in_host(directory: Path, scenario: Callable[[Host], Awaitable[None]], slots:
 
 
 def opened_since(before: set[str]) -> list[str]:
-    """What is open now and was not then.  What others opened before, the collector of garbage may close meanwhile."""
+    """Descriptors open now that were not open then.  Of those open then, the garbage collector may have closed some."""
     return sorted(open_descriptors() - before)
 
 
 def open_descriptors() -> set[str]:
-    """What this process has open, by number and target."""
+    """The open descriptors of this process, by number and target."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:

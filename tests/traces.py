@@ -1,4 +1,4 @@
-"""Traces in tests: the small ones that are shipped, and reading one whole."""
+"""Traces in tests: the small shipped ones, and reading a whole trace."""
 
 from __future__ import annotations
 

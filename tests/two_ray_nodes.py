@@ -1,6 +1,7 @@
 """Two Ray nodes on this machine, 127.0.0.1 and 127.0.0.2, until standard input ends: a cluster for the live tests.
 
-A program of its own, since Ray reads its token once a process; prints one JSON line when the cluster is ready.
+It is a separate program because a process reads Ray's token only once.  It prints one JSON line when the cluster is
+ready.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ MEGABYTE = 1024 * 1024
 
 def main() -> None:
     """Serve until standard input ends."""
-    # Not below pytest's directory: the paths of Ray's sockets must be short.
+    # Not in pytest's directory: the paths of Ray's sockets must be short.
     directory = tempfile.mkdtemp(prefix="nj-", dir="/tmp")
     token = secrets.token_hex(32)
     os.environ.update(
         RAY_AUTH_MODE="token",
         RAY_AUTH_TOKEN=token,
-        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # it then takes 127.0.0.1 for what it is
+        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # otherwise it replaces 127.0.0.1 by the outside address
         RAY_TMPDIR=directory,
         RAY_USAGE_STATS_ENABLED="0",
         RAY_memory_monitor_refresh_ms="0",

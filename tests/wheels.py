@@ -1,4 +1,4 @@
-"""natjam as a wheel, installed outside the checkout; and ``natjam`` as a command on a PATH of its own."""
+"""natjam as a wheel, installed outside the checkout; and ``natjam`` as a command on its own PATH."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def installed_wheel(folder: Path) -> Path:
-    """Build the wheel and install it, without what it rests on; the directory to import it from."""
+    """Build the wheel and install it without its dependencies; returns the directory to import it from."""
     source, site = folder / "source", folder / "site"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -28,7 +28,7 @@ def installed_wheel(folder: Path) -> Path:
 
 
 def environment_with(importable: Path, folder: Path) -> dict[str, str]:
-    """Variables under which a shell finds ``natjam``, imported from ``importable``."""
+    """Environment variables with which a shell finds ``natjam``, imported from ``importable``."""
     command = folder / "bin" / "natjam"
     command.parent.mkdir()
     start = 'if __name__ == "__main__":\n    main()\n'  # worker processes import the file too
