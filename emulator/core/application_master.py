@@ -4,9 +4,10 @@ Theory of operation
 -------------------
 The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  A later attempt
 of the ApplicationMaster itself continues where its journal ends (``emulator.core.recovery``).  Each heartbeat asks the
-ResourceManager for containers and carries the whole ask: maps first, reduces once ``slow_start`` of the maps are done,
-and one request for each suspended reduce, in the order of suspension and with its old node.  The ApplicationMaster
-gives each container to a task and tells the NodeManager to launch it (natjam, Fig. 1, steps 11 and 12).
+ResourceManager for containers and carries the whole ask.  Maps come first, then reduces once ``slow_start`` of the maps
+are done.  Each suspended reduce has its own request with its old node, in the order of suspension.  The
+ApplicationMaster gives each container to a task and tells the NodeManager to launch it (natjam, Fig. 1, steps 11
+and 12).
 
 When it must give containers back (step 4), its Releaser chooses victims (step 5).  It asks each victim at the victim's
 own next heartbeat (step 6).  The result is a checkpoint (step 8; a new attempt will resume it), a stopped process, a

@@ -2,9 +2,9 @@
 root.
 
 The process is dumped while it is stopped and stays stopped, so a failed dump costs it nothing.  The caller kills it
-when the image is safe.  It is restored as a sibling of criu, and so as our own child: we reap it, and it dies with us,
-because a parent-death signal refers to the parent at that time.  (Restored detached, below criu, it would get that
-signal when criu ends.)  It gets its old id; if that is taken, the restore fails with a message.
+when the image is safe.  It is restored as a sibling of criu, and so as our own child: we reap it, and it gets its
+parent-death signal when we die.  (Restored detached, below criu, it would get that signal when criu ends.)  It gets its
+old id; if that is taken, the restore fails with a message.
 
 criu's ``--track-mem`` is not used to find changed pages.  If a process was restored since its last dump, criu takes it
 for another process with the same id and saves all of it (``detect_pid_reuse``); and some kernels have no soft-dirty
