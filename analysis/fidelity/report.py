@@ -18,6 +18,8 @@ from analysis.fidelity.figures import (
     FileFidelity,
     Metric,
 )
+from analysis.figures.fidelity import fidelity_figure
+from analysis.figures.style import save
 from emulator.files.whole_files import write_json
 
 _SHOWN_JOBS = 12
@@ -42,7 +44,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
         ]
         report["highest_faithful_time_scale"] = highest_faithful_scale(found)
     write_json(directory / "fidelity.json", report)
-    _plot(fidelity, directory / "fidelity.png")
+    save(fidelity_figure(fidelity), [directory / "fidelity.png"])
 
 
 def file_table(file: FileFidelity) -> Table:
@@ -128,32 +130,3 @@ def _number(value: float) -> str:
 
 def _percent(value: float | None, sign: str) -> str:
     return "-" if value is None else f"{value:{sign}.2%}"
-
-
-def _plot(fidelity: Fidelity, path: Path) -> None:
-    """Simulated against live completion times, and the errors."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    times, errors = figure.subplots(1, 2)
-    labels: list[str] = []
-    for file in fidelity.files:
-        name = f"{file.name} at {file.time_scale:g}x"
-        found = file.completions
-        spread = [metric.live_sd or 0 for metric in found]
-        live, simulated = [m.live_mean for m in found], [m.simulated_mean for m in found]
-        times.errorbar(live, simulated, xerr=spread, fmt="o", markersize=3, linewidth=1, label=name)
-        places = range(len(labels), len(labels) + len(found))
-        errors.bar(places, [100 * (metric.error or 0) for metric in found], label=name)
-        labels += [str(metric.job) for metric in found]
-    longest = max((metric.live_mean for file in fidelity.files for metric in file.completions), default=1)
-    times.plot([0, longest], [0, longest], color="gray", linewidth=0.8)
-    times.set(xlabel="live, s", ylabel="simulated, s", title="job completion times (bars: spread of live runs)")
-    times.legend(fontsize=6)
-    errors.axhline(0, color="gray", linewidth=0.8)
-    errors.set(ylabel="simulated less live, %", title="error of job completion times")
-    if len(labels) <= 40:
-        errors.set_xticks(range(len(labels)), labels, rotation=90, fontsize=6)
-    figure.savefig(path, format="png", dpi=100)

@@ -1,0 +1,87 @@
+"""Every kind of page on a wide and a narrow screen, light and dark: nothing sticks out, everything can be read."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_core_python.selenium import Axe
+
+from analysis.report.build import report_of
+from tests.browsing import Browser
+from tests.simulated_runs import simulate
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+RULES = {"runOnly": ["wcag2a", "wcag2aa"]}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of reports: ``one`` run, ``two`` runs, and the variants of a ``campaign``."""
+    directory = tmp_path_factory.mktemp("reports")
+    campaign = directory / "campaign/runs"
+    for mechanism in ("checkpoint", "kill"):
+        for seed in (1, 2):
+            simulate(campaign / f"mechanism={mechanism}", f"seed-{seed}", f"scheduler.mechanism={mechanism}")
+    runs = sorted(campaign.glob("*/*"))
+    (directory / "one.html").write_text(report_of(runs[:1]))
+    (directory / "two.html").write_text(report_of(runs[::2]))
+    (directory / "campaign.html").write_text(report_of([directory / "campaign"]))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the built pages on this machine."""
+    site = tmp_path_factory.mktemp("docs")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)]
+    subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
+    handler = functools.partial(_Quiet, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are nothing to print."""
+
+
+@pytest.fixture(params=["1280 light", "1280 dark", "400 light", "400 dark"])
+def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Browser]:
+    width, scheme = request.param.split()
+    size = {"width": int(width), "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    yield browser
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("page", ["one", "two", "campaign"])
+def test_a_report_fits_and_can_be_read(screen: Browser, reports: Path, page: str) -> None:
+    screen.open_report(reports / f"{page}.html")
+    check(screen)
+
+
+@pytest.mark.parametrize("page", ["", "tutorial/", "natjam/", "runs/"])
+def test_a_page_of_the_docs_fits_and_can_be_read(screen: Browser, docs: str, page: str) -> None:
+    screen.driver.get(f"{docs}/{page}")
+    check(screen)
+
+
+def check(browser: Browser) -> None:
+    """The page is no wider than the screen, and axe finds nothing against the rules of WCAG 2, contrast among them."""
+    wide, screen = browser.driver.execute_script("return [document.documentElement.scrollWidth, innerWidth];")
+    assert wide <= screen
+    found = Axe().run(browser.driver, options=RULES)
+    assert not [(one["id"], one["nodes"][0]["html"][:200], len(one["nodes"])) for one in found["violations"]]
