@@ -238,4 +238,4 @@ def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
         row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
         row.append(text("disturbed", "bad") if disturbances(summary) else text(""))
         rows.append(tuple(row))
-    return Grid((*heads, "suspensions", "kills", ""), tuple(rows))
+    return Grid((*heads, "suspensions", "kills", "note"), tuple(rows))
