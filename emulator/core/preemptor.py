@@ -103,7 +103,7 @@ class Preemptor:
             oldest_ns, other, oldest = min(everyones)
             since_ns, fulfilled, place = min(self._naming(former_owner, (requester,)) or everyones)
             if oldest_ns < since_ns:
-                # The victim has answered, so the timeout of its debt to others restarts at the entry fulfilled.
+                # The victim has answered, so what it owes to others counts from the time of the fulfilled entry.
                 self.reclaims[other][oldest] = replace(self.reclaims[other][oldest], since_ns=since_ns)
                 self.reclaims[other].sort(key=lambda entry: entry.since_ns)
             self._drop(fulfilled, place)

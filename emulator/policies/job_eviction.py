@@ -19,7 +19,7 @@ _containers = attrgetter("containers")
 
 
 def most_resources(view: ClusterView, jobs: tuple[JobView, ...], random: Random) -> str:
-    """MR: the job that holds the most containers.  Loosely worst-fit: few jobs are touched."""
+    """MR: the job that holds the most containers.  Similar to worst-fit: it affects few jobs."""
     most = max(job.containers for job in jobs)
     return _any_of([job for job in jobs if job.containers == most], random)
 
