@@ -1,5 +1,4 @@
-"""The ledger of a node: what it has, and what each container uses of it.  NodeManager and ResourceManager each keep
-one.
+"""The ledger of a node: what it has, and what each container uses.  NodeManager and ResourceManager each keep one.
 
 Theory of operation
 -------------------

@@ -9,8 +9,8 @@ work-preserving restart), and the machine repeats what was not answered.
 
 If the container of an ApplicationMaster ends before its job, the ResourceManager requests another one for it, until
 ``am_attempts`` have failed; as in YARN, masters lost with their node do not count.  The job keeps its requests and its
-containers.  A job whose own reduces hold the whole cluster and wait for its maps would wait for ever.  So after
-``kill_timeout`` its newest task is killed to make room.
+containers.  If its own reduces hold the whole cluster and wait for its maps, no container would ever become free for
+the new master.  So once per ``kill_timeout`` the job's newest task is killed to make room.
 """
 
 from __future__ import annotations
