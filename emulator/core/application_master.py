@@ -11,8 +11,7 @@ and 12).
 
 When it must give containers back (step 4), its Releaser chooses victims (step 5).  It asks each victim at the victim's
 own next heartbeat (step 6).  The result is a checkpoint (step 8; a new attempt will resume it), a stopped process, a
-refusal (then another victim is chosen) or a kill.  Checkpoints are kept here: a retry starts from the last accepted
-one.
+refusal (then another victim is chosen) or a kill.  Checkpoints are kept here; a retry starts from the last accepted.
 
 Each command to a NodeManager is repeated until the container's report shows that it was carried out.  Every report
 carries the container's whole state, so nothing here depends on the order in which messages arrive.

@@ -95,8 +95,7 @@ class Checkpoint(_Effect):
 
 
 class Dump(_Effect):
-    """Stop the process, save it as an image, end it.  Answered like ``Checkpoint``; if it fails, the process goes
-    on."""
+    """Stop the process, save it as an image, end it.  Answered like ``Checkpoint``; on failure it continues."""
 
     container: str
 

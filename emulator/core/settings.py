@@ -71,8 +71,7 @@ class SpeculationSettings:
     after_ns: int
     """How long it must have run since it was launched or resumed."""
     at_most_ppm: int
-    """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one is always
-    allowed."""
+    """Share of a job's running reduces, in millionths, that may have a second attempt at a time; one always may."""
 
 
 @dataclass(frozen=True, slots=True)

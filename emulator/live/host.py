@@ -4,12 +4,10 @@ Theory of operation
 -------------------
 A machine handles one message at a time and never awaits.  Messages that come up meanwhile are handled after it, first
 in, first out.  A machine's messages go to the outbox of the receiving host.  All messages of one turn of the loop are
-sent
-together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load, and an
-idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
+sent together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load,
+and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
 
-An exception of a machine (or of a user's policy) ends the run: it is kept as ``fatal`` and found at the next status
-call.
+An exception in a machine (or in a user's policy) ends the run: it is kept as ``fatal``, for the next status call.
 
 A host with a journal of its own can be replaced.  The machines of the new host are restored from the journal before
 they start again (``emulator.live.host_journal``).  The whole journal is then offered to the driver, which knows the

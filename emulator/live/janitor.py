@@ -108,10 +108,9 @@ def _found(belongings: _Belongings) -> list[int]:
 def end_run_processes(
     run_id: str, host: str | None = None, directories: Sequence[str | Path] = (), spared: int | None = None
 ) -> set[int]:
-    """Kill the processes of a run (see ``find_run_processes``), stopped ones too, until none is found; returns their
-    ids.
+    """Kill the processes of a run (see ``find_run_processes``), stopped ones too, until none is found.
 
-    The process ``spared`` is not killed.  Gives up after ten seconds.
+    The process ``spared`` is not killed.  Gives up after ten seconds.  Returns the ids of the processes killed.
     """
     belongings = _belongings(run_id, host, directories, spared)
     killed: set[int] = set()

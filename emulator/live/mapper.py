@@ -1,5 +1,4 @@
-"""The map task: real, seeded, random keys and values in a partitioned, sorted intermediate file on the node's
-disk.
+"""The map task: writes real, seeded, random keys and values to a partitioned, sorted file on the node's disk.
 
 Everything a job's data consists of follows from (data seed, job, numbers of maps, keys of the reduces,
 sizes), so a rerun map writes the same bytes, and a verifier can recompute them.  The generator, in full:

@@ -47,8 +47,7 @@ def flex(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
 
 
 def optimum(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
-    """Like ``flex``, but the best of all orders, as a reference for it.  For up to ten jobs, all present from the
-    start."""
+    """Like ``flex``, but the best of all orders, as a reference for it.  For up to ten jobs, all there at once."""
     return _planned(view, options, optimal=True)
 
 

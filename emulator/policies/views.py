@@ -40,8 +40,7 @@ class JobView(Frozen):
     """Position in the order of submission."""
     submit_ns: int
     containers: int
-    """Held now, ApplicationMaster included, without those already asked back; otherwise two equal jobs would not
-    share."""
+    """Held now, ApplicationMaster included, without those asked back; otherwise two equal jobs would not share."""
     reclaimable: int
     """Tasks that can still be asked back."""
     pending: int

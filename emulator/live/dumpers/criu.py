@@ -1,5 +1,4 @@
-"""Process images by criu (https://criu.org): it saves and restores any program, without the program's help.  Needs
-root.
+"""Process images by criu (https://criu.org): it saves and restores any program, without its help.  Needs root.
 
 The process is dumped while it is stopped and stays stopped, so a failed dump costs it nothing.  The caller kills it
 when the image is safe.  It is restored as a sibling of criu, and so as our own child: we reap it, and it gets its
