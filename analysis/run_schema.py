@@ -184,6 +184,10 @@ class _Output(TypedDict):
     keys_written: int
     keys_lost: int
     keys_duplicated: int
+    files_differing: int
+    files_missing: int
+    files_extra: int
+    extra: list[str]
 
 
 class _Machine(TypedDict):

@@ -55,10 +55,18 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     output = summary.get("output")
     if output is not None and not output["verified"]:
         found.append(
-            f"the output is not what an undisturbed run writes: {output['keys_lost']} keys lost,"
-            f" {output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ"
+            f"the output is not what an undisturbed run writes: {output['keys_lost']} keys lost, {_wrong_files(output)}"
         )
     return found
+
+
+def _wrong_files(output: Mapping[str, Any]) -> str:
+    """What is wrong with the files of an output, with the first of those that should not be there."""
+    extra = f" ({output['extra'][0]})" if output["extra"] else ""
+    return (
+        f"{output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ,"
+        f" {_count(output['files_missing'])} missing, {_count(output['files_extra'])} too many{extra}"
+    )
 
 
 def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
@@ -182,7 +190,7 @@ def _output_text(output: Mapping[str, Any]) -> Text:
         return Text(f"verified: {output['keys_written']} keys, the same to the byte as undisturbed", "green")
     return Text(
         f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
-        f" {output['keys_duplicated']} duplicated, {_count(output['files_differing'])} files differ",
+        f" {_wrong_files(output)}",
         "bold red",
     )
 

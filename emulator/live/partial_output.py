@@ -143,7 +143,9 @@ class PartialOutput:
     def seal(self) -> None:
         """Bring the file to the disk, and write its seal beside it; a checkpoint relies on it."""
         self.sync()
-        with atomic_file(f"{self.path}{_SEAL_SUFFIX}") as file:
+        seal = f"{self.path}{_SEAL_SUFFIX}"
+        # A process that is killed here leaves the temporary file; the commit drops it, as its name begins with ours.
+        with atomic_file(seal, f"{seal}.tmp") as file:
             file.write(b"%d %d %d\n" % (self.keys, self._offset, self._crc))
 
     def close(self, *, durable: bool = True) -> None:

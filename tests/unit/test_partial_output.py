@@ -120,6 +120,20 @@ def test_stale_partials_of_crashed_attempts_are_dropped(tmp_path: Path):
     assert files(tmp_path) == ["_partial/research%20XL%2F1/part-r-00002.other", "research%20XL%2F1/part-r-00001"]
 
 
+def test_what_a_process_leaves_that_is_killed_as_it_seals_is_dropped(tmp_path: Path):
+    pid = os.fork()
+    if pid == 0:  # it is killed between writing the seal and giving it its name
+        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        output = PartialOutput(str(tmp_path), JOB, TASK, "killed", REDUCE_KEYS, None)
+        output.seal()
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    assert len(files(tmp_path)) == 2
+    write(tmp_path, "container_a", 0, 9)
+    partial_output.commit(str(tmp_path), JOB, TASK, ["container_a"], len(KEYS))
+    assert files(tmp_path) == ["research%20XL%2F1/part-r-00001"]
+
+
 def test_commit_refuses_keys_that_do_not_add_up(tmp_path: Path):
     write(tmp_path, "a", 0, 4)
     write(tmp_path, "b", 5, 9)

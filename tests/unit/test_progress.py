@@ -66,6 +66,9 @@ def summary() -> dict[str, Any]:
             "keys_lost": 0,
             "keys_duplicated": 0,
             "files_differing": 0,
+            "files_missing": 0,
+            "files_extra": 0,
+            "extra": [],
         },
     }
 
@@ -180,10 +183,12 @@ def test_failures_name_the_job_and_the_output() -> None:
     failed = copy.deepcopy(summary())
     failed["jobs"][0] |= {"state": "failed", "finish_s": None, "completion_s": None, "reason": "no node is left"}
     failed["output"] |= {"verified": False, "keys_written": 6999, "keys_lost": 1, "files_differing": 1}
+    failed["output"] |= {"files_extra": 1, "extra": ["_partial/research-XL/part"]}
     text = "".join(text_of(table) for table in closing_tables(failed))
     assert "NOT VERIFIED: 6999 of 7000 keys written, 1 lost" in text
     assert failures(failed)[0] == "job research-XL failed: no node is left"
     assert "1 keys lost" in failures(failed)[1]
+    assert "0 missing, 1 too many (_partial/research-XL/part)" in failures(failed)[1]
 
 
 @pytest.mark.parametrize("value", [None, 1.5])
