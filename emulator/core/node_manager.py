@@ -1,4 +1,4 @@
-"""The NodeManager: containers of one node, and nothing else that decides.
+"""The NodeManager: carries out what is ordered for the containers of one node; it decides nothing else.
 
 Theory of operation
 -------------------
@@ -198,7 +198,7 @@ class NodeManager(StateMachine):
         if message.container in self._forgotten:
             return []  # the kill crossed the report of its end
         if container is None:
-            # The kill has overtaken the start: remember it, so that the start finds it done.
+            # The kill has overtaken the start: record it, so that the start is refused.
             container = Container(message.container, message.job, Kind.REDUCE, now_ns)
             self.containers[container.id] = container
             return self._never_started(container, Outcome.KILLED, message.why, now_ns)
@@ -340,7 +340,7 @@ class NodeManager(StateMachine):
         self.unacknowledged[container.id] = None
         if container.state is ContainerState.SUSPENDED:
             self.ledger.stop(container.id)
-        elif container.id in self.ledger:  # a start that was refused has never been charged
+        elif container.id in self.ledger:  # a refused start was never charged
             self.ledger.end(container.id)
         container.slot_free_ns = now_ns
         effects = self._report(container)

@@ -51,7 +51,7 @@ class Preemptor:
         self._expired_ns = settings.protocol.expired_ns
         self._decisions = 0
         self.due_ns: int | None = None
-        """From when on ``expire`` may change something, or some time before; None: it will not, as things stand."""
+        """Earliest time at which ``expire`` may change something (never too late); None: there is none."""
         self._choices: list[JobChoice] = []
         """Choices made since the last ``explain``."""
 

@@ -1,4 +1,4 @@
-"""Reclaiming: what the Preemptor does when its period comes round (natjam, section 3.2).
+"""Reclaiming: what the Preemptor does once per period (natjam, section 3.2).
 
 Theory of operation
 -------------------
@@ -50,12 +50,12 @@ class Reclaiming:
         self._orders = orders
         reads = self._scheduler.allocation.reads - {Reads.PROGRESS}
         self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
-        """Whether all that the policies look at is in the queues and their jobs, in an order that never changes."""
+        """Whether the policies read only the queues and their jobs, in an order that never changes."""
         self._kills = 0
         self._all_asked: tuple[int, int] | None = None
-        """What queues and Preemptor were like when all had been asked for that could be."""
+        """State of queues and Preemptor when everything possible had been asked for."""
         self._holds_until_ns: int | None = None
-        """When the allocation that said so wants to be asked again although nothing has changed."""
+        """When the allocation must be asked again even if nothing changes."""
 
     def due_ns(self, now_ns: int) -> int | None:
         """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
@@ -71,11 +71,11 @@ class Reclaiming:
 
     @property
     def _stands(self) -> tuple[int, int]:
-        """Stays as long as nothing changes that a run of the Preemptor looks at."""
+        """Stays the same until something changes that a run of the Preemptor reads."""
         return self._state.queues.changes, self._preemptor.changes
 
     def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
-        """One run of the Preemptor, which was to be at ``tick_ns``; None: nothing has changed.  Raises PolicyError."""
+        """One run of the Preemptor, planned for ``tick_ns``; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
         state = self._state
         expired = self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
@@ -103,7 +103,7 @@ class Reclaiming:
         return effects if effects or expired else None
 
     def _take_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
-        """Make the reclaim requests that the jobs of ``queue`` lack, which has ``room`` for so many containers."""
+        """Make the missing reclaim requests of the jobs of ``queue``, which may grow by ``room`` containers."""
         possible: list[dict[str, JobView]] | None = None
         view = self._state.view(now_ns)
         for application in self._state.waiting(queue, view).jobs:
@@ -119,10 +119,10 @@ class Reclaiming:
             room -= outstanding
 
     def _take_within(self, queue: str, most: int | None, now_ns: int) -> bool:
-        """The first job that still waits takes from those after it, if any has something to give (natjam, section 4).
+        """The first waiting job takes from the jobs after it that have something to give (natjam, section 4).
 
-        Each job takes as many as it lacks before the next one's turn, and all together ``most`` in one run.  Returns
-        False where that limit ended the run, so that the next run may ask for more.
+        Each job takes as many as it lacks before it is the next one's turn; together they take at most ``most`` in one
+        run.  Returns False if that limit ended the run, so that the next run may ask for more.
         """
         view = self._state.view(now_ns)
         jobs = tuple(self._state.queues.job_views(queue, now_ns))
@@ -143,7 +143,7 @@ class Reclaiming:
         return True
 
     def _take_surplus(self, instance: Instance, view: ClusterView) -> None:
-        """What jobs lack of their shares, or for a master, is asked of those that hold more than theirs."""
+        """Ask jobs above their share for the containers that others lack of theirs, or need for a master."""
         if self._scheduler.victims.isdisjoint(instance.kinds):
             return
         if any(node.has_free(instance.kinds[0]) for node in self._state.nodes.values()):
@@ -178,17 +178,17 @@ class Reclaiming:
         self._state.attention.expect(job_address(victim))
 
     def _victims(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
-        """Those of ``jobs`` that have a task to give, net of what has been asked back."""
+        """Those of ``jobs`` with a task to give, without the tasks already asked back."""
         asked = self._preemptor.asked()
         views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
         return {view.name: view for view in views if view.reclaimable > 0}
 
     def answer(self, node: Node, now_ns: int) -> list[Effect] | None:
-        """What a heartbeat of ``node`` is answered with: nothing, kills are told at once (natjam, section 3.2)."""
+        """Nothing in answer to a heartbeat of ``node``, because kills are sent at once (natjam, section 3.2)."""
         return None
 
     def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
-        """Kill the victim job's container that the task eviction order puts first; whether there was one."""
+        """Kill the victim job's container that is first in the task eviction order; returns whether there was one."""
         state = self._state
         tasks = tuple(
             task
@@ -207,7 +207,7 @@ class Reclaiming:
         kill = KillContainer(held.id, victim, "asked back and not given in time")
         why = explain_tasks(policy.name, victim, tasks, order, 1)
         effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
-        application = state.applications[victim]  # one container less to ask it for: this one is in its place
+        application = state.applications[victim]  # ask it for one container less: this one replaces it
         if application.reclaim:
             application.reclaim -= 1
         else:

@@ -1,16 +1,17 @@
-"""Connections between the hosts of a run: batches over TCP, taken only from those who know the run's secret.
+"""Connections between the hosts of a run: batches over TCP, accepted only from hosts that know the run's secret.
 
 Theory of operation
 -------------------
-Ray's actors play the roles and start the hosts; what machines say to each other would cost a millisecond of both
-cores as a call of an actor, and costs some tens of microseconds here.  Every host listens on its own Ray node's address
-and, told where the others are, opens a link to each: batches go one way on it, a line of JSON each.
+Ray's actors play the roles and start the hosts.  A message between machines would cost a millisecond of both cores as
+an actor call; here it costs some tens of microseconds.  Every host listens on the address of its Ray node.  When it
+learns the addresses of the others, it opens a link to each.  A link carries batches in one direction, each as a line of
+JSON.
 
 Both ends prove first that they know the secret, which itself never travels: each answers the other's random challenge
 with an HMAC of it and of both names.  Who cannot is cut off, having been shown nothing.  Traffic is not encrypted.
 
-A link that breaks stays broken until the peer is connected to again: it has died, which the driver notices, and perhaps
-been replaced, or the network has failed, which ends the run.  Until then what is posted to it is dropped.
+A link that breaks stays broken until the peer is connected again.  Either the peer has died, which the driver notices,
+and may be replaced; or the network has failed, which ends the run.  Until then, messages to it are dropped.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ itself never travels).  The body is, for each map in the order asked, ``map u32,
 crc32 u32`` (big-endian) and the bytes of the partition as they lie in the file.  The URL of a map output names
 service and node: ``http://<address>:<port>/<node>``.
 
-This module stays small: every reduce carries it.
+This module stays small, because every reduce loads it.
 """
 
 from __future__ import annotations
