@@ -1,1 +1,1 @@
-"""The experiment file: models, checks, reading and writing it."""
+"""The experiment file: its models, checks, reading and writing."""

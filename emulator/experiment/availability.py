@@ -1,7 +1,7 @@
 """``cluster.availability``: the containers that a transactional workload leaves, as a function of time.
 
-The paper calls it f(t) (reverse-adaptive, section III).  Steps, a spline through points, or a file; ``period_s`` has it
-come again, day after day.  What schedulers know of it may be wrong: ``forecast``.
+The paper calls it f(t) (reverse-adaptive, section III).  It is given as steps, a spline through points, or a file, and
+``period_s`` repeats it.  ``forecast`` is what schedulers know of the future; it may be wrong.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ Point = tuple[Seconds, Containers]
 MOST_STEPS = 100_000
 SHORTEST_PERIOD_S = 60
 _ERROR_NS = 3600 * 10**9
-"""How long one error of a forecast lasts."""
+"""How long each error of a forecast lasts."""
 _ERRORS_NS = 28 * 24 * _ERROR_NS
-"""After so long the errors of a forecast come again."""
+"""The errors of a forecast repeat after this time."""
 _HEADERS = (["time_s", "containers"], ["time_s", "share"])
 
 
 class ForecastError(Strict):
-    """By which share the forecast is wrong: drawn from a normal distribution, anew for each hour of four weeks."""
+    """The relative error of the forecast, drawn from a normal distribution for each hour of four weeks."""
 
     sigma: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] = 0.0
     bias: Annotated[float, Field(ge=-1, le=10, allow_inf_nan=False)] = 0.0
 
 
 class Forecast(Strict):
-    """What schedulers believe of the availability to come; the present they know."""
+    """The future availability that schedulers expect; they know the present one."""
 
     file: Annotated[str, Field(min_length=1)] | None = None
-    """As ``availability.file``, with the same period; null: what will be."""
+    """As ``availability.file``, with the same period; null: the true future."""
     error: ForecastError = ForecastError()
 
 
 class Availability(Strict):
-    """Containers that are there for jobs; give exactly one of ``steps``, ``spline`` and ``file``."""
+    """Containers available to jobs; give exactly one of ``steps``, ``spline`` and ``file``."""
 
     steps: Annotated[tuple[Point, ...], Field(min_length=1)] | None = None
-    """From each instant on, in emulated seconds, so many; before the first: all of the cluster's."""
+    """Pairs of a time in emulated seconds and the containers from then on; before the first: the whole cluster."""
     spline: Annotated[tuple[Point, ...], Field(min_length=2)] | None = None
-    """Points of a curve, the first at 0, which is monotone between each two."""
+    """Points of a curve, the first at 0.  The curve is monotone between neighbouring points."""
     file: Annotated[str, Field(min_length=1)] | None = None
     """CSV with the header ``time_s,containers`` or ``time_s,share`` (of the cluster's): steps, the first at 0."""
     period_s: Annotated[float, Field(ge=SHORTEST_PERIOD_S, le=LARGEST_TIME_S, allow_inf_nan=False)] | None = None
-    """After which it all comes again; null: the last value stays."""
+    """The availability repeats after this time; null: the last value stays."""
     step_s: PositiveSeconds = 600.0
-    """Steps in which a spline is followed."""
+    """A spline is followed in steps of this length."""
     forecast: Forecast = Forecast()
 
     @field_validator("steps", "spline")
@@ -84,7 +84,7 @@ class Availability(Strict):
 
 
 def capacity_of(availability: Availability | None, containers: int) -> Capacity:
-    """Containers there are of a cluster that has ``containers``.  Raises ConfigError."""
+    """Containers available over time in a cluster of ``containers``.  Raises ConfigError."""
     if availability is None:
         return Capacity([(0, containers)])
     if availability.file is not None:
@@ -96,7 +96,7 @@ def capacity_of(availability: Availability | None, containers: int) -> Capacity:
 
 
 def forecast_of(availability: Availability | None, containers: int, seed: int) -> Capacity:
-    """What is believed of it; errors are drawn by ``seed``.  Raises ConfigError."""
+    """The availability that schedulers expect; its errors are drawn by ``seed``.  Raises ConfigError."""
     if availability is None:
         return Capacity([(0, containers)])
     told, error = availability.forecast, availability.forecast.error
@@ -112,8 +112,8 @@ def read_steps(path: Path, containers: int, period_s: float | None) -> list[Step
     """The steps of an availability file.
 
     Raises:
-        ConfigError: naming file and line: it cannot be read, a value is missing, is no number or is out of range, the
-            instants do not rise from 0 or reach the period.
+        ConfigError: the file cannot be read; a value is missing, is not a number or is out of range; the times do not
+            increase from 0, or reach the period.  The error names file and line.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -148,21 +148,21 @@ def _number(where: str, name: str, text: str, most: float) -> float:
     except ValueError:
         what = f"'{text}' is no number" if text.strip() else "is missing; fill the gap, or leave the row out"
         raise ConfigError(f"{where}: {name}: {what}") from None
-    if not 0 <= value <= most:  # NaN is neither
+    if not 0 <= value <= most:  # also refuses NaN
         raise ConfigError(f"{where}: {name}: must be from 0 to {most:g}, not {text.strip()}")
     return value
 
 
 def _capacity(steps: list[Step], availability: Availability) -> Capacity:
-    """Without the steps that change nothing."""
+    """The capacity, without steps that change nothing."""
     kept = [steps[0], *(after for before, after in pairwise(steps) if after[1] != before[1])]
     comes_again = availability.period_s is not None and len(kept) > 1
     return Capacity(kept, seconds_to_ns(availability.period_s or 0) if comes_again else None)
 
 
 def _followed(availability: Availability, points: tuple[Point, ...], containers: int) -> list[Step]:
-    """The curve in steps, each as high as the curve in its middle, in whole containers."""
-    from scipy.interpolate import PchipInterpolator  # here: its import takes a second, and most have no use for it
+    """The curve as steps of whole containers; each step has the value of the curve at its middle, rounded down."""
+    from scipy.interpolate import PchipInterpolator  # here, because its import takes a second and few runs need it
 
     period_s, step_s = availability.period_s, availability.step_s
     end_s = period_s or points[-1][0]
@@ -179,7 +179,7 @@ def _followed(availability: Availability, points: tuple[Point, ...], containers:
 
 
 def _mistaken(capacity: Capacity, error: ForecastError, containers: int, seed: int) -> Capacity:
-    """As many periods as four weeks have, each hour of them wrong by a draw of its own."""
+    """The capacity with errors: enough periods to fill four weeks, and one drawn error for each hour."""
     period_ns = capacity.period_ns
     periods = 1 if period_ns is None else -(-_ERRORS_NS // period_ns)
     if periods * len(capacity.steps) > 10 * MOST_STEPS:

@@ -25,19 +25,19 @@ class Example:
 
 
 def catalog_directory() -> Path:
-    """Where the experiments lie."""
+    """The directory of the experiments."""
     return Path(str(resources.files("workloads") / "catalog"))
 
 
 def examples() -> list[Example]:
-    """All of them, by name."""
+    """All examples, ordered by name."""
     return [Example(name, path, _first_sentence(path.read_text(encoding="utf-8"))) for name, path in _paths().items()]
 
 
 def located(path: str | Path, base_dir: Path = Path()) -> Path:
-    """The file that ``catalog:NAME`` names; any other path as it is, from ``base_dir``.
+    """The file of ``catalog:NAME``; any other path is taken from ``base_dir``.
 
-    Raises ConfigError if the catalogue has none of that name.
+    Raises ConfigError if the catalogue has no experiment of that name.
     """
     text = str(path)
     if not text.startswith(PREFIX):
@@ -50,7 +50,7 @@ def located(path: str | Path, base_dir: Path = Path()) -> Path:
 
 
 def _paths() -> dict[str, Path]:
-    """By name, in the order of names."""
+    """Paths by name, in the order of names."""
     return {path.stem: path for path in sorted(catalog_directory().glob("*.yaml"))}
 
 

@@ -1,4 +1,4 @@
-"""Checks between the parts of an experiment: what no single field can know."""
+"""Checks that need several parts of an experiment."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ PATH_LOCATIONS: tuple[Location, ...] = (
     ("cluster", "availability", "file"),
     ("cluster", "availability", "forecast", "file"),
 )
-"""Where an experiment names files: relative ones start from the experiment file's directory."""
+"""The fields that name files; relative paths start from the experiment file's directory."""
 FLUID = "fluid"
 LONGEST_FILE_NAME = 200
-"""Bytes of a job's name once quoted for the file system, which allows 255 with our suffixes."""
+"""Most bytes of a job's name, quoted for the file system, which allows 255 with our suffixes."""
 
 
 def check(
     cluster: Cluster | None, scheduler: Scheduler | None, workload: Workload | None, engine: str
 ) -> list[Problem]:
-    """Problems between the parts; a part that is None was not valid by itself and is left out."""
+    """Problems between the parts; None is a part that was not valid by itself, and it is not checked."""
     found: list[Iterator[Problem]] = []
     if cluster is not None:
         found += [_memory(cluster), _named_nodes(cluster), _availability(cluster, engine)]
@@ -56,7 +56,7 @@ def check(
 
 
 def check_files(document: Document, base_dir: Path) -> list[Problem]:
-    """Problems with what the experiment names outside itself: policies, the overhead profile, the trace."""
+    """Problems with what the experiment refers to: policies, the overhead profile, the trace."""
     problems: list[Problem] = []
     for axis in policies.AXES.values():
         problems += _policy(axis, document, base_dir)
@@ -352,5 +352,5 @@ def _only(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem]
 def _is_there(path: str) -> bool:
     try:
         return Path(path).exists()
-    except (OSError, ValueError):  # too long a name, a NUL in it
+    except (OSError, ValueError):  # the name is too long, or has a NUL
         return False

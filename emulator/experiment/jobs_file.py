@@ -1,8 +1,7 @@
-"""The jobs of a large workload, beside the experiment: JSON lines, one job a line, with the keys they have in YAML.
+"""The jobs of a large workload in a file of JSON lines: one job a line, with the same keys as in YAML.
 
-``workload: {jobs: {file: workload.jsonl}}`` takes the place of a list of jobs.  A path that is relative starts from the
-experiment's directory.  Runs write it so themselves where they have many jobs, with the ``sha256`` of the file: what
-was changed since is refused.
+``workload: {jobs: {file: workload.jsonl}}`` replaces a list of jobs.  A relative path starts from the experiment's
+directory.  Runs with many jobs write such a file and its ``sha256``; a file that was changed later is refused.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ _WHERE = ("workload", "jobs")
 
 
 class JobsFile(Strict):
-    """Where the jobs are."""
+    """The file of the jobs."""
 
     file: Annotated[str, Field(min_length=1)]
     sha256: str | None = None
 
 
 def encode_jobs(jobs: Sequence[JobEntry]) -> bytes:
-    """Jobs as the bytes of such a file; what has its default is left out."""
+    """Jobs as the bytes of such a file; default values are left out."""
     return b"".join(job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in jobs)
 
 
 def include_jobs(document: Document) -> None:
-    """Put the jobs that the experiment names a file of in its place.
+    """Replace the name of a file of jobs by the jobs.
 
     Raises:
-        ConfigError: the file cannot be read, is another one than the experiment says, or a line is no JSON object.
+        ConfigError: the file cannot be read, its ``sha256`` differs, or a line is not a JSON object.
     """
     entry = document.get(_WHERE)
     if not isinstance(entry, dict) or "file" not in entry:
@@ -71,7 +70,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _with_tuples(value: Any) -> Any:
-    """Lists as tuples, as YAML's are here."""
+    """The value with lists turned into tuples, as our YAML reader does."""
     if isinstance(value, list):
         return tuple(map(_with_tuples, value))
     return {key: _with_tuples(below) for key, below in value.items()} if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Reading an experiment file: every problem of every part, with its line and field."""
+"""Reading an experiment file.  Every problem of every part is reported, with its line and field."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Schedu
 
 
 def _section(name: str, document: Document) -> Any:
-    """One section on its own, None if not valid: so that a problem in one does not hide those of others."""
+    """One section, checked alone; None if it is not valid.  So a problem in one section does not hide others."""
     try:
         return _SECTIONS[name].model_validate(document.data.get(name))
     except ValidationError:

@@ -24,18 +24,18 @@ Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Policy = Annotated[str, Field(min_length=1)]
-"""A name known on its axis, or ``module:function`` for one of the user's own."""
+"""The name of a policy on its axis, or ``module:function`` for the user's own."""
 
 
 class Speculation(Strict):
     """When a straggling reduce gets a second attempt (natjam, section 3.2); the defaults are Hadoop's."""
 
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """By which share its progress rate, keys a second, is below the mean of its job."""
+    """How far its progress rate, in keys a second, is below the mean of its job, as a share of that mean."""
     after_s: PositiveSeconds = 60.0
-    """How long it must have run since it was launched or resumed."""
+    """It must have run for this time since it was launched or resumed."""
     at_most: Fraction = 0.1
-    """Share of the job's running reduces that may have a second attempt at a time; one may always."""
+    """Share of the job's running reduces that may have a second attempt at a time; always at least one."""
 
 
 class Protocol(Strict):
@@ -52,22 +52,24 @@ class Protocol(Strict):
     """Share of a job's maps that must be done before its reduces start."""
     resume_order: Literal["suspended-first"] = "suspended-first"
     node_expiry_s: PositiveSeconds = 600.0
-    """How long a node may be silent before the ResourceManager gives it up."""
+    """The ResourceManager declares a node lost that has been silent for this time."""
     task_timeout_s: PositiveSeconds = 600.0
-    """A live task that gives no sign of life for so long, and for 30 real seconds, has failed; a run in which nothing
-    moves for as long (simulated: and for 1000 heartbeats) is given up."""
+    """A live task without a sign of life for this time, and for 30 real seconds, has failed.  A run without progress
+    for this time (in a simulation also for 1000 heartbeats) is ended as failed."""
     task_attempts_max: Annotated[int, Field(ge=1, le=1000)] = 4
-    """A task that failed this often fails its job; suspensions and kills by preemption do not count."""
+    """A task with this many failures fails its job; suspensions and kills by preemption do not count."""
     am_attempts: Annotated[int, Field(ge=1, le=1000)] = 2
-    """A job whose ApplicationMaster failed this often fails; those lost with their node do not count (as in YARN)."""
+    """A job fails after this many failures of its ApplicationMaster; those lost with their node do not count (as in
+    YARN)."""
     node_blacklist_failures: Annotated[int, Field(ge=1, le=100_000)] = 3
-    """A job avoids a node where so many of its attempts have failed, unless a third of the nodes would be avoided."""
+    """A job avoids a node after this many failures of its attempts there, unless a third of the nodes would be avoided.
+    """
     speculation: Speculation | None = None
-    """Null: stragglers get no second attempt; ``{}``: they do."""
+    """Null: stragglers get no second attempt; ``{}``: they get one, by the defaults."""
 
 
 class Slots(Strict):
-    """Containers of one node by what they are for, as in Hadoop 1."""
+    """Containers of one node, separate for maps and reduces, as in Hadoop 1."""
 
     map: Annotated[int, Field(ge=0, le=10_000)]
     reduce: Annotated[int, Field(ge=0, le=10_000)]
@@ -80,10 +82,10 @@ class Slots(Strict):
 
 
 class Power(Strict):
-    """What a machine draws, watts; between the two it grows with the share of its containers that are at work.
+    """Power of a machine in watts: from idle to busy, linear in the share of its containers that are at work.
 
-    The defaults are SPECpower_ssj2008's of an IBM System x3550 M3 with two Xeon X5670, active idle and full load
-    (result 20100315-00239): the generation of the machines of adaptive-checkpointing, section 3.3.1.
+    The defaults are SPECpower_ssj2008's active idle and full load of an IBM System x3550 M3 with two Xeon X5670
+    (result 20100315-00239), of the same generation as the machines in adaptive-checkpointing, section 3.3.1.
     """
 
     idle_w: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 66.0
@@ -96,7 +98,7 @@ class Power(Strict):
         return self
 
     def energy_j(self, machines: int, span_s: float, busy_machine_s: float) -> float:
-        """What they draw in ``span_s`` of which they are fully at work for ``busy_machine_s``, summed up."""
+        """Energy of all machines in ``span_s``; ``busy_machine_s`` is their busy time, summed over machines."""
         return machines * span_s * self.idle_w + busy_machine_s * (self.busy_w - self.idle_w)
 
 
@@ -107,25 +109,24 @@ class Cluster(Strict):
     containers_per_node: Annotated[int, Field(ge=1, le=10_000)]
     container_memory_gb: PositiveSize = 1.0
     memory_gb: PositiveSize = 16.0
-    """Of one node; stopped processes keep theirs, charged to ``memory_gb + swap_gb``."""
+    """Memory of one node; stopped processes keep theirs, and it counts against ``memory_gb + swap_gb``."""
     swap_gb: Size = 0.0
     max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
     racks: Annotated[int, Field(ge=1)] = 1
     network_mbit_s: PositiveSize = 1000.0
-    """Speed at which one reduce takes map outputs from other nodes, in emulated time; reduces do not share it."""
+    """Speed at which one reduce fetches map outputs from other nodes, in emulated time; reduces do not share it."""
     slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
-    """By name (``node-1`` and so on): how many times as long as it should the work of a task takes there."""
+    """By name (``node-1`` and so on): the factor by which the work of a task takes longer there."""
     small_nodes: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
-    """By name: the part of ``containers_per_node``, and of ``slots``, that a node has, rounded down."""
+    """By name: the share of ``containers_per_node``, and of ``slots``, that the node has, rounded down."""
     slots: Slots | None = None
-    """Containers of a node that are for maps only and for reduces only, all of them together; null: each is for
-    anything."""
+    """Divides all containers of a node into some for maps only and some for reduces only; null: each runs any task."""
     application_masters: Literal["in-containers", "outside"] = "in-containers"
     """Whether an ApplicationMaster takes a container; ``outside``: none does, as in Hadoop 1."""
     availability: Availability | None = None
-    """Containers there are, as a function of time; null: always all."""
+    """Available containers as a function of time; null: always all."""
     power: Power = Power()
-    """Of each node."""
+    """Power of each node."""
 
     @field_validator("racks")
     @classmethod
@@ -144,22 +145,22 @@ class Cluster(Strict):
 
     @property
     def node_names(self) -> list[str]:
-        """Of all nodes."""
+        """The names of all nodes."""
         return [f"node-{number}" for number in range(1, self.nodes + 1)]
 
     @property
     def containers(self) -> int:
-        """Of all nodes together."""
+        """Containers of all nodes together."""
         whole = (self.nodes - len(self.small_nodes)) * self.containers_per_node
         return whole + sum(map(self.containers_of, self.small_nodes))
 
     def containers_of(self, node: str) -> int:
-        """Of one node."""
+        """Containers of one node."""
         slots = self.slots_of(node)
         return self._part(node, self.containers_per_node) if slots is None else sum(slots)
 
     def slots_of(self, node: str) -> tuple[int, int] | None:
-        """For maps and for reduces, of one node."""
+        """Slots of one node for maps and for reduces."""
         return None if self.slots is None else (self._part(node, self.slots.map), self._part(node, self.slots.reduce))
 
     def _part(self, node: str, count: int) -> int:
@@ -168,10 +169,10 @@ class Cluster(Strict):
 
 
 class Live(Strict):
-    """What only the live engine looks at."""
+    """Settings for the live engine only."""
 
     memory_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
-    """Real bytes of memory and swap for each emulated one: of what tasks hold, and of what nodes have."""
+    """Real bytes of memory and swap per emulated byte, for tasks and for nodes."""
 
 
 class Storage(Strict):
@@ -179,9 +180,9 @@ class Storage(Strict):
 
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
-    """Of each node's storage device, which images of processes go to; see ``emulator.costs.tiers``."""
+    """The kind of each node's storage device, for process images; see ``emulator.costs.tiers``."""
     incremental: bool = True
-    """Whether an image of a task that has been saved before holds only what has changed since."""
+    """Whether a later image of a task holds only what has changed since the image before."""
 
     @field_validator("url")
     @classmethod
@@ -201,9 +202,9 @@ class Queue(Strict):
 class Allocation(Strict):
     """How many containers each queue may hold.
 
-    ``maximum`` of a queue defaults to 1, under ``hard-cap`` to its ``capacity``; options of the allocation stand beside
-    its name.  Under an allocation that gives shares, ``capacity`` is the minimum that the queue's jobs share, and
-    ``queues`` defaults to one called ``default`` that has none.
+    The ``maximum`` of a queue defaults to 1, and under ``hard-cap`` to its ``capacity``.  Options of the allocation are
+    keys beside its name.  Under an allocation that gives shares, ``capacity`` is the minimum that the queue's jobs
+    share, and ``queues`` defaults to one queue called ``default`` without a minimum.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -231,7 +232,7 @@ class Allocation(Strict):
 
 
 class Choice(Strict):
-    """A policy by its name, with the options that stand beside it."""
+    """The name of a policy, with its options as keys beside it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -239,33 +240,33 @@ class Choice(Strict):
 
     @property
     def options(self) -> dict[str, Any]:
-        """As written; what a policy takes is checked when it is looked up."""
+        """The options as written; they are checked when the policy is looked up."""
         return self.model_extra or {}
 
 
 class Placement(Choice):
-    """Where a suspended task goes on."""
+    """Where a suspended task is resumed."""
 
     name: Policy = "prefer-local"
 
 
 class TriggerEntry(Strict):
-    """What is done to a task when a job has come so far (os-assisted-preemption, section III-B)."""
+    """An action on a task when a job has reached some progress (os-assisted-preemption, section III-B)."""
 
     when: Progress
     do: Literal["suspend", "resume", "kill"]
-    """A task that is suspended stays so until it is resumed or killed; one that is killed begins anew."""
+    """A suspended task stays suspended until it is resumed or killed; a killed task starts again."""
     task: Annotated[str, Field(min_length=1)]
     """``JOB/m0`` for the first map of a job, ``JOB/r0`` for its first reduce."""
 
 
 class SpareEntry(Strict):
-    """When a task is suspended no more for a while, against thrashing (os-assisted-preemption, section III-A)."""
+    """Protects a task that was often suspended, against thrashing (os-assisted-preemption, section III-A)."""
 
     suspensions: Annotated[int, Field(ge=1, le=1000)]
-    """After so many"""
+    """A task is spared after this many suspensions"""
     within_s: PositiveSeconds
-    """in such a time, the last one included."""
+    """within this time, the last one included."""
 
 
 class Scheduler(Strict):
@@ -278,25 +279,25 @@ class Scheduler(Strict):
     job_selection: Policy | Choice = AUTO
     """``auto``: as ``job_eviction`` dictates."""
     allow_inconsistent: bool = False
-    """Accept another job selection than the one ``job_eviction`` dictates: the two may then suspend and resume the same
-    job over and over (natjam, section 4)."""
+    """Accept a job selection other than the one ``job_eviction`` dictates.  The two may then suspend and resume the
+    same job again and again (natjam, section 4)."""
     job_eviction: Policy | Choice = "mr"
     task_eviction: Policy | Choice = "srt"
     mechanism: Policy | Choice
     victims: Literal["reduces", "all"] = "reduces"
-    """What may be preempted: reduces, as in the papers, or maps too."""
+    """Which tasks may be preempted: reduces, as in the papers, or maps too."""
     placement: Policy | Placement = "prefer-local"
     resume_order: Policy | Choice = "suspended-first"
     epoch_s: PositiveSeconds = 0.5
-    """How long the shares of an allocation that gives shares hold (flex, section 4.2)."""
+    """How long shares are valid, under an allocation that gives shares (flex, section 4.2)."""
     triggers: tuple[TriggerEntry, ...] = ()
-    """Preemptions by a static list, beside those of the policies."""
+    """A static list of preemptions, in addition to those of the policies."""
     spare_after: SpareEntry | None = None
-    """Null: a task may be suspended again and again.  A spared task's job gives another container back; where it has
-    none, one is killed after ``protocol.kill_timeout_s``."""
+    """Null: a task may be suspended any number of times.  The job of a spared task gives back another container; if it
+    has none, one is killed after ``protocol.kill_timeout_s``."""
 
     def choice(self, axis: str) -> Choice:
-        """What has been chosen on ``axis``."""
+        """The chosen policy on ``axis``."""
         value = getattr(self, axis)
         if isinstance(value, Allocation):
             return Choice(name=value.name, **(value.model_extra or {}))
@@ -315,29 +316,32 @@ class Scheduler(Strict):
 
 
 class Only(Strict):
-    """The part of a workload that is run, every job as it is in the whole: those of ``queues`` (production only) and
-    among them those called ``jobs`` (one alone is the ideal of natjam, section 5); null: all."""
+    """Runs only a part of the workload, with the same jobs as in the whole.
+
+    The part is the jobs of ``queues`` (as production only), and of these the jobs named in ``jobs`` (one job alone is
+    the ideal of natjam, section 5).  Null: all.
+    """
 
     queues: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
     def holds(self, job: str, queue: str) -> bool:
-        """Whether ``job``, of ``queue``, is run."""
+        """Whether ``job`` of ``queue`` is run."""
         return (self.queues is None or queue in self.queues) and (self.jobs is None or job in self.jobs)
 
 
 class Simulation(Strict):
-    """What only the sim engine looks at."""
+    """Settings for the sim engine only."""
 
     journal: Literal["full", "messages", "off"] = "messages"
-    """``messages``: without the effects that machines returned, which replay makes again; half the work of ``full``.
-    ``off``: there is none, and nothing to replay."""
+    """``messages``: without the effects that the machines returned, because replay computes them; half the work of
+    ``full``.  ``off``: no journal, and so no replay."""
     every_heartbeat: bool = False
-    """Run heartbeats that say and change nothing too: for a check, they make no difference but to the time it takes."""
+    """Also run heartbeats that carry and change nothing.  For a check: only the real time of the run differs."""
 
 
 class Workload(Strict):
-    """The jobs: written out, imported from a trace, or drawn."""
+    """The jobs: listed, imported from a trace, or drawn."""
 
     jobs: Annotated[tuple[JobEntry, ...], Field(min_length=1)] | None = None
     trace: TraceEntry | None = None
@@ -345,8 +349,8 @@ class Workload(Strict):
     poisson: PoissonEntry | None = None
     google_day: GoogleDayEntry | None = None
     lengths_known: bool = False
-    """Whether a scheduler is told the mean length of the maps and of the reduces of every job, as it may know them of
-    jobs that come again and again (flex, section 2.5)."""
+    """Whether the scheduler knows the mean length of the maps and of the reduces of every job, as it may for jobs that
+    are run regularly (flex, section 2.5)."""
     only: Only | None = None
 
 
@@ -362,9 +366,9 @@ class Experiment(Strict):
     """Repeat k runs with ``seed + k - 1``."""
     overheads: Annotated[str, Field(min_length=1)] = "native"
     calibration: Annotated[str, Field(min_length=1)] | None = None
-    """What the sim engine takes a machine's own costs from: ``auto`` (this machine's calibration), a calibration file,
-    or null: none beside a published profile, so that a simulation says the same everywhere; this machine's under
-    ``overheads: native``."""
+    """Where the sim engine takes the machine's own costs from: ``auto`` (this machine's calibration) or a calibration
+    file.  Null: this machine's under ``overheads: native``; none under a published profile, so that a simulation gives
+    the same results everywhere."""
     heartbeat_s: PositiveSeconds = 1.0
     protocol: Protocol = Protocol()
     cluster: Cluster
@@ -376,7 +380,7 @@ class Experiment(Strict):
 
     @property
     def journal(self) -> Literal["full", "messages", "off"]:
-        """What the journal of a run keeps; of a live one, all."""
+        """What the journal of a run keeps; a live run's journal keeps everything."""
         return self.sim.journal if self.engine == "sim" else "full"
 
     @property
@@ -400,11 +404,11 @@ class Experiment(Strict):
 
 
 def dump_experiment(experiment: Experiment) -> str:
-    """The experiment as YAML, defaults filled in, paths absolute: loads back to an equal one anywhere."""
+    """The experiment as YAML, with defaults and absolute paths; loading it gives an equal experiment anywhere."""
     return dump_yaml(experiment.model_dump(mode="json"))
 
 
 def dump_settings(experiment: Experiment, jobs: Any) -> str:
-    """As ``dump_experiment``, with ``jobs`` in the place of the workload's."""
+    """As ``dump_experiment``, with ``jobs`` instead of the workload's own."""
     data = experiment.model_dump(mode="json", exclude={"workload": {"jobs"}})
     return dump_yaml({**data, "workload": {"jobs": jobs, **data["workload"]}})

@@ -1,4 +1,4 @@
-"""Looking up the policies that an experiment names: ours by name, a user's own by ``module:function``."""
+"""Looking up the policies of an experiment: built-in ones by name, the user's own by ``module:function``."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _KINDS = {
 
 
 def find_policy(axis: Axis[PolicyT], choice: Choice, base_dir: Path) -> PolicyT:
-    """The policy that ``choice`` names on ``axis``, its options given to it.
+    """The policy that ``choice`` names on ``axis``, with its options applied.
 
-    A module is looked for in ``base_dir`` too; it may name a function, or a record with more to say.
+    Modules are also searched in ``base_dir``.  ``module:name`` may be a function, or a policy record.
 
     Raises:
-        ConfigError: there is none of that name, it cannot be imported, or it does not take these options.
+        ConfigError: there is no policy of that name, it cannot be imported, or it does not accept these options.
     """
     policy, problems = _look_up(axis, choice, base_dir)
     if policy is None:
@@ -49,7 +49,7 @@ def find_policy(axis: Axis[PolicyT], choice: Choice, base_dir: Path) -> PolicyT:
 
 
 def policy_problems(axis: Axis[Any], choice: Choice, base_dir: Path) -> list[Problem]:
-    """What is wrong with a choice; locations start from its own keys."""
+    """The problems of a choice; locations are relative to it."""
     return _look_up(axis, choice, base_dir)[1]
 
 
@@ -82,7 +82,7 @@ def _option_problems(policy: Policy[Any], choice: Choice) -> list[Problem]:
 
 
 def _in_words(refusal: str) -> str:
-    """What msgspec refuses, as the other problems of a file are told."""
+    """The reason why msgspec refuses a value, in the words of a file's other problems."""
     found = _REFUSAL.fullmatch(refusal)
     if found is None:
         return refusal[0].lower() + refusal[1:]
@@ -110,14 +110,14 @@ def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
 
 
 def _imported(reference: str, base_dir: Path) -> Any:
-    """What ``module:name`` names."""
+    """The object that ``module:name`` names."""
     module_name, _, attribute = reference.partition(":")
     with _importable(base_dir):
         try:
             module = importlib.import_module(module_name)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:  # the module is the user's: it may raise anything
+        except Exception as error:  # a user's module may raise anything
             message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
             raise ConfigError(message) from None
     if not hasattr(module, attribute):
@@ -126,7 +126,7 @@ def _imported(reference: str, base_dir: Path) -> Any:
 
 
 def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's own policy, whose failures name it."""
+    """A user's own policy, wrapped so that its failures name it."""
 
     @wraps(function)
     def policy(*arguments: Any, **options: Any) -> Any:
@@ -140,7 +140,7 @@ def _guarded(axis: str, name: str, function: Callable[..., Any]) -> Callable[...
 
 
 def _place(name: str, function: Callable[..., Any], error: BaseException) -> str:
-    """``file:line: `` of what raised in a user's module; of the function itself where nothing in it was reached."""
+    """``file:line: `` of the line that raised in the user's module; of the function if no line of it was reached."""
     module = sys.modules.get(name.partition(":")[0])
     frames = traceback.extract_tb(error.__traceback__)[1:]
     mine = [frame for frame in frames if frame.filename == getattr(module, "__file__", None)] or frames
@@ -152,7 +152,7 @@ def _place(name: str, function: Callable[..., Any], error: BaseException) -> str
 
 @contextmanager
 def _importable(directory: Path) -> Iterator[None]:
-    """Modules of a directory can be imported, as if python had been started with a file of it."""
+    """Modules of a directory can be imported, as if Python had been started with a file in it."""
     entry = str(directory.absolute())
     sys.path.insert(0, entry)
     try:

@@ -1,4 +1,4 @@
-"""Times as experiment files have them."""
+"""Times in experiment files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import Field
 
 LARGEST_TIME_S = 1e8
-"""About three years: keeps every instant in nanoseconds far inside 64 bits."""
+"""About three years, so that every instant in nanoseconds fits easily in 64 bits."""
 
 Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 
 
 def seconds_to_ns(seconds: float) -> int:
-    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves to the even one."""
+    """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves rounded to even."""
     return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))

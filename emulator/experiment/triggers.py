@@ -1,4 +1,4 @@
-"""Triggers of an experiment, and jobs submitted when others have come so far: their checks and their marks."""
+"""Triggers, and jobs submitted at some progress of other jobs: their checks and their marks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.schema import JobEntry, Progress
 
 
 def make_triggers(scheduler: Scheduler) -> tuple[Trigger, ...]:
-    """The triggers as machines have them."""
+    """The triggers in the form that the state machines use."""
     return tuple(map(_trigger, scheduler.triggers))
 
 
@@ -25,7 +25,7 @@ def _trigger(entry: TriggerEntry) -> Trigger:
 
 
 def marks_of(experiment: Experiment) -> dict[str, tuple[int, ...]]:
-    """By job: what triggers and other jobs wait for, in millionths of its work, rising."""
+    """By job: the progress that triggers and other jobs wait for, in millionths of its work, ascending."""
     marks: dict[str, set[int]] = {}
     for when in _waited_for(experiment.scheduler.triggers, experiment.workload.jobs or ()):
         marks.setdefault(when.job, set()).add(when.progress_ppm)
@@ -38,7 +38,7 @@ def _waited_for(triggers: Iterable[TriggerEntry], jobs: Iterable[JobEntry]) -> I
 
 
 def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: str) -> Iterator[Problem]:
-    """Triggers and submissions that wait for what there is not, or for each other."""
+    """Triggers and submissions that wait for something that does not exist, or for each other."""
     jobs = {job.name: job for job in workload.jobs or ()}
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index, "submit_when")

@@ -1,4 +1,4 @@
-"""What is done otherwise than an experiment says, though it can be run: said before it begins."""
+"""Warnings before a run: what will be done differently from what the experiment says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from emulator.policies import ALLOCATION
 
 
 def minima_warning(experiment: Experiment) -> str | None:
-    """Where jobs that are written out are guaranteed more containers than there are (flex, section 1)."""
+    """Warns if the listed jobs are guaranteed more containers than the cluster has (flex, section 1)."""
     known = ALLOCATION.by_name.get(experiment.scheduler.allocation.name)
     wanted = sum(job.min_containers or 0 for job in experiment.workload.jobs or ())
     nodes = [experiment.cluster.slots_of(name) for name in experiment.cluster.node_names]
