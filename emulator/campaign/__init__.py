@@ -1,1 +1,1 @@
-"""Campaigns: many runs, planned in a file, that can be stopped and go on where they were."""
+"""Campaigns: many runs, planned in a file, that can be stopped and continued."""

@@ -6,7 +6,7 @@
     grid:                                 # every combination
       scheduler.job_eviction: [mr, pr]
       scheduler.task_eviction: [srt, lrt, random]
-    variants:                             # a list of ways to run it, each with the whole grid
+    variants:                             # a list of variants, each run with the whole grid
       - {name: checkpoint}
       - {name: suspend, set: {scheduler.mechanism: suspend}}
       - {name: other, experiment: mine.yaml}
@@ -55,7 +55,7 @@ class VariantEntry(Strict):
 
 
 class CampaignFile(Strict):
-    """A campaign file; see the module's text."""
+    """A campaign file; see the module's docstring."""
 
     name: Name
     experiment: Annotated[str, Field(min_length=1)] | None = None
@@ -69,7 +69,7 @@ class CampaignFile(Strict):
         | Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], Field(min_length=1)]
         | None
     ) = None
-    """None: those of each experiment's repeats."""
+    """None: the seeds of each experiment's ``seed`` and ``repeats``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Campaign:
     name: str
     variants: tuple[Variant, ...]
     import_dirs: tuple[Path, ...]
-    """Where policies of the user's own lie: beside the experiment files."""
+    """Directories of the user's own policies: those of the experiment files."""
 
 
 def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
@@ -87,10 +87,10 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
 
     Args:
         path: the YAML file; relative paths inside it start from its directory.
-        overrides: ``a.b=value`` each, over all that the file says.
+        overrides: ``a.b=value`` each; they replace what the file says.
 
     Raises:
-        ConfigError: one line for each problem; those of a variant's experiment name the variant.
+        ConfigError: one line for each problem; a problem of a variant's experiment names the variant.
     """
     file = validated(read_document(path), CampaignFile)
     entries = file.variants or (VariantEntry(name=file.name),)
@@ -127,7 +127,7 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
 
 
 def as_overrides(settings: dict[str, Any]) -> list[str]:
-    """Values by dotted key as ``load_experiment`` takes them."""
+    """Values by dotted key, as overrides for ``load_experiment``."""
     return [f"{key}={json.dumps(value)}" for key, value in settings.items()]
 
 
@@ -140,7 +140,7 @@ def _seeds(file: CampaignFile, experiment: Experiment) -> tuple[int, ...]:
 
 
 def _grid_points(file: CampaignFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every combination of the grid's values, with a label; one empty combination where there is no grid."""
+    """Every combination of the grid's values, with a label; one empty combination without a grid."""
     last = [key.rpartition(".")[2] for key in file.grid]
     short = {key: part if last.count(part) == 1 else key for key, part in zip(file.grid, last, strict=True)}
     for combination in itertools.product(*(enumerate(values) for values in file.grid.values())):
@@ -152,7 +152,7 @@ def _grid_points(file: CampaignFile) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _label(value: Any, place: int) -> str:
-    """A value as part of a file's name; its place in the grid where it is a list, a mapping or long."""
+    """A value as part of a file name; for a list, a mapping or a long value, its place in the grid."""
     text = "null" if value is None else str(value)
     if isinstance(value, dict | tuple) or len(text) > 40:
         return str(place + 1)

@@ -1,4 +1,4 @@
-"""The directory of a campaign: what was planned, and the run directories.
+"""The directory of a campaign: its plan and the run directories.
 
 ``campaign.json`` holds the plan, ``runs/<variant>/seed-<n>/`` the runs, ``campaign.parquet`` a row for each run and
 job.
@@ -22,17 +22,17 @@ _FORMAT_VERSION = 1
 
 
 class CampaignDirectory:
-    """A campaign's directory, new or to be gone on with."""
+    """A campaign's directory, new or of a campaign to continue."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Make the directory if need be, and keep other campaigns out of it.
+        """Create the directory if needed, and keep other campaigns out of it.
 
         Raises:
-            ConfigError: it cannot be written, holds something else, or another process is at work in it.
+            ConfigError: it cannot be written, holds something else, or another process uses it.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -50,14 +50,14 @@ class CampaignDirectory:
         return self.path / RUNS_NAME / run.name
 
     def summary(self, run: PlannedRun) -> dict[str, Any] | None:
-        """What a run's ``summary.json`` holds; None where the run has not come to its end."""
+        """The contents of a run's ``summary.json``; None if the run has not finished."""
         return RunDirectory(self.run_path(run)).finished_summary()
 
     def take_plan(self, name: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-        """Keep the plan; the runs that are still to be made.
+        """Store the plan, and return the runs that are still to be made.
 
         Raises:
-            ConfigError: a run that is there was made from another experiment.
+            ConfigError: an existing run was made from another experiment.
         """
         known = self._known()
         entries = {
@@ -76,7 +76,7 @@ class CampaignDirectory:
         return [run for run in runs if run.name not in done]
 
     def made(self) -> dict[str, str]:
-        """The variant that each run which is there was made as, by the sum of its experiment.
+        """The variant of each run in the plan, by the SHA-256 of its experiment.
 
         Raises:
             ConfigError: the plan cannot be read.

@@ -1,4 +1,4 @@
-"""What a campaign shows while it runs, and what it closes with."""
+"""What a campaign shows while it runs, and at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BAR_LINES = 2
 
 
 class CampaignDisplay:
-    """A bar on a terminal, with the live run under way below it; elsewhere a line of text every few seconds."""
+    """On a terminal a bar, with the current live run below it; elsewhere a line of text every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -68,7 +68,7 @@ def closing_lines(result: CampaignResult) -> Iterator[Text]:
 
 
 def failure_lines(result: CampaignResult) -> Iterator[Text]:
-    """The runs that failed, as far as there is room, and why."""
+    """The runs that failed, up to a limit, and why."""
     for name in list(result.failures)[:_FAILURES_SHOWN]:
         yield Text(f"failed: {name}: {result.failures[name]}", "red")
     if len(result.failures) > _FAILURES_SHOWN:

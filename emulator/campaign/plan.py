@@ -1,4 +1,4 @@
-"""What a campaign is made of: variants of experiments, each run once for every seed."""
+"""The plan of a campaign: variants of experiments, each run once for every seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Variant:
     experiment: Experiment
     seeds: tuple[int, ...]
     factors: Mapping[str, Any] = field(default_factory=dict)
-    """Where in the campaign's grid it stands: value by key."""
+    """Its values from the campaign's grid, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,15 @@ class PlannedRun:
 
     @property
     def sha256(self) -> str:
-        """The same for runs of the same experiment with the same seed."""
+        """Equal for runs of the same experiment with the same seed."""
         return hashlib.sha256(self.experiment.model_dump_json().encode()).hexdigest()
 
 
 def planned_runs(variants: Sequence[Variant]) -> list[PlannedRun]:
-    """All runs, every variant's first seed before any one's second: a part of a campaign says something of each."""
+    """All runs, ordered by seed: the first seed of every variant comes before any second seed.
+
+    So a campaign that is stopped early has results for every variant.
+    """
     most = max((len(variant.seeds) for variant in variants), default=0)
     return [
         PlannedRun(

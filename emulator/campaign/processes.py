@@ -1,10 +1,10 @@
-"""Work spread over this machine: one process a core.
+"""Work spread over this machine: one process for each core.
 
 Theory of operation
 -------------------
-Processes are forked from a server that has imported what a simulation needs, so that none of them imports it again.
-Each watches a pipe whose other end only this process holds: when it is closed, by us or because we are gone, however
-that came about, the worker ends at once.
+Processes are forked from a server that has imported what a simulation needs, so that they need not import it again.
+Each watches a pipe whose other end only this process holds.  When that end is closed, by us or because this process
+has died, the worker ends at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 class ProcessWorkers(Generic[TaskT, OutcomeT]):
-    """See ``emulator.campaign.worker.Workers``, which it is where ``work`` makes runs; a context manager."""
+    """Implements ``emulator.campaign.worker.Workers`` if ``work`` makes runs; a context manager."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
         """
         Args:
             work: does a batch of tasks; a function that worker processes can import.
-            slots: None for one a core that this process may use.
+            slots: number of processes; None: one for each core that this process may use.
             preloaded: modules that the work needs.
         """
         self._work = work
@@ -48,7 +48,7 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED, *preloaded])
         watched, self._held = context.Pipe(duplex=False)
-        resource_tracker.ensure_running()  # by itself the server would start it, and unblock what is blocked here
+        resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks signals that are blocked here
         with unheard_by_children():
             forkserver.ensure_running()
         self._executor = ProcessPoolExecutor(self.slots, context, _begin_worker, (watched,))
@@ -63,7 +63,7 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
 
     def submit(self, batch: Sequence[TaskT]) -> None:
         """See ``Workers``."""
-        with deferred():  # a worker half started would be left alone
+        with deferred():  # an interrupt here would leave a half started worker behind
             self._futures.add(self._executor.submit(self._work, batch))
 
     def wait(self, patience_real_s: float) -> list[OutcomeT]:
@@ -82,5 +82,5 @@ def _begin_worker(watched: Connection) -> None:
 
 
 def _end_with_campaign(watched: Connection) -> None:
-    watched.poll(None)  # nothing is ever sent: it returns when the other end is closed
+    watched.poll(None)  # nothing is ever sent, so this returns when the other end is closed
     os._exit(1)

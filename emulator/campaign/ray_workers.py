@@ -1,7 +1,7 @@
-"""The workers of a campaign on a Ray cluster that is there already: a task a core, on any of its machines.
+"""The workers of a campaign on an existing Ray cluster: one task for each core, on any of its machines.
 
-The machines need natjam, and the files that experiments name at the same paths, but no file system in common: a task
-sends back the files of its runs.
+The machines need natjam, and the files that experiments name at the same paths.  They need no shared file system: a
+task sends back the files of its runs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from emulator.live.ray_runtime import check_reachable, ray_variables
 from emulator.records.run_directory import SUMMARY_NAME
 
 _Files = dict[str, bytes]
-"""Of one run: contents by path relative to its directory."""
+"""The files of one run: contents by path relative to its directory."""
 
 
 class RayWorkers:
-    """See ``emulator.campaign.worker.Workers``; a context manager."""
+    """Implements ``emulator.campaign.worker.Workers``; a context manager."""
 
     def __init__(self, address: str) -> None:
         """Connect to the cluster.  Raises RunError."""
@@ -48,9 +48,9 @@ class RayWorkers:
 
         self._ended = {"succeeded": 0, "failed": 0}
         self._gauge = Gauge("natjam_campaign_runs", description="Runs of a campaign made so far.", tag_keys=("state",))
-        """Prometheus's; Ray's own endpoint serves it."""
+        """A Prometheus gauge, served by Ray's own endpoint."""
         self._tasks: dict[Any, list[RunTask]] = {}
-        """Those under way, by the reference to their result."""
+        """Batches under way, by the reference to their result."""
 
     def __enter__(self) -> RayWorkers:
         return self
@@ -84,7 +84,7 @@ class RayWorkers:
 
 
 def _run_elsewhere(batch: list[RunTask], import_paths: list[str]) -> list[tuple[Outcome, _Files]]:
-    """Make some runs in a temporary directory of this machine; what they left."""
+    """Make some runs in a temporary directory of this machine, and return their outcomes and files."""
     sys.path += [path for path in import_paths if path not in sys.path]
     with tempfile.TemporaryDirectory(prefix="natjam-campaign-") as temporary:
         here = [replace(task, directory=Path(temporary, str(place))) for place, task in enumerate(batch)]
@@ -97,7 +97,7 @@ def _taken(directory: Path) -> _Files:
 
 
 def _put(files: _Files, directory: Path) -> None:
-    """The summary comes last: where it is, everything is."""
+    """Write the files, the summary last: if it exists, all files do."""
     try:
         for name in sorted(files, key=SUMMARY_NAME.__eq__):
             path = directory / name

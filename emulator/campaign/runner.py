@@ -1,14 +1,14 @@
-"""Runs a campaign: simulated runs on all cores, live ones one at a time, only those that are not there yet.
+"""Runs a campaign: simulated runs on all cores, live runs one at a time; finished runs are not repeated.
 
 Theory of operation
 -------------------
-A run is done when its ``summary.json`` is there, which a run writes last and whole; nothing else is remembered.  So a
-campaign can be stopped at any instant, in any way: the next one makes the runs that are not done, those begun from
-their start.  Runs are seeded, so the results are those of a campaign that was never stopped.  A run that fails is kept,
-reported, and tried again by the next campaign unless it came to its end.
+A run is done when its ``summary.json`` exists, which is written last and atomically; no other state is kept.  So a
+campaign can be stopped at any time and in any way: the next call makes the runs that are not done, and repeats
+unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
+A run that fails is kept and reported.  The next call tries it again, unless it finished.
 
-Simulations go to workers in batches of about half a second, so that handing them over costs little however short they
-are: processes on this machine, or a Ray cluster where ``RAY_ADDRESS`` names one.
+Simulations go to workers in batches of about half a second, so that sending even short ones costs little.  Workers are
+processes on this machine, or a Ray cluster if ``RAY_ADDRESS`` names one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from emulator.engine import RunExperiment
 STATUS_PERIOD_REAL_S = 0.25
 _BATCH_REAL_S = 0.5
 _BATCHES_AHEAD = 2
-"""Batches of each worker under way: one at work, one waiting."""
+"""Batches under way for each worker: one at work, one waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +41,29 @@ class CampaignStatus:
     """A campaign at one instant; counts are runs."""
 
     done: int
-    """Failed ones and those found done included."""
+    """Includes failed runs and those made before."""
     failed: int
     total: int
     phase: str
     left_real_s: float | None
-    """None before there is anything to tell it from."""
+    """None before it can be estimated."""
     live: RunStatus | None = None
-    """The live run under way."""
+    """The current live run."""
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """A campaign that came to its end."""
+    """A finished campaign."""
 
     directory: CampaignDirectory
     runs: tuple[PlannedRun, ...]
     found_done: int
     """Runs that had been made before."""
     failures: dict[str, str]
-    """Why runs count as failed, by their names."""
+    """By name of a run, why it counts as failed."""
 
     def summary(self, run: PlannedRun) -> dict[str, Any] | None:
-        """What the run's ``summary.json`` holds; None where it could not be carried through."""
+        """The contents of the run's ``summary.json``; None if the run did not finish."""
         return self.directory.summary(run)
 
 
@@ -75,19 +75,19 @@ def run_campaign(
     on_status: Callable[[CampaignStatus], None],
     slots: int | None = None,
 ) -> CampaignResult:
-    """Make all runs that are not done yet, and the table of all.
+    """Make all runs that are not done yet, and the table of all runs.
 
     Args:
         name: of the campaign.
-        runs: their names are unique.
-        path: the campaign's directory: new, empty, or that of the same campaign, to be gone on with.
+        runs: with unique names.
+        path: the campaign's directory: new, empty, or that of the same campaign, which is then continued.
         run_experiment: makes one run; a function that worker processes can import.
         on_status: called a few times a second.
-        slots: simulations at a time; None: one a core, or what the Ray cluster has.
+        slots: simulations at a time; None: one for each core of this machine or of the Ray cluster.
 
     Raises:
-        ConfigError: the directory cannot be had, or holds runs of other experiments.
-        RunError: the workers cannot be had or have died.
+        ConfigError: the directory cannot be used, or holds runs of other experiments.
+        RunError: the workers cannot be started or have died.
     """
     directory = CampaignDirectory(path)
     with directory.held():
@@ -138,7 +138,7 @@ def _simulate(tasks: Sequence[RunTask], workers: Workers, progress: _Progress) -
     waiting, under_way, made, spent_real_s = deque(tasks), 0, 0, 0.0
     while waiting or under_way:
         while waiting and under_way < workers.slots * _BATCHES_AHEAD * _batch_size(made, spent_real_s):
-            share = max(1, len(waiting) // (workers.slots * _BATCHES_AHEAD))  # none works on while the others idle
+            share = max(1, len(waiting) // (workers.slots * _BATCHES_AHEAD))  # so that all workers end together
             size = min(_batch_size(made, spent_real_s), share)
             workers.submit([waiting.popleft() for _ in range(size)])
             under_way += size
@@ -153,7 +153,7 @@ def _batch_size(made: int, spent_real_s: float) -> int:
 
 
 class _Progress:
-    """Counts runs and tells how long the rest will take, from how long those so far have."""
+    """Counts runs, and estimates the time left from the runs so far."""
 
     def __init__(self, total: int, found_done: int, on_status: Callable[[CampaignStatus], None]) -> None:
         self.failures: dict[str, str] = {}
@@ -162,12 +162,12 @@ class _Progress:
         self._on_status = on_status
         self._made = self._made_before = 0
         self._began_real_s = time.monotonic()
-        """When the runs since ``_made_before`` began, from which the time of those to come is estimated."""
+        """Start of the runs after the first ``_made_before`` ones; the time left is estimated from them."""
         self._run = ""
         self._run_began_real_s = 0.0
 
     def time_anew(self) -> None:
-        """The runs to come take other times than those so far."""
+        """Start the estimate again: the runs to come take other times than those so far."""
         self._made_before, self._began_real_s = self._made, time.monotonic()
 
     def began(self, name: str) -> None:
@@ -181,11 +181,11 @@ class _Progress:
             self.failures[outcome.name] = outcome.failure
 
     def show_live(self, status: RunStatus) -> None:
-        """The state of the live run under way."""
+        """Show the state of the current live run."""
         self.show(self._run, live=status)
 
     def show(self, phase: str, live: RunStatus | None = None) -> None:
-        """Tell the state of the campaign."""
+        """Show the state of the campaign."""
         done = self._found_done + self._made
         self._on_status(
             CampaignStatus(done, len(self.failures), self._total, phase, self._left_real_s(live is not None), live)

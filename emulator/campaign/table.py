@@ -1,4 +1,4 @@
-"""``campaign.parquet``: all results of a campaign in one table, a row for each run and job."""
+"""``campaign.parquet``: all results of a campaign in one table, one row for each run and job."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ _JOB_COLUMNS: list[tuple[str, str, pyarrow.DataType]] = [
 
 
 def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed: Mapping[str, str]) -> dict[str, str]:
-    """Write the table; why runs count as failed, those found done included.
+    """Write the table.  Returns, by name, why runs count as failed, including runs made before.
 
-    Columns are those above, one for each key of the grid, and ``failure``.  A run that could not be carried through has
-    one row, without a job.
+    Columns are those above, one for each key of the grid, and ``failure``.  A run that did not finish has one
+    row, without a job.
 
     Args:
         directory: of the campaign.
-        runs: all of it.
-        failed: why runs made just now failed, by name.
+        runs: all runs of the campaign.
+        failed: by name, why runs failed that were made by this call.
 
     Raises:
         RunError: the table cannot be written.
@@ -88,7 +88,7 @@ def _jobs(summary: _Summary) -> Iterator[dict[str, Any]]:
 
 
 def _factor_kind(values: Sequence[Any]) -> pyarrow.DataType:
-    """Of a grid's key: numbers stay numbers, everything else is text."""
+    """The column type of a grid's key: numbers stay numbers, everything else is text."""
     found = {type(value) for value in values if value is not None}
     if found and found <= {bool}:
         return pyarrow.bool_()

@@ -1,4 +1,4 @@
-"""The work of a campaign, as a worker process does it: runs, one after another, each into its own directory."""
+"""The work of a worker process of a campaign: runs, one after another, each into its own directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from emulator.errors import NatjamError
 from emulator.experiment.model import Experiment
 
 FAILURE_NAME = "failure.txt"
-"""In the directory of a run that could not be carried through: why."""
+"""A file in the directory of a run that did not finish; it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RunTask:
     experiment: Experiment
     directory: Path
     run: RunExperiment
-    """What makes it: a function that every process of a campaign can import."""
+    """Makes the run; a function that every process of a campaign can import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Outcome:
 
     name: str
     failure: str | None
-    """Why it counts as failed: a job failed, its output differs, or it could not be carried through."""
+    """Why it counts as failed: a job failed, its output differs, or it did not finish.  None: it succeeded."""
     real_s: float
 
 
@@ -48,11 +48,11 @@ class Workers(Protocol):
     """How many runs they make at a time."""
 
     def submit(self, batch: Sequence[RunTask]) -> None:
-        """Hand them runs to make one after another."""
+        """Give them runs to make one after another."""
         ...
 
     def wait(self, patience_real_s: float) -> list[Outcome]:
-        """What of the work handed over has been done since, after waiting a while if nothing has.  Raises RunError."""
+        """The runs done since the last call; waits up to ``patience_real_s`` if there are none.  Raises RunError."""
         ...
 
 
@@ -62,7 +62,7 @@ def run_batch(batch: Sequence[RunTask]) -> list[Outcome]:
 
 
 def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
-    """Make one run; what is left of an earlier one is removed first.  Never raises, interrupts apart."""
+    """Make one run, after removing what is left of an earlier one.  Raises nothing but interrupts."""
     began_real_s = time.monotonic()
     shutil.rmtree(task.directory, ignore_errors=True)
     try:
@@ -71,7 +71,7 @@ def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
     except NatjamError as error:
         failure = error.message
         _note(task, failure)
-    except Exception as error:  # a fault of ours in one run of many: the others are still worth making
+    except Exception as error:  # our own fault in one run must not stop the other runs
         failure = f"{type(error).__name__}: {error}"
         _note(task, traceback.format_exc())
     return Outcome(task.name, failure, time.monotonic() - began_real_s)
