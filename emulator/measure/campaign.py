@@ -1,12 +1,13 @@
-"""The measurement campaign: its parts, what is kept of them when it is stopped, and what it leaves.
+"""The measurement campaign: its parts, what is kept when it is stopped, and its results.
 
 Theory of operation
 -------------------
-Each part measures some operations and leaves its samples in ``parts/`` as Parquet once it is done.  A campaign that was
-stopped goes on with the first part that is not; it begins anew when the machine, the software or the kind of campaign
-is another one.  When all parts are done the samples are put together and summed up, and ``parts/`` goes.
+Each part measures some operations, and at its end writes its samples to ``parts/`` as Parquet.  A campaign that was
+stopped continues with the first part that is not done.  It starts from the beginning if the machine, the software or
+the kind of campaign has changed.  When all parts are done, the samples are combined and summarised, and ``parts/`` is
+removed.
 
-Everything is started under a run's id, with a janitor: should this process die, its processes and files go with it.
+Everything is started under a run id, with a janitor: if this process dies, its processes and files are removed.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ _BY = {
     "fork": "residents",
     "key_lag": "residents",
 }
-"""What series go by, where not by bytes."""
+"""The quantity a series is measured over, where it is not bytes."""
 
 
 def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], None]) -> Calibration:
-    """Measure, or go on measuring, into ``out_dir``; leaves calibration, samples and a plot there.
+    """Measure, or continue measuring, into ``out_dir``; writes calibration, samples and a plot there.
 
     Raises:
         ConfigError: the directory cannot be written.
@@ -113,13 +114,13 @@ def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samp
 
 
 class _Clock:
-    """How much of a campaign is done and left, from how long its parts usually take and have taken so far."""
+    """Estimates how much of a campaign is done and left, from the usual and the actual times of its parts."""
 
     def __init__(self, times: list[float], on_status: Callable[[WorkStatus], None]) -> None:
         self._times = times
         self._on_status = on_status
         self._expected_s = self._spent_s = 0.0
-        """Of parts measured here and now."""
+        """Usual and actual times of the parts measured by this call."""
         self._index = 0
         self._began_s = 0.0
 
@@ -128,7 +129,7 @@ class _Clock:
 
     def end(self, index: int) -> None:
         spent_s = time.monotonic() - self._began_s
-        if spent_s > 0.1:  # else it had been done before
+        if spent_s > 0.1:  # otherwise the part was done by an earlier call
             self._expected_s += self._times[index]
             self._spent_s += spent_s
 
@@ -143,7 +144,7 @@ class _Clock:
 
 
 class _Kept:
-    """What a campaign keeps of its parts until all are done."""
+    """The samples that a campaign keeps of its parts until all are done."""
 
     def __init__(self, out_dir: Path, quick: bool) -> None:
         self._directory = out_dir / "parts"
@@ -177,18 +178,18 @@ class _Kept:
             return False
 
     def keep(self, part: str, samples: Samples) -> None:
-        """A part is done."""
+        """Store the samples of a part that is done."""
         try:
             samples.write(self._path(part))
         except OSError as error:
             raise RunError(f"{self._path(part)}: cannot be written: {error.strerror}") from None
 
     def samples(self, part: str) -> Samples:
-        """What a part has measured."""
+        """The samples of a part."""
         return Samples.read(self._path(part))
 
     def drop(self) -> None:
-        """The campaign is over."""
+        """Remove everything kept; the campaign is over."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -212,7 +213,7 @@ def _sum_up(samples: Samples, quick: bool, facts: dict[str, Any]) -> Calibration
 
 
 def _memory_speeds(samples: Samples) -> MemorySpeeds:
-    """Medians; those of swap are left out where it could not be measured."""
+    """The median speeds; without those of swap if it could not be measured."""
     found = {}
     for name in ("memory_write", "memory_read", "swap_out", "swap_in"):
         for size_bytes in samples.places(name):
@@ -236,7 +237,7 @@ def _series(samples: Samples, name: str) -> Series:
 
 
 def _leave(out_dir: Path, samples: Samples, calibration: Calibration) -> None:
-    """The calibration comes last: where it is, everything is."""
+    """Write the results, the calibration last: if it exists, all results do."""
     from emulator.measure.plots import plot_samples
 
     try:

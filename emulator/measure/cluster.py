@@ -1,7 +1,7 @@
-"""Operations on a whole cluster: a small live run is made and its journal read.
+"""Operations on a whole cluster, measured from the journal of a small live run.
 
-First ApplicationMasters with a map each come in a slow stream: messages, timers, starts and heartbeats are timed under
-this light load.  Then jobs whose reduces all start at once: how fast the hosts can launch.
+First, ApplicationMasters with one map each arrive slowly: messages, timers, starts and heartbeats are timed under this
+light load.  Then come jobs whose reduces all start at once, to measure how fast the hosts can launch.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from workloads.expand import expand
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
 _BURST_REDUCES, _BETWEEN_BURSTS_S, _BURST_REDUCE_S = 47, 2.2, 0.6
 _BURST_KEY_S = 0.05
-"""Real, as everything here: keys of 2 ms would fill the cores while the rest of a burst is being launched."""
+"""Real seconds, as everything here.  Keys of 2 ms would use all cores while the rest of a burst is launched."""
 _NODES, _CONTAINERS_PER_NODE = 6, 8
 _HEARTBEAT_S = 0.1
 _START_UP_REAL_S = 8.0
 
 
 def measure_cluster(around: Surroundings) -> Samples:
-    """Make the live run; besides the operations there is one sample of ``hosts`` for each computer of the cluster.
+    """Make the live run.  Besides the operations, the samples have one of ``hosts`` for each computer of the cluster.
 
     Raises:
-        RunError: it could not be carried through.
+        RunError: the run failed.
     """
     experiment = _experiment(around.rounds)
     jobs = expand(experiment, experiment.seed)
@@ -61,14 +61,14 @@ def measure_cluster(around: Surroundings) -> Samples:
 
 
 class _Records(list[Record]):
-    """Keeps what a run records."""
+    """Keeps the records of a run in memory."""
 
     def write(self, record: Record) -> None:
         """Take the next one."""
         self.append(record)
 
     def flush(self) -> None:
-        """Nothing need outlive this process."""
+        """Does nothing: the records stay in this process."""
 
 
 def _bursts_begin_s(rounds: int) -> float:
@@ -108,7 +108,7 @@ def _time_light_load(records: list[Record], samples: Samples) -> None:
     for sent_ns, sender, record in _journeys(records):
         took_real_ns = record.t_ns - sent_ns
         if CLIENT in (sender, record.actor):
-            continue  # on the ResourceManager's own host
+            continue  # it is on the ResourceManager's own host
         samples.add("message", took_real_ns)
         if type(record.message) is NodeHeartbeatResponse:
             samples.add("heartbeat_round_trip", record.t_ns - record.message.id)
@@ -124,7 +124,7 @@ def _time_light_load(records: list[Record], samples: Samples) -> None:
 
 
 def _journeys(records: Iterable[Record]) -> Iterator[tuple[int, str, Record]]:
-    """Every message a machine has handled that another one has sent: when it was sent, by whom, its record."""
+    """Every handled message from another machine: when it was sent, by whom, and its record."""
     under_way: dict[tuple[str, str], deque[tuple[int, str]]] = {}
     for record in records:
         for effect in record.effects:
@@ -141,7 +141,7 @@ def _journeys(records: Iterable[Record]) -> Iterator[tuple[int, str, Record]]:
 
 
 def _time_bursts(records: list[Record], samples: Samples) -> None:
-    """A journal says when a launch was ordered and how long after that the process was forked."""
+    """Times launches, from the journal: when each was ordered, and how long after that the process was forked."""
     ordered_ns: dict[str, int] = {}
     reduces: dict[str, str] = {}
     ready_ns: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Reading and writing by size: map output, shuffle, checkpoints, storage; in this process, one at a time."""
+"""Reading and writing by size: map output, shuffle, checkpoints, storage.  In this process, one at a time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from emulator.storage.local import atomic_file
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """The places that the series are measured at."""
+    """The sizes at which the series are measured."""
 
     reduce_keys: tuple[int, ...]
     map_records: tuple[int, ...]
     data_bytes: tuple[int, ...]
     sources: tuple[int, ...]
     checkpoint_containers: tuple[int, ...]
-    """Past containers of a checkpoint: usual, many, absurdly many."""
+    """Numbers of past containers in a checkpoint: usual, many, extremely many."""
 
 
 _FULL = _Sizes((12, 120, 1200), (100, 1000, 5000), (1 << 12, 1 << 20, 16 << 20), (1, 2, 4), (1, 500, 20_000))
@@ -39,7 +39,7 @@ _REDUCER_NODE = "node-9"
 
 
 def measure_files(around: Surroundings) -> Samples:
-    """Measure all of it; the series of ``emulator.costs.calibration``."""
+    """Measure all series of files in ``emulator.costs.calibration``."""
     return asyncio.run(_measure(around))
 
 
@@ -52,7 +52,7 @@ async def _measure(around: Surroundings) -> Samples:
             *_map_cases(samples, sizes, around.directory),
             *await _fetch_cases(samples, sizes, host),
         ]
-        for number in range(-WARM_UP_ROUNDS, around.rounds):  # sizes in turn, so that a busy moment meets them all
+        for number in range(-WARM_UP_ROUNDS, around.rounds):  # sizes in turn, so that a busy moment affects all
             for case in cases:
                 case(number < 0)
             around.progress(max(0, number + 1) / around.rounds)
@@ -60,11 +60,11 @@ async def _measure(around: Surroundings) -> Samples:
 
 
 Case = Callable[[bool], None]
-"""One repetition; told whether it is one of the warm-up."""
+"""One repetition; its argument says whether it belongs to the warm-up."""
 
 
 def _timed(samples: Samples, operation: str, at: int, act: Callable[[], object], anew: Path | None = None) -> Case:
-    """``anew``: what ``act`` makes, removed first: to replace a large file takes long."""
+    """``anew``: the file that ``act`` makes; it is removed first, because replacing a large file takes long."""
 
     def case(warm_up: bool) -> None:
         if anew is not None:

@@ -1,4 +1,4 @@
-"""A node host without Ray: supervisor and shuffle service of some nodes, to give orders to and time the answers."""
+"""A node host without Ray: the supervisor and shuffle service of some nodes.  It takes orders and times the answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PATIENCE_REAL_S = 30.0
 _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_failed", "kill_failed", "fetch_failed"}
 _SEED = 1
 _NETWORK_BYTES_REAL_S = 10**12
-"""Fetching is measured as fast as this machine does it: experiments give their own network besides."""
+"""Fetching is measured at the machine's full speed; experiments add their own network speed."""
 
 
 class MeasuredHost:
-    """Use as an asynchronous context manager; leaving it ends every process it has started."""
+    """An asynchronous context manager; leaving it ends every process it has started."""
 
     def __init__(self, run_id: str, directory: Path, slots: int, nodes: Sequence[str] = ("node-1",)) -> None:
         self.directory = directory
@@ -41,9 +41,9 @@ class MeasuredHost:
         self._shuffle = ShuffleProcess(run_id, self._secret, directory, nodes, "127.0.0.1")
         self._lost: str | None = None
         self._leaving = False
-        """Nobody waits for answers any more."""
+        """True when nobody waits for answers any more."""
         self.lags: list[LagRecord] = []
-        """What tasks have said of their keys' lag at their exit."""
+        """The lag of keys that tasks reported at their exit."""
 
     async def __aenter__(self) -> MeasuredHost:
         for node in self._nodes:
@@ -67,15 +67,15 @@ class MeasuredHost:
     # ---- orders and answers ----
 
     def order(self, op: str, container: str, **fields: Any) -> int:
-        """Send a command; when, in real nanoseconds."""
+        """Send a command.  Returns when, in real nanoseconds."""
         self._client.send({"op": op, "id": container, **fields})
         return time.monotonic_ns()
 
     async def answer(self, container: str, event: str) -> dict[str, Any]:
-        """The event of that name of that container, its arrival in it as ``heard_real_ns``.
+        """The event of this name for this container, with its time of arrival as ``heard_real_ns``.
 
         Raises:
-            RunError: it does not come, or the container refuses.
+            RunError: the event does not come, or the container refuses.
         """
         try:
             return await asyncio.wait_for(self._future(container, event), _PATIENCE_REAL_S)
@@ -91,7 +91,7 @@ class MeasuredHost:
         return self._answers[key]
 
     def forget(self, container: str) -> None:
-        """Nothing more is wanted of a container that has ended, or of one event seen that will come again."""
+        """Forget the events of a container: it has ended, or an event already seen will come again."""
         for key in [key for key in self._answers if key[0] == container]:
             del self._answers[key]
 
@@ -122,7 +122,7 @@ class MeasuredHost:
     # ---- launches ----
 
     def launch_map(self, container: str, job: JobSpec, task: int, node: str | None = None) -> int:
-        """Order map ``task`` of ``job``, on the first node if none is named; when."""
+        """Order map ``task`` of ``job``, on the first node if none is named.  Returns when."""
         place = Place(node or self._nodes[0], container)
         return self._launch("map", container, map_parameters(self._site(), job, task, place, job.map_ns[task]))
 
@@ -135,7 +135,7 @@ class MeasuredHost:
         outputs: Sequence[dict[str, Any]] = (),
         checkpoint: dict[str, Any] | None = None,
     ) -> int:
-        """Order reduce ``task`` of ``job`` on ``node``; when.  Without ``outputs`` it waits for them."""
+        """Order reduce ``task`` of ``job`` on ``node``.  Returns when.  Without ``outputs`` it waits for them."""
         place = Place(node, container)
         parameters = reduce_parameters(self._site(), job, task, place, job.reduce_ns[task], outputs, checkpoint)
         return self._launch("reduce", container, parameters)
@@ -149,11 +149,11 @@ class MeasuredHost:
         return Site(time.monotonic_ns(), 1.0, self.directory, output_dir, _SEED, self._secret, _NETWORK_BYTES_REAL_S)
 
     def outputs(self, job: JobSpec, sources: int = 1) -> list[dict[str, Any]]:
-        """Where the outputs of the maps of ``job`` can be had, spread over the first ``sources`` nodes."""
+        """Where the outputs of the maps of ``job`` can be fetched, spread over the first ``sources`` nodes."""
         return [{"map": index, "url": self.urls[self._nodes[index % sources]]} for index in range(len(job.map_ns))]
 
     def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
-        """What ``emulator.live.shuffle.fetch_and_merge`` needs to bring the input of a reduce to ``node``."""
+        """The parameters of ``emulator.live.shuffle.fetch_and_merge`` to bring the input of a reduce to ``node``."""
         return reduce_parameters(self._site(), job, task, Place(node, "fetched"), 0)
 
 

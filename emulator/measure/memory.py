@@ -1,8 +1,9 @@
 """Memory and swap: how fast a task writes and reads its memory, alone and on a node whose memory is full.
 
-The swap is a file of this part's own, in its directory, and the node a memory cgroup: two tasks of which one fits.  The
-first is stopped once it has written its memory; what the second writes then sends that out, and the first, when it goes
-on, reads it back in (os-assisted-preemption, section IV-C).  Without root the first two figures alone are measured.
+The swap is a file in this part's own directory, and the node is a memory cgroup with room for one of two tasks.  The
+first task is stopped after it has written its memory.  The second task writes its own, which pages the first one's out.
+When the first task continues, it reads its memory back in (os-assisted-preemption, section IV-C).  Without root, only
+the first two figures are measured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NODE = "measured"
 
 
 def measure_memory(around: Surroundings) -> Samples:
-    """Measure all of it.  Raises RunError."""
+    """Measure memory and, if possible, swap.  Raises RunError."""
     samples, rounds = Samples(), min(around.rounds, _ROUNDS)
     size_bytes = _QUICK_SIZE_BYTES if around.quick else _SIZE_BYTES
     node = NodeSettings(_NODE, "rack-1", 1, size_bytes, size_bytes, 2 * size_bytes, max_suspended=1)

@@ -1,4 +1,4 @@
-"""What the parts of a campaign have in common."""
+"""What all parts of a campaign use."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 from emulator.measure.samples import Samples
 
 WARM_UP_ROUNDS = 5
-"""Rounds at the start of every part whose figures are thrown away."""
+"""Rounds at the start of every part whose figures are not used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a part is given to work with."""
+    """What a part gets to work with."""
 
     run_id: str
     """Every process it starts carries this, so that a janitor can find it."""
     directory: Path
-    """Empty, and the part's own; removed after it."""
+    """An empty directory for this part alone; removed after it."""
     rounds: int
-    """Samples wanted of each operation, the warm-up not counted."""
+    """Samples to take of each operation, without the warm-up."""
     quick: bool
     progress: Callable[[float], None]
-    """Told how much of the part is done, from 0 to 1."""
+    """Called with the share of the part that is done, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a campaign: done as a whole, or again from its beginning."""
+    """One part of a campaign.  If it is stopped, it is repeated from its beginning."""
 
     name: str
     measure: Callable[[Surroundings], Samples]
     real_s: float
-    """About how long it takes; for the time left that is shown."""
+    """About how long it takes, for the display of the time left."""
     quick_real_s: float

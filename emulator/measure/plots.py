@@ -1,4 +1,4 @@
-"""A picture of what was measured: the distribution of every operation."""
+"""A plot of the measurements: the distribution of every operation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from emulator.measure.samples import Samples
 
 _COLUMNS = 5
 _POINTS = 400
-"""Steps of a curve: more would not be seen."""
+"""Steps of a curve; more would not be visible."""
 
 
 def plot_samples(samples: Samples, calibration: Calibration, path: Path) -> None:
-    """Write a PNG with the cumulative distribution of every operation, in milliseconds, a series in one panel."""
+    """Write a PNG with the cumulative distribution of every operation, in milliseconds; each series has one panel."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -17,13 +17,13 @@ REFERENCE_MAPS, REFERENCE_KEYS = 4, 120
 _FETCHED = make_job("fetched", REFERENCE_MAPS, 1, REFERENCE_KEYS, real_s=0.002)
 _PREEMPTED = make_job("preempted", 1, 1, 40, real_s=0.004)
 _SLOWLY = replace(_PREEMPTED, reduce_ns=(600_000_000,))
-"""The same with keys of 15 ms: time to be stopped, continued and checkpointed, or killed, on a busy machine too."""
+"""The same with keys of 15 ms: long enough to be stopped, continued and checkpointed, or killed, on a busy machine."""
 _TINY = make_job("tiny", 1, 1, 8, map_real_s=0.006)
 _MAPS_NODE, _NODE = "node-1", "node-2"
 
 
 def measure_processes(around: Surroundings) -> Samples:
-    """Measure all of them, each round from what the round before has left warm."""
+    """Measure all of them; the caches are warm from the round before."""
     return asyncio.run(_measure(around))
 
 
@@ -78,7 +78,7 @@ async def _time_fetching_reduce(host: MeasuredHost, samples: Samples, name: str)
 
 
 async def _time_preemption(host: MeasuredHost, samples: Samples, name: str) -> None:
-    """A reduce is stopped, goes on, saves a checkpoint; another goes on from that."""
+    """A reduce is stopped, continues and saves a checkpoint; another one continues from that."""
     outputs = host.outputs(_PREEMPTED)
     host.launch_reduce(name, _SLOWLY, 0, _NODE, outputs)
     await host.answer(name, "first_key")

@@ -1,4 +1,4 @@
-"""What a crowd costs: launches beside many resident processes, and how punctual many reducers are."""
+"""What many processes cost: launches beside many resident processes, and how punctual many reducers are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.records.lag import LagRecorder
 
 _RESIDENTS, _RESIDENTS_QUICK = (1, 10, 100, 1000, 2000), (1, 100, 1000)
 _SIDE = 100
-"""Launches on either side of a number of residents that count for it."""
+"""How many launches below and above a number of residents count as samples for this number."""
 _WAITING = make_job("waiting", 1, 1, 1)
 _WALKERS, _WALKERS_QUICK = (1, 48, 200), (1, 48)
 _WALK_REAL_S, _WALK_QUICK_REAL_S = 10.0, 2.2
@@ -19,7 +19,7 @@ _KEYS_A_SECOND, _KEYS_A_SECOND_ALONE = 10, 100
 
 
 def measure_residents(around: Surroundings) -> Samples:
-    """Launch processes that stay, up to two thousand; then end them all, and time reducers' keys."""
+    """Launch processes that stay, up to two thousand; end them all; then time reducers' keys."""
     samples = Samples()
     asyncio.run(_grow(around, samples))
     asyncio.run(_walk(around, samples))
@@ -38,7 +38,7 @@ async def _grow(around: Surroundings, samples: Samples) -> None:
                 residents += 1
                 around.progress(0.6 * residents / most)
             if side < _SIDE:
-                # So few that launching changes how many there are: each one launched is ended again.
+                # With few residents a launch changes their number, so each launched process is ended again.
                 for number in range(-WARM_UP_ROUNDS, around.rounds):
                     real_ns = await _launch(host, residents, f"passing-{level}-{number}")
                     await _kill(host, f"passing-{level}-{number}")
@@ -52,7 +52,7 @@ async def _grow(around: Surroundings, samples: Samples) -> None:
 
 
 async def _launch(host: MeasuredHost, number: int, name: str | None = None) -> int:
-    """Launch a reduce that waits for map outputs for ever; the time until its node is told."""
+    """Launch a reduce that waits for map outputs for ever.  Returns the time until its node is told."""
     container = name or f"resident-{number}"
     ordered_real_ns = host.launch_reduce(container, _WAITING, 0, "node-1")
     launched = await host.answer(container, "launched")
@@ -67,7 +67,7 @@ async def _kill(host: MeasuredHost, container: str) -> None:
 
 
 async def _walk(around: Surroundings, samples: Samples) -> None:
-    """Reducers tell a histogram of their lag at their end; its buckets' upper edges stand for the samples."""
+    """Time keys.  Reducers report a histogram of their lag at their end; samples are its buckets' upper edges."""
     counts = _WALKERS_QUICK if around.quick else _WALKERS
     real_s = _WALK_QUICK_REAL_S if around.quick else _WALK_REAL_S
     for index, count in enumerate(counts):

@@ -1,4 +1,4 @@
-"""Samples of a campaign: kept as Parquet, part by part, and summed up as the distributions of a calibration."""
+"""Samples of a campaign: kept as Parquet, part by part, and summarised as the distributions of a calibration."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _SCHEMA = pyarrow.schema([("operation", pyarrow.string()), ("at", pyarrow.int64(
 
 
 class Samples:
-    """Durations in real nanoseconds, by operation and, in a series, size."""
+    """Durations in real nanoseconds, by operation and, in a series, by size."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, int | None], list[int]] = {}
-        """In the order they were measured in; outliers stay."""
+        """In the order of measurement; outliers are kept."""
 
     def add(self, operation: str, real_ns: int, at: int | None = None) -> None:
-        """One repetition of an operation; a clock read out of order counts as nothing."""
+        """Add one repetition of an operation; a negative duration (clocks read out of order) counts as 0."""
         self.values.setdefault((operation, at), []).append(max(0, real_ns))
 
     def extend(self, other: Samples) -> None:
-        """Add all that another one holds."""
+        """Add all samples of another one."""
         for key, values in other.values.items():
             self.values.setdefault(key, []).extend(values)
 
     def of(self, operation: str, at: int | None = None) -> list[int]:
-        """The samples of one operation; none where there are none."""
+        """The samples of one operation, possibly none."""
         return self.values.get((operation, at), [])
 
     def places(self, operation: str) -> list[int]:
-        """The sizes a series was measured at, rising."""
+        """The sizes at which a series was measured, ascending."""
         return sorted(at for name, at in self.values if name == operation and at is not None)
 
     def write(self, path: Path) -> None:
@@ -59,10 +59,10 @@ class Samples:
 
 
 def summarise(values: Sequence[int]) -> Distribution:
-    """The distribution of some samples; intervals hold the true value with 95% confidence.
+    """The distribution of some samples, with 95% confidence intervals.
 
-    The mean's is Student's; a percentile's lies between two order statistics whose ranks the binomial distribution
-    gives, so that nothing is assumed of the shape.
+    The interval of the mean is Student's.  That of a percentile lies between two order statistics whose ranks the
+    binomial distribution gives, so it assumes no shape of the distribution.
 
     Raises:
         ValueError: there are no samples.
@@ -102,4 +102,4 @@ def _percentile(data: numpy.ndarray, fraction: float) -> tuple[int, int, int]:
     low = max(0, int(binom.ppf(tail, len(data), fraction)) - 1)
     high = min(len(data) - 1, int(binom.ppf(1 - tail, len(data), fraction)))
     value = _quantile(data, fraction)
-    return value, min(int(data[low]), value), max(int(data[high]), value)  # of few samples no rank may be beyond it
+    return value, min(int(data[low]), value), max(int(data[high]), value)  # few samples may have no rank beyond it
