@@ -1,1 +1,1 @@
-"""What a run leaves: journal, replay, history, tables, summary, its directory."""
+"""The results of a run: journal, replay, history, tables, summary, its directory."""

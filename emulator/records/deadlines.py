@@ -1,4 +1,4 @@
-"""What became of the deadlines of a run's jobs."""
+"""How the jobs of a run met their deadlines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _HOUR_NS = 3600 * 10**9
 
 
 def deadline_facts(rows: Sequence[JobRow], counted_s: tuple[float, float] | None) -> dict[str, Any]:
-    """How many deadlines were missed, by how much, and with how much room the others were met; emulated seconds.
+    """How many deadlines were missed and by how much, and how early the others were met; emulated seconds.
 
-    ``by_hour``: for each hour of emulated time in which deadlines lie: how many, and how many of them were missed.
-    A job that did not finish has missed its deadline, by no time that is known.
+    ``by_hour`` has the deadlines, and the missed ones, in each hour of emulated time that has any.  A job that did not
+    finish has missed its deadline, by an unknown time.
 
     Args:
         rows: of all jobs; those without a deadline do not count.
-        counted_s: only jobs that start or finish between these instants count, a job whose start is not known by its
-            submission; None: all.
+        counted_s: only jobs that start or finish between these times count; if a job's start is not known, its
+            submission is used.  None: all jobs count.
     """
     counted = [row for row in rows if row.deadline_ns is not None and _is_counted(row, counted_s)]
     margins_ns = [row.margin_ns for row in counted if row.margin_ns is not None]

@@ -1,4 +1,4 @@
-"""Whether the machine kept up with a run: one that it did not may look like any other and says less."""
+"""Whether the machine kept up with a run.  If it did not, the run's times are not to be trusted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MOST_OVERRUNNING = 0.1
-"""A run of which a larger share of the launches took longer than its profile's total did not run with that profile."""
+"""Most launches, as a share, that may take longer than the profile's total; otherwise the run is disturbed."""
 
 
 def disturbances(summary: Mapping[str, Any]) -> list[str]:
-    """Why the times of a run are not those of an undisturbed one, from its ``summary.json``; empty: they are."""
+    """Why a run was disturbed, from its ``summary.json``; empty if it was not."""
     found = []
     lag, launches = summary["lag"] or {}, summary["overheads"].get("schedule_s", {})
     if not lag.get("within_bound", True):
@@ -22,7 +22,7 @@ def disturbances(summary: Mapping[str, Any]) -> list[str]:
 
 
 def disturbed_text(summary: Mapping[str, Any]) -> str | None:
-    """The same in a line, of one run or of repeats, and what to do about it; None where nothing was disturbed."""
+    """The same for one run or for repeats, as one line that says what to do; None if nothing was disturbed."""
     if "repeats" in summary:
         seeds = summary.get("disturbed_seeds", [])
         if not seeds:

@@ -1,4 +1,4 @@
-"""The journal of a run: one record for every message a machine has handled, and the effects it returned.
+"""The journal of a run: one record for every message that a machine handled, with the effects it returned.
 
 Theory of operation
 -------------------
@@ -6,15 +6,16 @@ A journal file is zstd-compressed JSON lines: a header, then records in the orde
 Read it with ``zstdcat journal.jsonl.zst | grep ...``.  A message or an effect is an object of its fields, the first of
 them its type: ``{"type": "Launched", "container": ..., "cost": {...}}``; fields that have their default are left out.
 
-A journal of *messages* leaves the effects out, which is half the work: machines are pure, so replay makes them again
-(``emulator.records.replay_run.whole_records``).  Its end mark has the SHA-256 of them all, as they would stand there.
+A journal of *messages* leaves out the effects, which halves the work.  Machines are pure, so replay computes the
+effects again (``emulator.records.replay_run.whole_records``).  The end mark of such a journal has the SHA-256 of all
+effects, in the form they have in a full journal.
 
-The end mark has the number of records of each actor and the SHA-256 of all lines before it, newlines included.  A
-journal without it is truncated; one that it does not fit has lost records, or they were altered or put in another
-order after the run.
+The end mark has the number of records of each actor and the SHA-256 of all lines before it, with their newlines.  A
+journal without an end mark is truncated.  If the end mark does not match, records were lost, altered or reordered after
+the run.
 
 Heartbeats that say nothing and change nothing are left out (see ``is_empty_heartbeat``).  Numbers of records (``seq``)
-count per actor and only what is written, so that they tell a gap, and do not tell whether empty heartbeats were run.
+count written records only, for each actor.  So they show a gap, but do not depend on whether empty heartbeats were run.
 """
 
 from __future__ import annotations
@@ -47,29 +48,29 @@ from emulator.vocabulary import Frozen
 
 FORMAT_VERSION = 4
 COMPRESSION_LEVEL = 1
-"""On journals as good as the next two, which take longer."""
+"""On journals it compresses as well as the next two levels, which take longer."""
 _CHUNK_BYTES = 1 << 16
 _BATCH_RECORDS = 4096
-"""Encoded and compressed at a time."""
+"""This many are encoded and compressed at a time."""
 Kept = Literal["full", "messages"]
-"""What a journal keeps of a record: all, or not its effects."""
+"""The fields of a record in a journal: all, or all but its effects."""
 
 
 class JournalError(NatjamError):
-    """A journal that cannot be read; the message names file and line where they are known."""
+    """A journal cannot be read; the message names file and line if they are known."""
 
 
 class EffectsDiffer(JournalError):
-    """Machines answer the messages of a journal with other effects than those of its run."""
+    """Fresh machines answer the messages of a journal with other effects than in its run."""
 
 
 class Record(Frozen):
     """One message handled by one machine."""
 
     t_ns: int
-    """Emulated instant the machine was told."""
+    """Emulated time at which the machine handled it."""
     seq: int
-    """Number of the record among those of its actor, from 0."""
+    """Number of the record among the records of its actor, from 0."""
     actor: str
     """Address of the machine: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``."""
     message: Message
@@ -77,7 +78,7 @@ class Record(Frozen):
 
 
 class JournalHeader(Frozen):
-    """First line of a journal: what it was made from."""
+    """First line of a journal: where it comes from."""
 
     engine: str
     seed: int
@@ -86,17 +87,17 @@ class JournalHeader(Frozen):
     """Hash of the resolved experiment (``RunDirectory.write_experiment``)."""
     versions: dict[str, str]
     journal: Kept = "full"
-    """Whether its records have their effects."""
+    """Whether its records include their effects."""
 
 
 class JournalEnd(Frozen):
-    """Last line of a journal: what must stand before it."""
+    """Last line of a journal: what the lines before it must contain."""
 
     natjam_journal_end: dict[str, int]
-    """Records of each actor."""
+    """Number of records of each actor."""
     sha256: str
     effects_sha256: str | None = None
-    """Of the effects of all records, where those are left out."""
+    """Of the effects of all records, if the journal leaves them out."""
 
 
 class EffectsDigest:
@@ -106,11 +107,11 @@ class EffectsDigest:
         self._digest = hashlib.sha256()
 
     def add(self, of_records: Sequence[tuple[Effect, ...]]) -> None:
-        """Take those of the next records."""
+        """Add the effects of the next records."""
         self._digest.update(_encoder.encode_lines(of_records))
 
     def hexdigest(self) -> str:
-        """Of all so far."""
+        """The SHA-256 of all effects so far."""
         return self._digest.hexdigest()
 
 
@@ -120,7 +121,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(line: bytes) -> Record:
-    """The record of one line; raises JournalError saying what is wrong with it."""
+    """The record of one line.  Raises JournalError, which says what is wrong."""
     return decoded(line, _record_decoder.decode, JournalError)
 
 
@@ -135,16 +136,16 @@ _END_BEGINS = b'{"natjam_journal_end":'
 
 
 class JournalWriter:
-    """Writes a journal file as a stream, in the order given; a context manager.
+    """Writes a journal file as a stream, in the order of the calls; a context manager.
 
-    Every method raises JournalError when the file cannot be written.
+    Every method raises JournalError if the file cannot be written.
     """
 
     def __init__(self, path: Path, header: JournalHeader) -> None:
-        """Create ``path`` (an existing file is overwritten) and write the header."""
+        """Create ``path``, overwriting an existing file, and write the header."""
         self._path = path
         self._records: list[Record] = []
-        """What has not been encoded yet."""
+        """Records that are not encoded yet."""
         self._digest = hashlib.sha256()
         self._effects = EffectsDigest() if header.journal == "messages" else None
         self._counts: Counter[str] = Counter()
@@ -178,14 +179,14 @@ class JournalWriter:
                 self._file.write(compressed)
 
     def flush(self) -> None:
-        """Bring what was written so far to the file: whatever becomes of this process, it can be read there."""
+        """Write everything so far to the file, where it can be read even if this process dies."""
         self._write_records()
         with self._errors_named():
             self._file.write(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
             self._file.flush()
 
     def close(self) -> None:
-        """End the file; further calls do nothing.  Without this it is taken as truncated."""
+        """End the file; further calls do nothing.  Without it the file counts as truncated."""
         if not self._file.closed:
             with self._errors_named(), self._file:
                 self._write_records()
@@ -210,16 +211,16 @@ class JournalWriter:
 
 
 def read_journal(path: Path, made: EffectsDigest | None = None) -> tuple[JournalHeader, Iterator[Record]]:
-    """The header of a journal and its records, read as they are asked for.
+    """The header of a journal, and its records, read lazily.
 
     Args:
         path: of the journal.
-        made: for one of messages, takes the effects that the caller makes of each record before it asks for the next;
-            at the end they must be those of the run, or EffectsDiffer is raised.
+        made: for a journal of messages: the caller adds the effects of each record to it before it asks for the next.
+            At the end they must be equal to those of the run; if not, EffectsDiffer is raised.
 
     Raises:
-        JournalError: no such file, or a line that is not what it should be, named; a truncated file yields
-            the whole records it still has, then raises, and so does one whose end mark does not fit its records.
+        JournalError: there is no such file, or a line is wrong; the error names it.  A truncated file yields its whole
+            records first and then raises.  So does a file whose end mark does not match its records.
     """
     lines = _read_lines(path)
     first = next(lines, None)
@@ -278,7 +279,7 @@ def _check_end(end: JournalEnd, counts: Counter[str], sha256: str) -> None:
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
-    """Lines of a compressed file; JournalError, naming the line that cannot be had, at the end of a broken one."""
+    """Lines of a compressed file.  For a broken file, raises JournalError after the last good line, naming the next."""
     count, rest = 0, b""
     frame = zstandard.ZstdDecompressor().decompressobj()
     try:
@@ -298,11 +299,11 @@ def _read_lines(path: Path) -> Iterator[bytes]:
         raise JournalError(f"{path}: line {count + 1}: there is more after the end of the journal")
 
 
-# ---- what is written, and in what order ----
+# ---- which records are written, and their order ----
 
 
 def merge(records: Iterable[Record]) -> list[Record]:
-    """Records of many actors in one order: by time, then actor, then number."""
+    """Records of many actors, sorted by time, then actor, then number."""
     return sorted(records, key=lambda record: (record.t_ns, record.actor, record.seq))
 
 
@@ -311,10 +312,10 @@ _MAY_BE_EMPTY = (Tick, *_HEARTBEATS)
 
 
 def is_empty_heartbeat(message: Message, effects: Iterable[Effect], revision_before: int, revision_after: int) -> bool:
-    """Whether a message and what came of it leave no trace: a journal without it replays the same.
+    """Whether a message and its effects can be left out: a journal without them replays the same.
 
-    True where the machine's ``revision`` did not change, the message is a tick, a heartbeat or the response to one, and
-    every effect is a heartbeat that says nothing or a response that says nothing.
+    True if the machine's ``revision`` did not change, the message is a tick, a heartbeat or the response to one, and
+    every effect is a heartbeat or a response that says nothing.
     """
     if revision_before != revision_after or type(message) not in _MAY_BE_EMPTY:
         return False
@@ -326,11 +327,11 @@ def _says_nothing(effect: Effect) -> bool:
 
 
 _LAST_RECORDS = 8
-"""So many messages of a machine are told with what it could not do."""
+"""An error of a machine shows this many of its last messages."""
 
 
 class Recorder:
-    """Runs one machine and hands what is worth a record to ``sink``; both engines drive their machines by it."""
+    """Runs one machine, and passes every record to be kept to ``sink``; both engines use it."""
 
     def __init__(self, machine: Machine, sink: Callable[[Record], None]) -> None:
         self.machine = machine
@@ -340,8 +341,10 @@ class Recorder:
         self._last: deque[tuple[int, Message]] = deque(maxlen=_LAST_RECORDS)
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
-        """Have the machine take ``message``; return its effects.  What the machine raises is raised, unrecorded; an
-        IllegalTransition says what came before."""
+        """Let the machine handle ``message``; return its effects.
+
+        Exceptions of the machine pass through, without a record.  An IllegalTransition gets the last messages added.
+        """
         machine = self.machine
         revision = machine.revision
         try:
@@ -355,14 +358,14 @@ class Recorder:
         return effects
 
     def _history(self, message: Message, now_ns: int) -> str:
-        """The message that could not be taken, and those recorded last before it."""
+        """The message that could not be handled, and the last recorded ones before it."""
         told = [f"{at_ns / 1e9:.3f} s {_summary(one)}" for at_ns, one in self._last]
         before = f"after {', '.join(told)}" if told else "its first message"
         return f"{self.machine.address} at {now_ns / 1e9:.3f} s on {_summary(message)}, {before}"
 
 
 def _summary(message: Message) -> str:
-    """A message by its type and whom it is about."""
+    """A message in short: its type, and the container or job it is about."""
     report = getattr(message, "report", None)
     about = getattr(message if report is None else report, "container", None) or getattr(message, "name", None)
     state = "" if report is None else f" {report.state.value}"

@@ -8,7 +8,7 @@ _SUB_BITS = 4  # 16 buckets an octave: a percentile is at most 1/16 above the tr
 
 
 class LagRecord(TypedDict):
-    """What a `LagRecorder` saw, as plain values for a message."""
+    """The contents of a `LagRecorder`, as plain values for a message."""
 
     max_real_ns: int
     buckets: list[list[int]]
@@ -27,7 +27,7 @@ class LagRecorder:
         self._buckets: dict[int, int] = {}
 
     def record(self, due_real_ns: int, fired_real_ns: int) -> None:
-        """A timer due at `due_real_ns` fired at `fired_real_ns`."""
+        """Count a timer that was due at `due_real_ns` and fired at `fired_real_ns`."""
         late_real_ns = max(0, fired_real_ns - due_real_ns)
         bucket = _bucket(late_real_ns)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
@@ -55,16 +55,16 @@ class LagRecorder:
         return self.percentile_real_ns(0.99)
 
     def to_record(self) -> LagRecord:
-        """What was seen so far, for a message."""
+        """The contents so far, for a message."""
         buckets = [[bucket, count] for bucket, count in sorted(self._buckets.items())]
         return {"max_real_ns": self.max_real_ns, "buckets": buckets}
 
     def values(self) -> list[tuple[int, int]]:
-        """What was seen, to 1/16: (lag in real nanoseconds, how often), rising."""
+        """The contents: (lag in real nanoseconds, count), ascending; lags are exact to 1/16."""
         return [(min(_upper_edge(bucket), self.max_real_ns), count) for bucket, count in sorted(self._buckets.items())]
 
     def merge(self, record: LagRecord) -> None:
-        """Add what another recorder saw."""
+        """Add the contents of another recorder."""
         self.max_real_ns = max(self.max_real_ns, record["max_real_ns"])
         for bucket, count in record["buckets"]:
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count

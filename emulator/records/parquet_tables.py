@@ -1,4 +1,4 @@
-"""The tables of a history as Arrow tables, times in emulated seconds; what ``*.parquet`` of a run directory hold."""
+"""The tables of a history as Arrow tables (``*.parquet`` of a run directory), with times in emulated seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.core.effects import ExplainJobEviction
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
-"""Name, and what makes its values from rows."""
+"""The column's name, and the function that makes its values from rows."""
 
 _STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
 _SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
@@ -153,7 +153,7 @@ def _table(columns: list[_Column], rows: Sequence[Any]) -> pyarrow.Table:
 
 
 def tables_of(history: History) -> dict[str, pyarrow.Table]:
-    """All tables of a run by name, each as a whole."""
+    """All tables of a run, by name."""
     return {
         "jobs": jobs_table(history.jobs),
         "tasks": tasks_table(history.tasks),
@@ -164,29 +164,30 @@ def tables_of(history: History) -> dict[str, pyarrow.Table]:
 
 
 def jobs_table(rows: Sequence[JobRow]) -> pyarrow.Table:
-    """One row a job."""
+    """One row for each job."""
     return _table(_JOB_COLUMNS, rows)
 
 
 def tasks_table(rows: Sequence[TaskRow]) -> pyarrow.Table:
-    """One row a map or reduce."""
+    """One row for each map or reduce."""
     return _table(_TASK_COLUMNS, rows)
 
 
 def attempts_table(rows: Sequence[AttemptRow]) -> pyarrow.Table:
-    """One row an attempt, those of ApplicationMasters included."""
+    """One row for each attempt, including those of ApplicationMasters."""
     return _table(_ATTEMPT_COLUMNS, rows)
 
 
 def operations_table(rows: Sequence[Operation]) -> pyarrow.Table:
-    """One row a measured overhead; the real parts are null where the driver did not say what the machine took."""
+    """One row for each measured overhead; the real parts are null if the driver did not report them."""
     return _table(_OPERATION_COLUMNS, rows)
 
 
 def decisions_table(decisions: Sequence[Decision], attempt_of: Mapping[str, str]) -> pyarrow.Table:
-    """One row a candidate of a choice of victims; those of one choice follow each other and have its ``decision``.
+    """One row for each candidate of a choice of victims.
 
-    ``attempt_of`` has the attempts of containers.
+    The rows of one choice are consecutive and have the same ``decision``.  ``attempt_of`` has the attempt of each
+    container.
     """
     chunks = range(0, max(1, len(decisions)), _DECISIONS_A_CHUNK)
     return pyarrow.concat_tables(

@@ -1,7 +1,7 @@
-"""Replay: feed a journal to fresh machines and see whether they do the same again.
+"""Replay: feed a journal to fresh machines and check that they do the same again.
 
-Machines are pure, so given the same messages at the same times they must return the same effects, whichever engine
-wrote the journal.  A difference means another configuration, another version of the code, or an impure machine.
+Machines are pure.  So the same messages at the same times must give the same effects, whichever engine wrote the
+journal.  A difference means another configuration, another version of the code, or an impure machine.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Difference:
     """The first record that a fresh machine does not repeat."""
 
     number: int
-    """Place of the record among all those given, from 1."""
+    """Number of the record among all given records, from 1."""
     actor: str
     seq: int
     t_ns: int
     message: Message
     expected: tuple[Effect, ...]
-    """What the journal says."""
+    """The effects in the journal."""
     got: tuple[Effect, ...] | None
-    """What the fresh machine returned; None where it was not asked or raised."""
+    """The effects that the fresh machine returned; None if it was not called, or raised."""
     problem: str
-    """What is wrong, in words."""
+    """A description of the difference."""
 
     def __str__(self) -> str:
         place = f"record {self.number} ({self.actor}, seq {self.seq}, at {self.t_ns / 1e9:.9f} s)"
@@ -41,7 +41,7 @@ class Difference:
 def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machine]) -> Iterator[Record]:
     """Records of a journal of messages, with the effects that fresh machines return.
 
-    Raises JournalError where they raise anything.
+    Raises JournalError if a machine raises anything.
     """
     machines: dict[str, Machine] = {}
     for record in records:
@@ -57,13 +57,13 @@ def with_effects(records: Iterable[Record], make_machine: Callable[[str], Machin
 def replay(
     records: Iterable[Record], make_machine: Callable[[str], Machine], made: EffectsDigest | None = None
 ) -> Difference | None:
-    """The first difference between a journal and what fresh machines make of its messages, or None.
+    """The first difference between a journal and the effects of fresh machines for its messages, or None.
 
     Args:
-        records: in an order that keeps each actor's own.
-        make_machine: makes the machine of an address, as the run did; whatever it raises counts as a difference
-            (an actor the configuration does not have).
-        made: takes the effects of records that have none of their own, in place of a comparison; see ``read_journal``.
+        records: in an order that keeps the order of each actor.
+        make_machine: makes the machine of an address, as the run did.  Any exception it raises counts as a difference
+            (the configuration does not have this actor).
+        made: gets the effects of records that have no effects to compare with; see ``read_journal``.
     """
     machines: dict[str, Machine] = {}
     next_seq: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Replaying the journal of a run directory: machines rebuilt from the experiment beside it."""
+"""Replaying the journal of a run directory, with machines made from the experiment beside it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ JOURNAL_NAME, EXPERIMENT_NAME = "journal.jsonl.zst", "experiment.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of replaying one journal."""
+    """The result of replaying one journal."""
 
     journal: Path
     records: int
-    """Records of the journal; those after the first that differs are not replayed."""
+    """Records of the journal; replay stops at the first difference."""
     machines: int
     difference: Difference | None
 
 
 def journals_of(path: Path) -> list[Path]:
-    """The journals that a path names: itself, that of a run directory, or those of its repeats.
+    """The journals at a path: the file itself, the journal of a run directory, or those of its repeats.
 
     Raises:
         ConfigError: there is none.
@@ -55,14 +55,14 @@ def replay_journal(journal: Path) -> Replayed:
 
     Raises:
         ConfigError: journal or experiment cannot be read, or the journal was not made from that experiment.
-        RunError: it is one of messages, and their effects are others now.
+        RunError: it is a journal of messages, and their effects are different now.
     """
     beside = journal.parent / EXPERIMENT_NAME
     try:
         made = EffectsDigest()
         header, records = read_journal(journal, made)
         experiment = load_experiment(beside)
-        if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # it is hashed as it was written
+        if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(
                 f"{journal}: was not made from {beside}: the hash of the experiment in its header is another one; "
                 "replay a journal beside the experiment.yaml that its run has written"
@@ -74,7 +74,7 @@ def replay_journal(journal: Path) -> Replayed:
         make = partial(make_machine, settings=settings, jobs=jobs)
         difference = replay(counted, make, made if header.journal == "messages" else None)
         with contextlib.suppress(EffectsDiffer):
-            deque(counted, maxlen=0)  # a journal that is not whole is said to be so before what differs in it
+            deque(counted, maxlen=0)  # read to the end: a broken journal is reported before a difference in it
     except EffectsDiffer as error:
         raise RunError(error.message) from None
     except JournalError as error:
@@ -83,9 +83,9 @@ def replay_journal(journal: Path) -> Replayed:
 
 
 def whole_records(journal: Path, experiment: Experiment) -> Iterator[Record]:
-    """Records of a journal with their effects, which fresh machines make again where it has left them out.
+    """Records of a journal with their effects.  Fresh machines make those that the journal left out.
 
-    ``experiment`` is that of the run.  Raises JournalError.
+    ``experiment`` is the run's.  Raises JournalError.
     """
     header, records = read_journal(journal)
     if header.journal == "full":
@@ -95,7 +95,7 @@ def whole_records(journal: Path, experiment: Experiment) -> Iterator[Record]:
 
 
 class _Count:
-    """Counts records and their machines as they pass."""
+    """Counts records and their machines while they are read."""
 
     def __init__(self) -> None:
         self.records = 0

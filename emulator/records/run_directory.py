@@ -1,6 +1,7 @@
-"""The run directory: what a run leaves for other tools to read.
+"""The run directory: the results of a run, for other tools to read.
 
-Everything is written under a temporary name and renamed when whole, ``summary.json`` last: where it is, everything is.
+Every file is written under a temporary name and renamed when complete.  ``summary.json`` comes last: if it exists, all
+files do.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
 MOST_JOBS_IN_YAML = 1000
-"""More are written as JSON lines, which take a tenth of the time."""
+"""More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
-"""Of a fluid run: what every job held, and how long."""
+"""The table of a fluid run: what every job held, and how long."""
 _ROWS_A_PART = 10_000
-"""Of a table: so many become columns, and are written, at a time."""
+"""This many rows of a table are turned into columns and written at a time."""
 _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
     "jobs": jobs_table,
     "tasks": tasks_table,
@@ -47,10 +48,10 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path) -> RunDirectory:
-        """Make the directory, or take an empty one.
+        """Create the directory, or use an existing empty one.
 
         Raises:
-            ConfigError: it holds something, is no directory, or cannot be written.
+            ConfigError: it is not empty, is not a directory, or cannot be written.
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -67,27 +68,27 @@ class RunDirectory:
 
     @property
     def output_path(self) -> Path:
-        """Where the jobs' committed files go, unless the experiment names a storage of its own."""
+        """Where the jobs' committed files go, unless the experiment names a storage."""
         return self.path / "output"
 
     @property
     def journal_path(self) -> Path:
-        """The journal, once whole."""
+        """The complete journal."""
         return self.path / "journal.jsonl.zst"
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """The run is going on; nobody else is to touch the directory.  Raises ConfigError where somebody is at it."""
+        """Keep others out of the directory while the run goes on.  Raises ConfigError if another process uses it."""
         with held_directory(self.path, "the run is still going on"):
             yield
 
     def found_journal(self) -> Path | None:
-        """The journal of a run that has ended in whatever way, whole or not; None where there is none."""
+        """The journal of a run that has ended in any way, complete or not; None if there is none."""
         paths = (self.journal_path, unfinished_path(self.journal_path))
         return next((path for path in paths if path.is_file()), None)
 
     def finished_summary(self) -> dict[str, Any] | None:
-        """What ``summary.json`` holds, the last file that a run writes; None where the run did not come to its end."""
+        """The contents of ``summary.json``, the last file of a run; None if the run did not finish."""
         try:
             found = json.loads((self.path / SUMMARY_NAME).read_bytes())
         except (OSError, ValueError):
@@ -95,9 +96,9 @@ class RunDirectory:
         return found if isinstance(found, dict) and found.get("state") != FAILED else None
 
     def write_experiment(self, experiment: Experiment) -> str:
-        """Write ``experiment.yaml``, resolved; its hash, for the journal's header.
+        """Write ``experiment.yaml``, resolved.  Returns its hash, for the journal's header.
 
-        The jobs of a large workload go into a file of their own, whose hash it has.  Raises RunError.
+        The jobs of a large workload go into a separate file, whose hash it has.  Raises RunError.
         """
         jobs = experiment.workload.jobs or ()
         text = dump_experiment(experiment) if len(jobs) <= MOST_JOBS_IN_YAML else self._write_jobs(experiment, jobs)
@@ -115,23 +116,23 @@ class RunDirectory:
     def journal(self, header: JournalHeader) -> Iterator[JournalWriter]:
         """The journal to write into.
 
-        When the run fails inside, what was written stays readable as ``journal.jsonl.zst.unfinished``.  Raises
-        JournalError when it cannot be written.
+        If the run fails inside, the part written so far stays as ``journal.jsonl.zst.unfinished`` and can be read.
+        Raises JournalError if it cannot be written.
         """
         unfinished = unfinished_path(self.journal_path)
         with JournalWriter(unfinished, header) as writer:
-            writer.flush()  # whose journal it is can be read from now on
+            writer.flush()  # from now on the header can be read
             yield writer
         try:
             unfinished.replace(self.journal_path)
-        except OSError as error:  # somebody has removed the directory
+        except OSError as error:  # the directory was removed by somebody
             raise JournalError(f"{self.journal_path}: cannot be written: {error.strerror}") from None
 
     def write_tables(self, parts: Iterable[History], keep: bool) -> dict[str, pyarrow.Table]:
         """Write ``jobs``, ``tasks``, ``attempts``, ``operations`` and ``decisions.parquet``.
 
-        Rows become columns as the parts of the run's history come, and are let go.  With ``keep``, returns what the
-        tables hold: a large run has not the memory for them.  Raises RunError.
+        Each part of the run's history is written as it comes, and then freed.  With ``keep``, the tables are returned
+        too; a large run has no memory for that.  Raises RunError.
         """
         attempt_of: dict[str, str] = {}
         made = {**_TABLES, "decisions": lambda decisions: decisions_table(decisions, attempt_of)}
@@ -147,12 +148,12 @@ class RunDirectory:
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write ``summary.json``: the last thing a run does.  Raises RunError."""
+        """Write ``summary.json``, the last file of a run.  Raises RunError."""
         write_json(self.path / SUMMARY_NAME, summary)
 
 
 class _TableFile:
-    """A Parquet file that is written some thousand rows at a time, whole or not at all; a context manager."""
+    """A Parquet file, written some thousand rows at a time, complete or not at all; a context manager."""
 
     def __init__(self, path: Path, make: Callable[[Sequence[Any]], pyarrow.Table], keep: bool) -> None:
         self._path = path
@@ -160,10 +161,10 @@ class _TableFile:
         self._keep = keep
         self._rows: list[Any] = []
         self.kept = [make(())]
-        """What was written, and the schema where that is nothing."""
+        """The parts written; if there are none, an empty part with the schema."""
 
     def add(self, rows: Sequence[Any]) -> None:
-        """Take the next rows.  Raises RunError."""
+        """Add the next rows.  Raises RunError."""
         self._rows += rows
         if len(self._rows) >= _ROWS_A_PART:
             self._write()

@@ -1,4 +1,4 @@
-"""What process images have taken of the storage devices, as ``summary.json`` has it."""
+"""How much of the storage devices process images used, for ``summary.json``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from emulator.vocabulary import Tier, transfer_ns
 
 
 def storage_facts(images: Sequence[ImageRow], tier: Tier | None, nodes: int, makespan_ns: int | None) -> dict[str, Any]:
-    """``peak_bytes``: most that lay on all devices together at a time.  ``io_fraction``: the mean share of a device's
-    time that its images took, each at the device's full speed; None where no images are made."""
+    """``peak_bytes``: most bytes on all devices together at one time.
+
+    ``io_fraction``: the mean share of a device's time that its images took, each at the device's full speed; None if
+    no images are made.
+    """
     changes = [(image.written_ns, image.written_bytes) for image in images]
     changes += [(image.gone_ns, -image.written_bytes) for image in images if image.gone_ns is not None]
     stored_bytes, peak_bytes = 0, 0
@@ -26,7 +29,7 @@ def storage_facts(images: Sequence[ImageRow], tier: Tier | None, nodes: int, mak
 
 
 def device_ns(images: Sequence[ImageRow], tier: Tier | None) -> int:
-    """What writing and reading them takes on devices that do nothing else, summed up."""
+    """The total time to write and read the images on devices that do nothing else."""
     if tier is None:
         return 0
     return sum(

@@ -1,4 +1,4 @@
-"""``summary.json``: the figures of a run, and those of its repeats together."""
+"""``summary.json``: the figures of a run, or of all its repeats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from emulator.vocabulary import Tier
 
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
-"""State of a run: whether it came to the end of all its jobs."""
+"""State of a run: whether all its jobs have ended."""
 
 
 def build_summary(
@@ -34,19 +34,19 @@ def build_summary(
     lag: Mapping[str, Any],
     output: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The summary of one run; times are emulated seconds unless the name says real, None where there is no figure.
+    """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
     Args:
-        history: folded from the run's journal; its tasks and attempts are not looked at, their sums are in its jobs.
-        experiment: what was run.
+        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts.
+        experiment: the experiment that was run.
         state: ``FINISHED`` or ``FAILED``.
-        seed: of this repeat.
-        profile: overheads that the run was padded to.
-        versions: of natjam and what it rests on.
+        seed: the seed of this repeat.
+        profile: the overheads that the run was padded to.
+        versions: of natjam and of the libraries it uses.
         machines: one object each, with at least ``name`` and ``clock_offset_ns``.
-        real_s: real duration of the run; None where nobody has measured it.
+        real_s: real duration of the run; None if not measured.
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
-        output: what verification found; None where the engine writes no output.
+        output: the result of verification; None if the engine writes no output.
     """
     containers, poisson = experiment.cluster.containers, experiment.workload.poisson
     makespan_ns, tier = _makespan_ns(history.jobs), storage_tier(experiment)
@@ -121,7 +121,7 @@ def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> d
 
 
 def _energy_j(history: History, cluster: Cluster, tier: Tier | None, makespan_ns: int | None) -> float | None:
-    """Of all nodes, until the last job has ended: tasks, dumps and restores are work, waits are none."""
+    """Energy of all nodes until the last job has ended; tasks, dumps and restores count as busy, waits as idle."""
     if makespan_ns is None:
         return None
     busy_ns = sum(row.useful_ns + row.lost_ns for row in history.jobs) + device_ns(history.images, tier)
@@ -135,8 +135,8 @@ def _energy_j(history: History, cluster: Cluster, tier: Tier | None, makespan_ns
 def summarise_repeats(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The summary of repeats: n, mean, sample standard deviation and 95% confidence interval of each metric.
 
-    The interval is Student's; with a single value, deviation and interval are None.  A repeat that has no figure for a
-    metric is left out of it.
+    The interval is Student's.  With a single value, deviation and interval are None.  A metric leaves out repeats that
+    have no figure for it.
     """
     values: dict[str, list[float]] = {}
     for summary in summaries:
@@ -176,7 +176,7 @@ def _spread(values: list[float]) -> dict[str, float | int | None]:
     if n == 1:
         return {"n": 1, "mean": mean, "sd": None, "ci95_low": None, "ci95_high": None}
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    from scipy.stats import t as student_t  # here: a run of one repeat need not wait for its import
+    from scipy.stats import t as student_t  # here, so that a run of one repeat does not wait for its import
 
     half = float(student_t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
     return {"n": n, "mean": mean, "sd": sd, "ci95_low": mean - half, "ci95_high": mean + half}

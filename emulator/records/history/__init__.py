@@ -1,4 +1,4 @@
-"""What happened in a run, folded from its journal: the single source of summaries and Parquet files."""
+"""The history of a run, computed from its journal: the single source of summaries and Parquet files."""
 
 from emulator.records.history.decisions import Candidate, Decision
 from emulator.records.history.fold import HistoryBuilder, fold

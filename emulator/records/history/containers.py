@@ -1,4 +1,4 @@
-"""What the records have said of one container, and what follows from it alone."""
+"""What the records say about one container, and what follows from that alone."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from emulator.records.history.rows import Operation, SuspendedSpan
 from emulator.vocabulary import Kind
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
-"""Ends after which the work since the checkpoint an attempt started from must be done again."""
+"""Ends after which an attempt's work since the checkpoint it started from must be done again."""
 
 
 @dataclass(slots=True)
 class Stop:
-    """The process was stopped, and perhaps resumed."""
+    """One stop of the process, perhaps followed by a resume."""
 
     stopped_ns: int
     revision: int
-    """Of the container's report that said so."""
+    """Revision of the container's report that said so."""
     asked_ns: int | None
     cost: RealCost | None
     resumed_ns: int | None = None
@@ -33,7 +33,7 @@ class Stop:
 
 
 class ToldFree(NamedTuple):
-    """The ResourceManager has been told that the container is free."""
+    """The ResourceManager was told that the container is free."""
 
     revision: int
     state: ContainerState
@@ -42,7 +42,7 @@ class ToldFree(NamedTuple):
 
 @dataclass(slots=True)
 class ContainerStory:
-    """All that is known of one container; None or empty until a record says it."""
+    """Everything known about one container; None or empty until a record says it."""
 
     container: str
     start: StartContainer | None = None
@@ -56,7 +56,7 @@ class ContainerStory:
     resume_ready_ns: int | None = None
     kill_sent_ns: int | None = None
     dump_ns: int | None = None
-    """When its NodeManager ordered the image that it ended with, or was killed in the middle of."""
+    """When its NodeManager ordered the image with which it ended, or during which it was killed."""
     image: ProcessImage | None = None
     ended_ns: int | None = None
     keys_done: int | None = None
@@ -64,27 +64,27 @@ class ContainerStory:
     reason: str = ""
     checkpoint_bytes: int = 0
     resume_swapped_bytes: int = 0
-    """Of the last resume, and its cost below."""
+    """For the last resume; its cost is below."""
     swapped_bytes: int = 0
-    """Of all its stops."""
+    """Sum over all its stops."""
     stops: tuple[Stop, ...] = ()
     told_free: tuple[ToldFree, ...] = ()
     """In the order of revisions."""
     launch_cost: RealCost | None = None
     first_key_cost: RealCost | None = None
     suspend_cost: RealCost | None = None
-    """Of the last suspend or checkpoint."""
+    """Cost of the last suspend or checkpoint."""
     resume_cost: RealCost | None = None
     kill_cost: RealCost | None = None
 
     @property
     def open_stop(self) -> Stop | None:
-        """The stop that has not been resumed."""
+        """The stop that has not been followed by a resume."""
         return self.stops[-1] if self.stops and self.stops[-1].resumed_ns is None else None
 
     @property
     def suspended_spans(self) -> tuple[SuspendedSpan, ...]:
-        """Times for which the process was stopped."""
+        """The spans in which the process was stopped."""
         return tuple(
             SuspendedSpan(
                 stop.stopped_ns, stop.resumed_ns, stop.asked_ns, self.stop_told_ns(stop), stop.resume_ready_ns
@@ -94,12 +94,12 @@ class ContainerStory:
 
     @property
     def suspensions(self) -> int:
-        """Times it gave way and its work was kept."""
+        """How often it gave back its slot with its work kept."""
         return len(self.stops) + (self.outcome is Outcome.CHECKPOINTED)
 
     @property
     def slot_freed_ns(self) -> int | None:
-        """When the ResourceManager last knew the slot free."""
+        """When the ResourceManager last learned that the slot was free."""
         if self.open_stop is not None:
             return self.stop_told_ns(self.open_stop)
         if self.outcome is Outcome.LOST:
@@ -107,20 +107,20 @@ class ContainerStory:
         return next((told.t_ns for told in self.told_free if told.state is ContainerState.DONE), None)
 
     def stop_told_ns(self, stop: Stop) -> int | None:
-        """When the ResourceManager was told of a stop; None where the process went on, or was lost, before that."""
+        """When the ResourceManager was told of a stop; None if the process continued, or was lost, before that."""
         for told in self.told_free:
             if told.revision >= stop.revision:
                 return told.t_ns if stop.resumed_revision is None or told.revision < stop.resumed_revision else None
         return None
 
     def lose(self, lost_ns: int, reason: str) -> None:
-        """Its node has been given up: what had not ended is lost, and what the node said later changes nothing."""
+        """Its node was declared lost: an attempt still running is lost, and later reports of the node are ignored."""
         if self.outcome is None or (self.ended_ns is not None and self.ended_ns > lost_ns):
             self.outcome, self.reason, self.keys_done = Outcome.LOST, reason, None
             self.ended_ns = lost_ns if self.ended_ns is None else min(self.ended_ns, lost_ns)
 
     def running_ns(self, since_ns: int | None) -> int:
-        """For how long the process was there and not stopped, from ``since_ns`` to its end, or to its image."""
+        """How long the process ran without being stopped, from ``since_ns`` to its end or to its image."""
         if since_ns is None or self.ended_ns is None:
             return 0
         ended_ns = self.ended_ns if self.dump_ns is None else min(self.dump_ns, self.ended_ns)
@@ -132,7 +132,7 @@ class ContainerStory:
 
     @property
     def imaging_ns(self) -> int:
-        """For how long its container was held by a restore and by a dump, their waits for the device included."""
+        """How long a restore and a dump held its container, including their waits for the device."""
         if self.ended_ns is None:
             return 0
         found_ns = 0 if self.dump_ns is None else self.ended_ns - self.dump_ns
@@ -141,13 +141,13 @@ class ContainerStory:
         return max(0, found_ns)
 
     def was_preempted_by_kill(self, job_finish_ns: int | None) -> bool:
-        """Whether it was killed while its job went on, and not because a rival was ahead."""
+        """Whether it was killed while its job continued, and not because another attempt at its task was ahead."""
         if self.outcome is not Outcome.KILLED or self.reason == BEATEN:
             return False
         return self.kill_sent_ns is None or job_finish_ns is None or self.kill_sent_ns < job_finish_ns
 
     def operations(self, job_finish_ns: int | None) -> list[Operation]:
-        """The overheads measured on it."""
+        """The overheads measured for it."""
         assert self.start is not None
         found: list[Operation] = []
 

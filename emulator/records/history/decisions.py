@@ -1,4 +1,4 @@
-"""The evictions that were explained in a journal, and the candidates of each with what the rule went by."""
+"""The evictions that a journal explains, and the candidates of each with the number that the rule compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Decision(Frozen):
     @property
     def by(self) -> str:
         """Who chose: ``preemptor`` (victim jobs), ``releaser`` (victim tasks of a job), ``resource-manager`` (a task
-        to be killed in place of one not given back in time), ``application-master`` (a task of its own, for a map)."""
+        to kill because a container was not given back in time), ``application-master`` (one of its own tasks, to make
+        room for a map)."""
         if isinstance(self.why, ExplainJobEviction):
             return "preemptor"
         if self.actor == RESOURCE_MANAGER:
@@ -36,22 +37,22 @@ class Decision(Frozen):
         return "application-master" if self.why.rule == LAST_LAUNCHED else "releaser"
 
     def candidates(self) -> Iterator[Candidate]:
-        """Those recorded, the next in line first."""
+        """The recorded candidates, the next victim first."""
         if isinstance(self.why, ExplainJobEviction):
             return _jobs(self.t_ns, self.why)
         return _tasks(self, self.why)
 
 
 class Candidate(Frozen):
-    """One job or task that could have been the victim; None: does not apply, or was not known to who chose."""
+    """One job or task that could have been the victim; None: does not apply, or was not known to the chooser."""
 
     place: int
-    """Among those recorded, from 1: in the order of the rule, as far as that has one."""
+    """Among the recorded candidates, from 1, in the order of the rule if it has one."""
     chosen: int
     """Containers taken from it by this decision."""
     job: str
     score_name: str | None
-    """What the rule went by: a time if it ends in ``_ns``."""
+    """Name of the number that the rule compared; a time if the name ends in ``_ns``."""
     score: int | None
     progress: float | None
     """Share done."""
@@ -63,15 +64,15 @@ class Candidate(Frozen):
     keys_done: int | None = None
     keys_total: int | None = None
     started_ns: int | None = None
-    """Launched or resumed last; where the ResourceManager chose, given its container."""
+    """When it was last launched or resumed; if the ResourceManager chose, when it got its container."""
     containers: int | None = None
-    """Held by the job net of those already asked back."""
+    """Containers held by the job, without those already requested back."""
     reclaimable: int | None = None
     priority: int | None = None
     deadline_ns: int | None = None
     laxity_ns: int | None = None
     mechanism: MechanismDecision | None = None
-    """What happened to a victim, and the numbers that spoke for it."""
+    """The mechanism for a victim, and the numbers that decided it."""
 
 
 def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
@@ -125,7 +126,7 @@ def _task_score(
     decision: Decision, policy: Policy[TaskEviction] | None, task: TaskView, place: int
 ) -> tuple[str | None, int | None]:
     if decision.why.rule == LAST_LAUNCHED or (policy and policy.score and task.keys_total is None):
-        return "started_ns", task.started_ns  # the longest held stands for the least time left
+        return "started_ns", task.started_ns  # the container held longest is taken to have the least time left
     if policy and policy.score:
         return policy.score.name, policy.score.value(task, decision.t_ns)
     return ("drawn_place", place) if policy and policy.draws else (None, None)

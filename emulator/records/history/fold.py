@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-A container's story is told by its NodeManager's records (launch, first key, stops, end), what was wanted of it by those
-of its ApplicationMaster and the ResourceManager (start, kill), and when its slot was known free by the
-ResourceManager's (the first heartbeat handled that told it).  Each record adds what it knows to the container's entry;
+What a container did is in its NodeManager's records (launch, first key, stops, end).  What it was ordered to do is in
+the records of its ApplicationMaster and the ResourceManager (start, kill).  When its slot was known free is in the
+ResourceManager's records (the first handled heartbeat that says so).  Each record adds to the container's entry, and
 ``tables`` makes the rows at the end.  Nothing depends on the order of records of different machines, whose clocks may
-differ by a little: what was told free is matched to a stop or an end by the report's revision.
+differ a little: a report of a free slot is matched to a stop or an end by the report's revision.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class HistoryBuilder:
         self._decisions: list[Decision] = []
 
     def add(self, record: Record) -> None:
-        """Take one record; each actor's own must come in their order."""
+        """Add one record; the records of each actor must come in order."""
         handler = _ON_MESSAGE.get(type(record.message))
         if handler is not None:
             handler(self, record.message, record)
@@ -82,19 +82,19 @@ class HistoryBuilder:
 
     @property
     def attempts(self) -> int:
-        """How many there have been."""
+        """Number of attempts so far."""
         return sum(story.start is not None for story in self._stories.values())
 
     def tables(self) -> History:
-        """The tables of what has been taken so far."""
+        """The tables of the records so far."""
         return joined(self._parts(dict(self._stories)))
 
     def finish(self) -> History:
-        """The tables of all that has been taken, which is let go meanwhile."""
+        """The tables of all records; the records' data is freed on the way."""
         return joined(self.parts())
 
     def parts(self) -> Iterator[History]:
-        """The same one job after the other: a large run has not the memory for all.  The decisions come last."""
+        """The same, one job after the other, because a large run has no memory for all.  The decisions come last."""
         return self._parts(self._stories)
 
     def _parts(self, stories: dict[str, ContainerStory]) -> Iterator[History]:
@@ -119,7 +119,7 @@ class HistoryBuilder:
     def _finish(self, message: JobFinished, record: Record) -> None:
         self._finished.setdefault(message.job, message)
 
-    # ---- what was wanted of a container ----
+    # ---- orders to a container ----
 
     def _start_sent(self, effect: Send, record: Record) -> None:
         start = effect.message
@@ -149,7 +149,7 @@ class HistoryBuilder:
     def _explained(self, effect: ExplainJobEviction | ExplainTaskEviction, record: Record) -> None:
         self._decisions.append(Decision(record.t_ns, record.actor, effect))
 
-    # ---- what its driver said ----
+    # ---- messages from its driver ----
 
     def _launched(self, message: Launched, record: Record) -> None:
         story = self._story(message.container)
@@ -184,7 +184,7 @@ class HistoryBuilder:
     def _checkpoint_failed(self, message: CheckpointFailed, record: Record) -> None:
         story = self._story(message.container)
         if story.ended_ns is None:
-            story.dump_ns = None  # it goes on
+            story.dump_ns = None  # the process continues
 
     def _killed(self, message: Killed, record: Record) -> None:
         story = self._story(message.container)
@@ -199,7 +199,7 @@ class HistoryBuilder:
         if story.ended_ns is None:
             story.ended_ns = record.t_ns
 
-    # ---- what its NodeManager made of it ----
+    # ---- reports of its NodeManager ----
 
     def _report_sent(self, effect: Send, record: Record) -> None:
         assert isinstance(effect.message, ContainerReported)
@@ -220,17 +220,17 @@ class HistoryBuilder:
     def _done(self, story: ContainerStory, report: ContainerReport) -> None:
         story.outcome, story.reason, story.keys_done = report.outcome, report.reason, report.keys_done
 
-    # ---- what the ResourceManager was told ----
+    # ---- messages to the ResourceManager ----
 
     def _node_heartbeat(self, message: NodeHeartbeat, record: Record) -> None:
         if message.node in self._lost_nodes:
-            return  # the ResourceManager does not listen to it any more
+            return  # the ResourceManager ignores a node that it has declared lost
         for report in message.freed:
             story = self._story(report.container)
             if not story.told_free or story.told_free[-1].revision < report.revision:
                 story.told_free += (ToldFree(report.revision, report.state, record.t_ns),)
             if report.state is ContainerState.DONE and story.outcome is None:
-                self._done(story, report)  # nobody else was told: an ApplicationMaster's, or a profile has it so
+                self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
         self._lost_nodes.setdefault(message.node, (record.t_ns, message.reason))
@@ -265,7 +265,7 @@ _ON_EFFECT: dict[type[Message | Effect], _Handler] = {
     ExplainJobEviction: HistoryBuilder._explained,
     ExplainTaskEviction: HistoryBuilder._explained,
 }
-"""By the type of the effect, of a Send by that of its message."""
+"""By the type of the effect; for a Send, by the type of its message."""
 
 
 def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:

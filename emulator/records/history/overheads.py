@@ -1,4 +1,4 @@
-"""Statistics of the measured overheads, as ``summary.json`` has them."""
+"""Statistics of the measured overheads, for ``summary.json``."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from emulator.records.history.rows import Operation
 OPERATIONS = ("schedule", "suspend", "resume", "kill", "application_master_start")
 
 OVERRUN_TOLERANCE_REAL_NS = 5_000_000
-"""An operation counts as an overrun when it took longer than the profile's total by more than this real time at the
-run's time scale: more is a cost above the published one, less is the driver's own lateness, which ``lag`` reports."""
+"""An operation is an overrun if it exceeded the profile's total by more than this real time, at the run's time scale.
+
+A smaller excess is the driver's own lateness, which ``lag`` reports.
+"""
 
 
 def overhead_statistics(
     operations: Iterable[Operation], profile: OverheadProfile, time_scale: float
 ) -> dict[str, dict[str, Any]]:
-    """For each operation n, mean and percentiles in emulated seconds, overruns, and its parts in real milliseconds.
+    """By operation: n, mean and percentiles in emulated seconds, overruns, and its parts in real milliseconds.
 
-    Schedule and resume run from the later of request at the ResourceManager, container free and input ready to the
-    first key (an ApplicationMaster: its start; SIGCONT: the process runs); suspend from the ApplicationMaster asking
-    the task, kill from the command sent, both to the ResourceManager knowing the container free.
-    ``application_master_start`` is the part of an ApplicationMaster's schedule from the order to launch it.
+    Schedule and resume begin at the latest of three times: request at the ResourceManager, container free, input ready.
+    They end at the first key (ApplicationMaster: at its start; SIGCONT: when the process runs).  Suspend begins when
+    the ApplicationMaster asks the task, kill when the command is sent; both end when the ResourceManager knows that the
+    container is free.  ``application_master_start`` is the part of an ApplicationMaster's schedule from the order to
+    launch it.
 
-    Of the real time, *mechanism* is what the machine took, *key* the key in progress that a checkpoint finishes first,
-    and *heartbeat* all the rest: waits for heartbeats and the padding of a profile.
+    The parts of the real time: *mechanism* is the machine's time, *key* is the key in progress that a checkpoint
+    finishes first, and *heartbeat* is the rest: waits for heartbeats and the padding of a profile.
     """
     limits_ns = {"schedule": profile.schedule_ns, "suspend": profile.suspend_ns, "resume": profile.resume_ns}
     by_name: dict[str, list[Operation]] = {name: [] for name in OPERATIONS}

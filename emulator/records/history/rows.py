@@ -1,4 +1,4 @@
-"""Rows of the tables that a journal folds into; times are emulated nanoseconds, None where it never came to that."""
+"""Rows of the tables made from a journal.  Times are emulated nanoseconds; None: this never happened."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.vocabulary import Frozen, Kind
 
 
 class SuspendedSpan(Frozen):
-    """A time for which the process of an attempt was stopped (mechanism *suspend*)."""
+    """A span in which the process of an attempt was stopped (mechanism *suspend*)."""
 
     stopped_ns: int
     resumed_ns: int | None
@@ -19,13 +19,13 @@ class SuspendedSpan(Frozen):
     asked_ns: int | None
     """When it was asked to stop."""
     freed_ns: int | None
-    """When the ResourceManager knew its container free; None where it went on, or was lost, before that."""
+    """When the ResourceManager knew that its container was free; None if it continued, or was lost, before that."""
     resume_ready_ns: int | None
-    """The later of request for a container to go on and container free: start of the resume overhead."""
+    """The later of the request for a container to resume in and that container being free: start of the overhead."""
 
 
 class AttemptRow(Frozen):
-    """One attempt that was given a container: of a task, or an ApplicationMaster's own."""
+    """One attempt that got a container: of a task, or of an ApplicationMaster."""
 
     job: str
     queue: str
@@ -35,42 +35,43 @@ class AttemptRow(Frozen):
     container: str
     node: str
     outcome: Outcome | None
-    """None: its end has not been recorded, because the run was over."""
+    """None: the run was over before its end was recorded."""
     reason: str
     ready_ns: int
-    """The later of request at the ResourceManager and container free: start of the schedule or resume overhead."""
+    """The later of the request at the ResourceManager and the container being free: start of the schedule or resume
+    overhead."""
     launched_ns: int | None
-    """When its NodeManager knew that the process ran."""
+    """When its NodeManager knew that the process was running."""
     first_key_ns: int | None
-    """A map or an ApplicationMaster: start of its work."""
+    """For a map or an ApplicationMaster: the start of its work."""
     input_ready_ns: int | None
-    """When the input it had to wait for was there; None where it had not to wait."""
+    """When the input it waited for was ready; None if it did not wait."""
     suspend_asked_ns: int | None
     """When it was last asked to suspend."""
     ended_ns: int | None
     slot_freed_ns: int | None
-    """When the ResourceManager last knew its container free: after its end, or after a stop it never left."""
+    """When the ResourceManager last learned that its container was free: after its end, or after a last stop."""
     keys_start: int
-    """Keys it did not have to walk: those of the checkpoint it started from."""
+    """Keys it could skip: those of the checkpoint it started from."""
     keys_done: int | None
-    """Keys done at its end, those of ``keys_start`` included; None where nobody can tell."""
+    """Keys done at its end, including ``keys_start``; None if unknown."""
     keys_total: int
     resumed_from: str | None
     """The attempt whose checkpoint it started from."""
     suspended_spans: tuple[SuspendedSpan, ...]
     busy_ns: int
-    """For how long its process was there and not stopped."""
+    """How long its process ran without being stopped."""
     active_ns: int
-    """From its first key (a map: start of work) to its end, stopped times left out; 0 for an ApplicationMaster."""
+    """From its first key (a map: start of work) to its end, without stopped times; 0 for an ApplicationMaster."""
     useful_ns: int
-    """Active time that counts: it succeeded, or saved a checkpoint."""
+    """Active time that counts, because it succeeded or saved a checkpoint."""
     lost_ns: int
-    """Active time that was for nothing: it was killed, crashed or lost with its node, back to the checkpoint it
-    started from; or it was a map whose output was lost and made again."""
+    """Active time without a result: since the checkpoint it started from, if it was killed, crashed or lost with its
+    node; or of a map whose output was lost and made again."""
     swapped_bytes: int = 0
-    """Emulated bytes of its memory that its stops sent to swap: what was there when it went on, or was given up."""
+    """Emulated bytes of its memory that its stops sent to swap, as found when it was resumed or ended."""
     overhead_ns: int = 0
-    """For how long its container was held by the restore that it began with and the dump that it ended with."""
+    """How long its container was held by the restore it began with and by the dump it ended with."""
 
 
 class TaskRow(Frozen):
@@ -81,15 +82,15 @@ class TaskRow(Frozen):
     kind: Kind
     task: int
     outcome: Outcome | None
-    """Of its last attempt; None: it has none, or that one's end has not been recorded."""
+    """Of its last attempt; None: there was none, or its end was not recorded."""
     length_ns: int
-    """Active time it takes when nothing disturbs it."""
+    """Active time it takes without disturbance."""
     keys_total: int
     attempts: int
     suspensions: int
-    """Times it was stopped or saved a checkpoint."""
+    """How often it was stopped or saved a checkpoint."""
     kills: int
-    """Attempts killed to give their container to somebody else; kills because the job was over are none."""
+    """Attempts killed to give their container to another job; kills because the job was over do not count."""
     start_ns: int | None
     """First work of its first attempt."""
     finish_ns: int | None
@@ -110,18 +111,18 @@ class JobRow(Frozen):
     """The durable commit as the ApplicationMaster reported it, or the failure."""
     deadline_ns: int | None
     state: JobState
-    """``new`` or ``running`` where the journal ends before the job."""
+    """``new`` or ``running`` if the journal ends before the job."""
     attempts: int
     suspensions: int
     kills: int
     useful_ns: int
     lost_ns: int
     busy_ns: int = 0
-    """For how long the processes of its attempts, ApplicationMasters included, were there and not stopped."""
+    """How long the processes of its attempts, including ApplicationMasters, ran without being stopped."""
     overhead_ns: int = 0
-    """For how long its containers were held by restores and dumps of process images."""
+    """How long its containers were held by restores and dumps of process images."""
     reason: str = ""
-    """Why it failed; empty where it did not."""
+    """Why it failed; empty if it did not."""
 
     @property
     def completion_ns(self) -> int | None:
@@ -130,7 +131,7 @@ class JobRow(Frozen):
 
     @property
     def margin_ns(self) -> int | None:
-        """From finish to deadline; negative: too late."""
+        """From finish to deadline; negative if it was late."""
         return None if self.finish_ns is None or self.deadline_ns is None else self.deadline_ns - self.finish_ns
 
 
@@ -143,27 +144,27 @@ class Operation(Frozen):
     begin_ns: int
     end_ns: int
     cost: RealCost | None
-    """What the machine itself took for it, None where the driver did not say."""
+    """The machine's own time for it; None if the driver did not report it."""
     swapped_bytes: int = 0
-    """Of a resume: emulated bytes of the process's memory that were in swap when it began."""
+    """For a resume: emulated bytes of the process's memory that were in swap when it began."""
 
 
 class ImageRow(Frozen):
-    """One process image; it is there until its task has ended, or another has taken its place."""
+    """One process image.  It exists until its task has ended or another image has replaced it."""
 
     container: str
-    """That of the process."""
+    """The container of the process."""
     node: str
     written_bytes: int
     read_bytes: int
-    """By the restores from it."""
+    """Bytes read by the restores from it."""
     written_ns: int
     gone_ns: int | None
-    """None: it is still there at the end."""
+    """None: it still existed at the end."""
 
 
 class History(Frozen):
-    """What happened in a run: the one source of its summary and its Parquet files, whichever engine ran it."""
+    """What happened in a run, under any engine; the only source of its summary and its Parquet files."""
 
     jobs: list[JobRow]
     """In the order of the workload."""

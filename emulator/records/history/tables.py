@@ -1,4 +1,4 @@
-"""From what is known of every container to the rows of jobs, tasks and attempts."""
+"""Makes the rows of jobs, tasks and attempts from what is known about every container."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KIND_ORDER = {Kind.APPLICATION_MASTER: 0, Kind.MAP: 1, Kind.REDUCE: 2}
 
 @dataclass(slots=True)
 class _Counts:
-    """What is added up over attempts, then over tasks."""
+    """Sums over attempts, then over tasks."""
 
     attempts: int = 0
     suspensions: int = 0
@@ -49,9 +49,9 @@ def tables_by_job(
     submitted: Mapping[str, int],
     finished: Mapping[str, JobFinished],
 ) -> Iterator[History]:
-    """The tables of a run, one job's after the other; raises JournalError for a job that the workload does not have.
+    """The tables of a run, job by job.  Raises JournalError for a job that is not in the workload.
 
-    ``stories``, by container, is emptied: where nobody else holds them, a job's are gone when its rows are there.
+    ``stories``, by container, is emptied on the way: so the memory of a job is free when its rows are made.
     """
     names = {job.name for job in jobs}
     by_job: dict[str, list[ContainerStory]] = {name: [] for name in names}
@@ -59,7 +59,7 @@ def tables_by_job(
     while stories:
         _, story = stories.popitem()
         if story.start is None:
-            continue  # a kill that overtook its start, or a launch that nobody kept: there was no attempt
+            continue  # a kill overtook its start, or the launch was dropped: there was no attempt
         if story.start.job not in names:
             raise JournalError(f"the journal has a job '{story.start.job}' that the workload does not have")
         by_job[story.start.job].append(story)
@@ -74,7 +74,7 @@ def tables_by_job(
 
 
 def joined(parts: Iterable[History]) -> History:
-    """Parts of the tables of one run as a whole."""
+    """Combines parts of the tables of one run."""
     whole, checkpoint_bytes, swapped_bytes = History([], [], [], []), 0, 0
     for part in parts:
         for rows, more in zip(_lists(whole), _lists(part), strict=True):
@@ -144,7 +144,7 @@ def _add_job(
 
 
 def _attempt_rows(spec: JobSpec, stories: list[ContainerStory], attempt_of: Mapping[str, str]) -> list[AttemptRow]:
-    """Of one task.  Where it succeeded more than once, an output was lost: only the last one counts."""
+    """The attempts of one task.  If several succeeded, outputs were lost, and only the last one counts."""
     succeeded = [story.container for story in stories if story.outcome is Outcome.SUCCEEDED]
     return [_attempt_row(spec, story, attempt_of, story.container in succeeded[:-1]) for story in stories]
 
@@ -158,7 +158,7 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
     if not is_reduce:
         keys_done = 0
     elif keys_done is not None:
-        keys_done = max(keys_start, keys_done)  # a process that never came up has counted nothing
+        keys_done = max(keys_start, keys_done)  # a process that did not start has counted nothing
     works = start.kind is not Kind.APPLICATION_MASTER
     active_ns = story.running_ns(story.first_key_ns) if works else 0
     lost = story.outcome in LOST_OUTCOMES or superseded
@@ -195,7 +195,7 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
 
 
 def _image_rows(stories: list[ContainerStory], finish_ns: int | None) -> list[ImageRow]:
-    """Those of one task, whose attempts come in the order of time."""
+    """The images of one task; ``stories`` are in the order of time."""
     ends_ns = [story.ended_ns for story in stories if story.outcome is Outcome.SUCCEEDED]
     gone_ns = ends_ns[-1] if ends_ns else finish_ns
     rows = []
@@ -207,7 +207,7 @@ def _image_rows(stories: list[ContainerStory], finish_ns: int | None) -> list[Im
         read_bytes = image.size_bytes * restored
         rows.append(ImageRow(story.container, story.node, image.bytes_written, read_bytes, story.ended_ns, gone_ns))
         if not image.is_incremental:
-            gone_ns = story.ended_ns  # those before it are of no more use
+            gone_ns = story.ended_ns  # earlier images are of no more use
     return rows[::-1]
 
 
