@@ -39,14 +39,14 @@ from emulator.files.yaml_positions import Document, read_document
 FORMAT_VERSION = 1
 FORMAT_KEY = "natjam_calibration"
 OLD_DAYS = 30
-"""A calibration of more days is not used without a word: kernels and neighbours change."""
+"""An older calibration gets a warning: kernels and other users of a machine change."""
 AUTO = "auto"
-"""Names the calibration of the machine at hand."""
+"""The name of this machine's calibration."""
 
 _STEP_PPM = 20_000
 _EVEN_LEVELS = 50
 QUANTILE_LEVELS_PPM = (*range(0, _EVEN_LEVELS * _STEP_PPM, _STEP_PPM), 990_000, 995_000, 999_000, 1_000_000)
-"""Where the quantile function is given, in millionths: evenly up to 98%, then the tail."""
+"""The levels of the quantiles, in millionths: evenly spaced up to 98%, then the tail."""
 _LEVELS_PPB = tuple(level * 1000 for level in QUANTILE_LEVELS_PPM)
 PPB = 10**9
 
@@ -56,7 +56,7 @@ Mean = Annotated[float, Field(ge=0, le=LONGEST_REAL_NS, allow_inf_nan=False)]
 
 
 class Distribution(Strict):
-    """What many repetitions of one operation took, in real nanoseconds; see the module's text."""
+    """The times of many repetitions of one operation, in real nanoseconds; see the module's docstring."""
 
     n: Annotated[int, Field(ge=1)]
     mean_real_ns: Mean
@@ -91,55 +91,56 @@ class Distribution(Strict):
 
 
 class Operations(Strict):
-    """The operations a simulation draws from; from what to what each is measured."""
+    """The operations that a simulation draws from, each with the events between which it is measured."""
 
     timer_lag: Distribution
-    """A host's timer due, to its machine told."""
+    """From a host's timer being due to its machine getting it."""
     message: Distribution
-    """A machine sends, to a machine on another host told."""
+    """From a machine sending a message to a machine on another host getting it."""
     application_start: Distribution
-    """ApplicationMaster ordered at its node, to its machine started."""
+    """From the order at the node to the start of the ApplicationMaster's machine."""
     launch: Distribution
-    """Task ordered at its node, to its process forked and the node told; nothing else being launched."""
+    """From the order at the node until the task's process is forked and the node knows; nothing else is launched."""
     launch_spacing: Distribution
-    """Many reduces ordered at one instant, each fetching ``campaign.reference_records``: from one told to the next."""
+    """Time between launches of many reduces ordered at once, each of which fetches ``campaign.reference_records``."""
     map_begin: Distribution
-    """Map forked, to its work begun."""
+    """From the map's fork to the start of its work."""
     map_end: Distribution
-    """Map's time over and its output written, to its node told of the exit."""
+    """From the end of the map's time and the written output until its node knows of the exit."""
     input_fetch: Distribution
-    """Reduce forked, to its first key, ``campaign.reference_records`` fetched from another node and merged."""
+    """From the reduce's fork to its first key; it fetches ``campaign.reference_records`` from another node and merges
+    them."""
     input_local: Distribution
-    """Reduce forked, to its first key, its merged input on its node's disk."""
+    """From the reduce's fork to its first key; its merged input is on its node's disk."""
     commit: Distribution
-    """Reduce's last key done, to its node told of the exit."""
+    """From the end of the reduce's last key until its node knows of the exit."""
     commit_resumed: Distribution
-    """The same where output of two attempts is joined."""
+    """The same, where the output of two attempts is concatenated."""
     suspend: Distribution
-    """Suspend ordered at its node, to the node told that the process has stopped."""
+    """From the order to suspend at the node until it knows that the process has stopped."""
     resume: Distribution
-    """Resume ordered at its node, to the node told that the process goes on."""
+    """From the order to resume at the node until it knows that the process continues."""
     checkpoint: Distribution
-    """Key in progress done, to the node told of the exit."""
+    """From the end of the key in progress until the node knows of the exit."""
     kill: Distribution
-    """Kill ordered at its node, to the node told of the exit."""
+    """From the order to kill at the node until it knows of the exit."""
 
 
 class Observations(Strict):
-    """What people ask for besides; no simulation draws from it."""
+    """Further operations of interest; no simulation draws from them."""
 
     signal_stop: Distribution
-    """SIGTSTP sent, to the stop confirmed by the kernel."""
+    """From sending SIGTSTP until the kernel confirms the stop."""
     signal_continue: Distribution
-    """SIGCONT sent, to its effect confirmed by the kernel."""
+    """From sending SIGCONT until the kernel confirms its effect."""
     heartbeat_round_trip: Distribution
-    """A node's heartbeat sent, to the node told the answer."""
+    """From a node sending a heartbeat to the node getting the answer."""
     schedule: Distribution
-    """A reduce's container known free and wanted, to its first key; heartbeats of 0.1 s included."""
+    """From a container being free and wanted to the first key of its reduce; includes heartbeats of 0.1 s."""
 
 
 class Point(Strict):
-    """One place of a series."""
+    """One point of a series."""
 
     at: Annotated[int, Field(ge=0)]
     distribution: Distribution
@@ -160,7 +161,7 @@ class Series(Strict):
 
 
 class MeasuredSeries(Strict):
-    """Costs by size.  A simulation takes from the first six what a size costs more than the smallest."""
+    """Costs by size.  From the first six, a simulation uses how much more a size costs than the smallest one."""
 
     fetch_by_records: Series
     """A reduce's input of this many small records: as ``input_fetch``."""
@@ -179,28 +180,28 @@ class MeasuredSeries(Strict):
     checkpoint_write: Series
     """A checkpoint file of about this many bytes is written, synced and renamed."""
     checkpoint_read: Series
-    """The same is read back and checked."""
+    """The same file is read back and checked."""
     fork: Series
-    """A launch, as ``launch``, with this many processes resident."""
+    """As ``launch``, with this many processes resident."""
     key_lag: Series
     """How late reducers' keys are with this many reducers at work, ten keys a second each (one alone: a hundred)."""
 
 
 Speed = Annotated[int, Field(ge=1, le=10**15)]
-"""Bytes a real second."""
+"""Bytes per real second."""
 
 
 class MemorySpeeds(Strict):
-    """How fast tasks use memory, one at a time: medians of some rounds."""
+    """How fast one task alone writes and reads memory: medians of some rounds."""
 
     memory_write_bytes_s: Speed
-    """New memory is written whole, all of it fitting its node."""
+    """New memory is written once; it fits in the node's memory."""
     memory_read_bytes_s: Speed
     """The same is read back and checked."""
     swap_out_bytes_s: Speed | None = None
-    """New memory is written on a full node, where a stopped task's memory goes to swap for it; null: not measured."""
+    """New memory is written on a full node, which pages out a stopped task's memory for it; null: not measured."""
     swap_in_bytes_s: Speed | None = None
-    """Memory that is all in swap is read back and checked; null: not measured."""
+    """Memory that is completely in swap is read back and checked; null: not measured."""
 
 
 class Campaign(Strict):
@@ -209,14 +210,14 @@ class Campaign(Strict):
     measured_at: Annotated[str, Field(min_length=1, max_length=40)]
     quick: bool
     hosts: Annotated[int, Field(ge=1)]
-    """Computers of the Ray cluster measured; an emulated cluster's nodes are spread over them."""
+    """Computers of the measured Ray cluster; the nodes of an emulated cluster are spread over them."""
     reference_records: Annotated[int, Field(ge=1)]
-    """Records of a reduce's input where the operation does not say."""
+    """Records of a reduce's input, unless the operation says otherwise."""
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Of the machine before the campaign began, over a minute."""
+    """Of the machine in the minute before the campaign began."""
 
     def age_days(self) -> int | None:
-        """Whole days since it was measured; None where its time cannot be read."""
+        """Whole days since it was measured; None if its time cannot be read."""
         try:
             measured = datetime.fromisoformat(self.measured_at.replace("Z", "+00:00"))
         except ValueError:
@@ -226,7 +227,7 @@ class Campaign(Strict):
 
 
 class Calibration(Strict):
-    """One calibration file; see the module's text."""
+    """One calibration file; see the module's docstring."""
 
     natjam_calibration: Literal[1]
     machine: Fingerprint
@@ -238,7 +239,7 @@ class Calibration(Strict):
     """Null in files from before natjam measured it."""
 
     def warning(self, path: Path) -> str | None:
-        """What a user must know who uses this file here: it was measured on something else, under load, long ago."""
+        """Why this file may not be right for this machine: measured on another one, under load, or long ago."""
         cores, load, days = self.machine.cores, self.campaign.load_average, self.campaign.age_days()
         said = []
         if differences := self.machine.differences(this_machine()):
@@ -252,7 +253,7 @@ class Calibration(Strict):
         return f"{path}: {', '.join(said)}; run 'natjam measure' to calibrate this machine" if said else None
 
     def described(self, path: Path) -> dict[str, Any]:
-        """Whose it is and how old, for the summary of a simulation that rests on it."""
+        """The file's machine and age, for the summary of a simulation that uses it."""
         return {
             "path": str(path),
             "measured_at": self.campaign.measured_at,
@@ -264,12 +265,12 @@ class Calibration(Strict):
 
 
 def default_path() -> Path:
-    """Where ``natjam measure`` leaves this machine's calibration and simulations look for it."""
+    """Where ``natjam measure`` writes this machine's calibration and simulations look for it."""
     return data_folder() / "calibration.yaml"
 
 
 def is_calibration(document: Document) -> bool:
-    """Whether a document means to be a calibration file."""
+    """Whether a document is meant as a calibration file."""
     return FORMAT_KEY in document.data
 
 
@@ -277,7 +278,7 @@ def load_calibration(path: Path) -> Calibration:
     """Read and check a calibration file.
 
     Raises:
-        ConfigError: it cannot be read, or a number is missing or impossible; names file, line and field.
+        ConfigError: it cannot be read, or a number is missing or impossible; the error names file, line and field.
     """
     try:
         status = path.stat()
@@ -297,7 +298,7 @@ def validate_calibration(document: Document) -> Calibration:
 
 
 def dump_calibration(calibration: Calibration) -> str:
-    """The text of a calibration file; every distribution's numbers stay together on a line."""
+    """The text of a calibration file, with the numbers of a distribution on one line."""
     return "\n".join(_lines(calibration.model_dump(mode="json"), "")) + "\n"
 
 
@@ -317,14 +318,15 @@ def _lines(value: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def chosen_path(overheads: str, calibration: str | None) -> Path | None:
-    """The calibration file that a simulation rests on, None where it rests on a published profile alone.
+    """The calibration file that a simulation uses; None if it uses only a published profile.
 
     Args:
         overheads: the experiment's ``overheads``, a path already absolute.
         calibration: the experiment's ``calibration``: None, ``auto`` (this machine's) or a path already absolute.
 
     Raises:
-        ConfigError: this machine has none and the experiment needs it, or the overheads' file cannot be read.
+        ConfigError: the experiment needs this machine's calibration and there is none, or the file that ``overheads``
+            names cannot be read.
     """
     if overheads.endswith((".yaml", ".yml")) or "/" in overheads:
         path = Path(overheads)

@@ -18,14 +18,14 @@ from emulator.files.strict import Strict
 Text = Annotated[str, Field(min_length=1, max_length=300)]
 _LOOK_REAL_S = 0.5
 BUSY_SHARE = 0.25
-"""More of the cores than this at other work, and what is measured is too slow."""
+"""If other programs use a larger share of the cores than this, measurements are too slow."""
 
 
 class Fingerprint(Strict):
     """One machine and the software on it; the same after a reboot."""
 
     machine_id: Text
-    """Hash of the operating system's own id of the installation, which is not to be published as it is."""
+    """Hash of the operating system's id of this installation; the id itself must not be published."""
     cpu_model: Text
     cores: Annotated[int, Field(ge=1)]
     memory_bytes: Annotated[int, Field(ge=1)]
@@ -34,7 +34,7 @@ class Fingerprint(Strict):
     natjam: Text
 
     def differences(self, here: Fingerprint) -> list[str]:
-        """In words, where this machine (of a file) is not the one at hand; sizes of memory within 2% are equal."""
+        """How this machine (of a file) differs from ``here``, in words; memory sizes within 2% are equal."""
         found = []
         for name in Fingerprint.model_fields:
             there, mine = getattr(self, name), getattr(here, name)
@@ -78,7 +78,7 @@ def _cpu_model() -> str:
 
 
 def busy_warning() -> str | None:
-    """What somebody must know who measures this machine now; looks for half a second what else is running."""
+    """A warning if the machine is busy now; it watches other programs for half a second."""
     share = psutil.cpu_percent(_LOOK_REAL_S) / 100
     if share <= BUSY_SHARE:
         return None

@@ -1,11 +1,11 @@
-"""Overhead profiles: what scheduling, suspending and resuming a task cost on a published system.
+"""Overhead profiles: the costs of scheduling, suspending and resuming a task on a published system.
 
 A profile pads the emulation to a total, heartbeat waits included, in emulated time.  *schedule* and *resume*
 run from the later of (request at the ResourceManager, container free) to the first key; *suspend* from the
 ApplicationMaster asking the task to the container free at the ResourceManager.
 
-A profile may instead say what a *launch* takes by itself, from the order to the first key (of an ApplicationMaster:
-its start).  Waits for containers and heartbeats are then what the emulation makes them.
+A profile may instead give the time of a *launch* alone, from the order to the first key (for an ApplicationMaster, to
+its start).  Waits for containers and heartbeats then come from the emulation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from emulator.files.problems import suggestion, validated
 from emulator.files.yaml_positions import read_document
 
 NATIVE = "native"
-"""The profile that pads nothing: a run's overheads are those of the machine it runs on."""
+"""The profile that pads nothing: a run has the overheads of its machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class OverheadProfile:
     suspend_ns: int
     resume_ns: int
     heartbeat_ns: int | None = None
-    """Heartbeat period the figures were measured with, where known; nothing is set by it."""
+    """Heartbeat period with which the figures were measured, if known; it is for information only."""
     launch_ns: int = 0
     application_start_ns: int = 0
     amrm_client: bool = False
-    """Whether ApplicationMasters speak to the ResourceManager as Hadoop's client does: they ask as they register, and
-    hear of the end of a container in answer to their own heartbeats, not from its node."""
+    """Whether ApplicationMasters talk to the ResourceManager as Hadoop's client does: they request containers when they
+    register, and learn of a container's end from the answers to their own heartbeats, not from its node."""
 
 
 def profile_names() -> list[str]:
@@ -54,7 +54,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 def is_file_spec(spec: str) -> bool:
-    """Whether a specification names a profile file rather than a profile that comes with natjam."""
+    """Whether a specification names a file, and not a profile that comes with natjam."""
     return "/" in spec or spec.endswith((".yaml", ".yml"))
 
 
@@ -89,7 +89,7 @@ def _read_profile(path: Path) -> OverheadProfile:
     document = read_document(path)
     if is_calibration(document):
         validate_calibration(document)
-        return OverheadProfile(path.name, 0, 0, 0)  # costs of a machine, not totals to pad to
+        return OverheadProfile(path.name, 0, 0, 0)  # a calibration has costs of a machine, not totals to pad to
     profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
     return OverheadProfile(
         profile.name,

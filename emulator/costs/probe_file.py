@@ -1,4 +1,4 @@
-"""The file that ``natjam probe`` leaves: what preempting one program costs; for ``overheads`` and ``storage.tier``."""
+"""The file that ``natjam probe`` writes: the cost of preempting one program, for ``overheads`` and ``storage.tier``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ LARGEST_AT_ONCE = 16
 
 
 class TierNumbers(Strict):
-    """A storage tier as files write it; MB is 10^6 bytes."""
+    """A storage tier in a file; MB is 10^6 bytes."""
 
     write_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
     read_mb_s: float = Field(gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
     network_mb_s: float | None = Field(default=None, gt=0, le=_LARGEST_MB_S, allow_inf_nan=False)
-    """To another node; null: the cluster's ``network_mbit_s``."""
+    """Speed to another node; null: the cluster's ``network_mbit_s``."""
     latency_ms: float = Field(default=0.0, ge=0, le=_LARGEST_LATENCY_MS, allow_inf_nan=False)
-    """Of each dump and each restore, before its first byte."""
+    """Delay of each dump and each restore before its first byte."""
     at_once: int = Field(default=1, ge=1, le=LARGEST_AT_ONCE)
-    """Dumps and restores of a node that go on together; they share the device's speed."""
+    """Most dumps and restores of a node at the same time; they share the device's speed."""
 
 
 class OverheadNumbers(Strict):
-    """Totals of an overhead profile as files write them, in emulated seconds."""
+    """Totals of an overhead profile in a file, in emulated seconds."""
 
     name: str = Field(min_length=1)
     source: str = Field(min_length=1)
@@ -43,7 +43,7 @@ class OverheadNumbers(Strict):
 
 
 class ProbeFile(OverheadNumbers):
-    """An overhead profile with the stores that were measured besides."""
+    """An overhead profile, with the measured stores."""
 
     natjam_probe: Literal[1]
     tiers: dict[str, TierNumbers]

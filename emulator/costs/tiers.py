@@ -1,7 +1,7 @@
-"""Storage tiers: how fast the device is that images of processes go to.
+"""Storage tiers: the speed of the device for process images.
 
-A tier is one of those that come with natjam (``storage_tiers.yaml``), ``native`` (this machine's own, as ``natjam
-measure`` found it; live runs are then not held back), numbers of one's own, or a file of ``natjam probe``.
+A tier is one of those that come with natjam (``storage_tiers.yaml``), ``native`` (this machine's, as measured by
+``natjam measure``; live runs are then not slowed down), the user's own numbers, or a file of ``natjam probe``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def load_tier(spec: str | TierNumbers, base_dir: Path = Path()) -> Tier:
 
     Args:
         spec: a name, numbers, or a file of ``natjam probe`` (relative to ``base_dir``),
-            ``FILE:STORE`` where it has measured several stores.
+            ``FILE:STORE`` if it has several stores.
 
     Raises:
         ConfigError: there is no such tier, file or store, or a number is missing or impossible.
@@ -102,6 +102,6 @@ def _native() -> Tier:
 
 
 def _speed(series: Series) -> float:
-    """MB a second, of the largest size measured."""
+    """MB a second, at the largest measured size."""
     largest = series.points[-1]
     return largest.at * 1e3 / max(1, largest.distribution.p50_real_ns[0])
