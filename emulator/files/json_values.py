@@ -1,4 +1,4 @@
-"""JSON from outside, of which only what its decoder allows will do."""
+"""JSON from outside, checked by its decoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DecodedT = TypeVar("DecodedT")
 
 
 def decoded(data: bytes, decode: Callable[[bytes], DecodedT], wrong: type[NatjamError]) -> DecodedT:
-    """What a decoder of msgspec makes of ``data``; for anything else raises ``wrong``, saying what is wrong with it."""
+    """``data`` decoded by a msgspec decoder.  Raises ``wrong``, with the reason, if it is not valid."""
     try:
         return decode(data)
     except msgspec.ValidationError as error:

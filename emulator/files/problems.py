@@ -1,4 +1,4 @@
-"""Turns what a model refuses into messages that name file, line and field and say what to do."""
+"""Turns validation errors of a model into messages that name file, line and field and say what to do."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from emulator.files.yaml_values import Location, dotted, kind_of
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 Problem = tuple[Location, str]
-"""Where something is wrong, and what."""
+"""The location of a problem, and its message."""
 
 MOST_PROBLEMS = 100
-"""So many are told; more at once help nobody, and a long list of them takes its time."""
+"""Most problems to report.  More at once help nobody, and a long list takes time to make."""
 _MOST_ERRORS = 10 * MOST_PROBLEMS
-"""Of the library's, several of which may be one problem."""
+"""Most errors of the library to look at; several of them may be one problem."""
 _LONGEST_SUGGESTED_FROM = 1000
-"""Names are compared with so many: each takes microseconds."""
+"""A name is compared with this many known ones; each comparison takes microseconds."""
 
 _MISSING = "is missing; add it"
 _BOUNDS = {
@@ -68,7 +68,7 @@ def validated(document: Document, model: type[ModelT]) -> ModelT:
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], document: Document) -> list[Problem]:
-    """The problems of a failed validation: one for a field of several possible kinds, not one a kind."""
+    """The problems of a failed validation.  A field that may have several types gets one problem, not one per type."""
     found: dict[Location, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False)[:_MOST_ERRORS]:
         found.setdefault(_location(details, document), []).append(details)
@@ -77,7 +77,7 @@ def validation_problems(error: ValidationError, model: type[BaseModel], document
     for location, group in found.items():
         exact = [details for details in group if details["type"] not in _KINDS]
         if location in outer:
-            # What is wrong inside is the problem, not that the whole fits no kind or counts as too short.
+            # The problem is the error inside, not that the whole fits no type or counts as too short.
             exact = [details for details in exact if details["type"] != "too_short"]
             problems += [(location, _message(details, location, model)) for details in exact]
         elif exact:
@@ -95,7 +95,7 @@ def validation_problems(error: ValidationError, model: type[BaseModel], document
 
 
 def describe(problems: Iterable[Problem], document: Document) -> str:
-    """Problems as lines of text: those of overrides first, then in the order of the file, none twice."""
+    """Problems as lines of text without duplicates: first those of overrides, then in the order of the file."""
 
     def order(problem: Problem) -> tuple[bool, int]:
         origin = document.origin(problem[0])
@@ -113,7 +113,7 @@ def describe(problems: Iterable[Problem], document: Document) -> str:
 
 
 def _location(details: ErrorDetails, document: Document) -> Location:
-    """The location an error is about, without the names pydantic adds for the alternatives of a union."""
+    """The location of an error, without the names that pydantic adds for the alternatives of a union."""
     parts = details["loc"]
     location: list[str | int] = []
     value: Any = document.data
@@ -151,7 +151,7 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
 
 
 def unknown_key(key: str, known: list[str]) -> str:
-    """What to say of a key that is none of those ``known``."""
+    """The message about a key that is not one of ``known``."""
     return f"unknown key{suggestion(key, known) or '; the keys here are ' + ', '.join(known)}"
 
 
@@ -160,7 +160,7 @@ def _words(expected: str) -> list[str]:
 
 
 def _keys_beside(model: type[BaseModel], location: Location) -> list[str]:
-    """Names of the fields of the model that the last key of a location was looked for in."""
+    """The field names of the model in which the last key of a location was searched."""
     current = model
     for part in location[:-1]:
         found = current.model_fields.get(str(part))

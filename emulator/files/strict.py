@@ -1,4 +1,4 @@
-"""What every model of a file is made of."""
+"""The base class of all models of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: under a temporary name beside their own, which they get at the end."""
+"""Atomic writes: a file is written under a temporary name beside its own, and renamed at the end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ UNFINISHED_SUFFIX = ".unfinished"
 
 
 def unfinished_path(path: Path) -> Path:
-    """Where what will be ``path`` is written."""
+    """The temporary name under which ``path`` is written."""
     return path.with_name(path.name + UNFINISHED_SUFFIX)
 
 
 @contextlib.contextmanager
 def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
-    """A temporary path that becomes ``path`` if all goes well; if not, it stays behind for a look at it, or with
-    ``keep`` False is removed.  Raises OSError when it cannot be written."""
+    """A temporary path that becomes ``path`` on success.
+
+    On failure the temporary file stays for inspection; with ``keep`` False it is removed.  Raises OSError if it cannot
+    be written.
+    """
     unfinished = unfinished_path(path)
     try:
         yield unfinished
@@ -36,7 +39,7 @@ def replaced_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
-    """As ``replaced_whole``, but raises RunError, which names ``path``, when it cannot be written."""
+    """As ``replaced_whole``, but raises RunError, which names ``path``, if it cannot be written."""
     try:
         with replaced_whole(path, keep=keep) as unfinished:
             yield unfinished
@@ -46,10 +49,10 @@ def written_whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held_directory(path: Path, taken: str) -> Iterator[None]:
-    """Keep other processes that hold ``path`` too out of it, for as long as this one lives.
+    """Hold ``path`` against other processes that call this, until the end of the block or of this process.
 
     Raises:
-        ConfigError: one is in it, which ``taken`` says, or it cannot be read.
+        ConfigError: another process holds it, with the text ``taken``; or it cannot be read.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -66,7 +69,7 @@ def held_directory(path: Path, taken: str) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Write a JSON file whole or not at all; NaN and infinity are refused.  Raises RunError when it cannot be."""
+    """Write a JSON file atomically; NaN and infinity are refused.  Raises RunError if it cannot be written."""
     text = json.dumps(value, indent=2, allow_nan=False) + "\n"
     with written_whole(path) as unfinished:
         unfinished.write_text(text)

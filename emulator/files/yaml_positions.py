@@ -1,4 +1,4 @@
-"""YAML documents that can tell where every value came from, and overrides of their values."""
+"""YAML documents that know where every value came from, and overrides of their values."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Document:
     path: Path
     data: dict[str, Any]
     text: str = ""
-    """Of the file: positions are looked for in it when they are asked for."""
+    """The text of the file; positions in it are computed when needed."""
     overrides: dict[Location, str] = field(default_factory=dict)
     """Text of the override (``a.b=c``) that set the value at each location."""
 
     included: dict[Location, Path] = field(default_factory=dict)
-    """Files whose lines are the items of the lists at these locations."""
+    """By location of a list: the file whose lines are its items."""
 
     @cached_property
     def _lines(self) -> dict[Location, int]:
         return lines_of(self.text)
 
     def origin(self, location: Location) -> str:
-        """Where the value at a location, or its nearest known parent, was given.
+        """Where the value at a location, or its nearest known parent, was set.
 
-        A mapping or list counts as given by an override if something inside it was.
+        A mapping or list counts as set by an override if something inside it was.
         """
         for overridden, text in self.overrides.items():
             if location and overridden[: len(location)] == location:
@@ -50,14 +50,15 @@ class Document:
         return f"{self.path}:{line}"
 
     def is_overridden(self, location: Location) -> bool:
-        """Whether the value at a location, or something it is in, was given by an override."""
+        """Whether an override set the value at a location, or something that contains it."""
         return any(location[:length] in self.overrides for length in range(1, len(location) + 1))
 
     def override(self, text: str) -> None:
-        """Apply one ``a.b=c``: the value is YAML, a number in the path counts into a list.
+        """Apply one ``a.b=c``: the value is YAML, and a number in the path is the index of a list item.
 
         Raises:
-            ConfigError: no ``=``, a path through what is no mapping or list, an index past the end, bad YAML.
+            ConfigError: no ``=``, a path through something that is not a mapping or list, an index past the end, or
+                bad YAML.
         """
         name, equals, value_text = text.partition("=")
         parts = name.strip().split(".")
@@ -70,16 +71,16 @@ class Document:
         self.overrides = {**kept, location: text}
 
     def replace(self, location: Location, value: Any) -> None:
-        """Put a value worked out by us (a path made absolute) where the user's stood; its origin stays."""
+        """Replace the user's value by one derived from it (an absolute path); its origin stays."""
         _, self.data = _replaced(self.data, [str(part) for part in location], value, dotted(location))
 
     def include(self, location: Location, path: Path, items: tuple[Any, ...]) -> None:
-        """Put the lines of a file where the user has named it."""
+        """Replace the name of a file by the items on its lines."""
         self.replace(location, items)
         self.included[location] = path
 
     def get(self, location: Location) -> Any:
-        """The value at a location, None where there is none."""
+        """The value at a location; None if there is none."""
         value: Any = self.data
         for part in location:
             if isinstance(value, dict):
@@ -92,11 +93,11 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read a YAML file whose top is a mapping.
+    """Read a YAML file whose top level is a mapping.
 
     Raises:
-        ConfigError: it cannot be read, is no regular file or UTF-8 text, malformed, has a duplicate key or
-            a foreign tag.
+        ConfigError: it cannot be read, is not a regular file, is not UTF-8 text or valid YAML, or has a duplicate key
+            or an unknown tag.
     """
     text = _read_text(path)
     data = parse_yaml(text, str(path))
@@ -108,7 +109,7 @@ def read_document(path: Path) -> Document:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """What a regular file of at most so many bytes holds.  Raises ConfigError."""
+    """The contents of a regular file of at most ``most`` bytes.  Raises ConfigError."""
     try:
         if path.is_dir():
             raise ConfigError(f"{path}: is a directory; name a file")
@@ -118,7 +119,7 @@ def read_bytes(path: Path, most: int) -> bytes:
             raw = file.read(most + 1)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: the path has a NUL
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if len(raw) > most:
@@ -136,7 +137,7 @@ def _read_text(path: Path) -> str:
 
 
 def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tuple[Location, Any]:
-    """The path with its list indices as numbers, and a copy of the container with the value replaced."""
+    """The path with list indices as numbers, and a copy of the container with the value replaced."""
     if not parts:
         return (), value
     key: str | int = parts[0]

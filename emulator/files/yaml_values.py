@@ -1,9 +1,9 @@
 """YAML text to plain values, and back.
 
-libyaml gives the events of a text; the values are built here, because we refuse duplicate keys and foreign tags, bound
-what aliases expand to, and want sequences as tuples: frozen, like the models.  Plain words mean what YAML 1.2 says
-(``yes`` is a word), numbers may have underscores.  Where a value stands is noted only when it is asked for: that takes
-as long again, and only an error needs it.
+libyaml gives the events of a text.  The values are built here, because we refuse duplicate keys and unknown tags, limit
+the expansion of aliases, and return sequences as tuples, frozen like the models.  Plain words mean what YAML 1.2 says
+(``yes`` is a word); numbers may have underscores.  The lines of values are recorded only on request: this doubles the
+time, and only errors need them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from yaml._yaml import CParser
 from emulator.errors import ConfigError
 
 Location = tuple["str | int", ...]
-"""The way to a value: keys of mappings and indices of sequences."""
+"""The path to a value: keys of mappings and indices of sequences."""
 
 LARGEST_VALUE_COUNT = 2_000_000
-"""More values than this are refused: aliases can make a small file expand without end."""
+"""More values than this are refused: aliases can make a small file expand without limit."""
 DEEPEST_NESTING = 100
 _LONGEST_NUMBER = 1000
 
@@ -47,7 +47,7 @@ def dotted(location: Location) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """A value as a message shows it: its kind, and the value itself where that is short."""
+    """A value as a message shows it: its type, and the value itself if it is short."""
     if value is None:
         return "null (nothing)"
     if isinstance(value, dict):
@@ -59,21 +59,21 @@ def kind_of(value: Any) -> str:
 
 
 def parse_yaml(text: str, source: str, *, numbered: bool = True) -> Any:
-    """The values of a YAML text; None where it holds none.
+    """The values of a YAML text; None if it is empty.
 
     Args:
         text: of one document.
-        source: what messages call it.
+        source: the name of the text in messages.
         numbered: whether messages name a line.
 
     Raises:
-        ConfigError: malformed, too deep or too large, or with a duplicate key or a foreign tag.
+        ConfigError: the text is not valid YAML, is too deep or too large, or has a duplicate key or an unknown tag.
     """
     return _read(text, source, numbered, None)
 
 
 def lines_of(text: str) -> dict[Location, int]:
-    """The line, from 1, of each key and item of a text that has been parsed."""
+    """The line, from 1, of each key and item of a text that was parsed before."""
     lines: list[tuple[Location, int]] = [((), 1)]
     _read(text, "", True, lines)
     return dict(lines)
@@ -85,7 +85,7 @@ def dump_yaml(data: Any) -> str:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Puts in quotes what the rules above would take for something else."""
+    """Puts text in quotes that the rules above would read as something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -107,23 +107,23 @@ def _read(text: str, source: str, numbered: bool, lines: list[tuple[Location, in
         mark = error.problem_mark or error.context_mark
         place = f"{source}:{mark.line + 1}" if mark is not None and numbered else source
         raise ConfigError(f"{place}: is not valid YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, UnicodeEncodeError) as error:  # characters that no YAML has
+    except (yaml.YAMLError, UnicodeEncodeError) as error:  # characters that YAML does not allow
         raise ConfigError(f"{source}: is not valid YAML: {str(error).splitlines()[0]}") from None
 
 
 @dataclass(slots=True)
 class _Anchor:
-    """What an alias stands for."""
+    """The value that an alias refers to."""
 
     start: yaml.Event
     location: Location
     first_value: int
     """Number of values before it."""
     first_line: int
-    """Number of lines noted before it."""
+    """Number of lines recorded before it."""
     value: Any = None
     size: int = 0
-    """Values in it, itself and what its aliases stand for included; 0 until it ends."""
+    """Values in it, counting itself and the values of its aliases; 0 until it ends."""
     last_line: int = 0
 
 
@@ -136,9 +136,9 @@ class _Builder:
         self.numbered = numbered
         self.lines = lines
         self.path: list[str | int] = []
-        """To the value being built."""
+        """Path to the value being built."""
         self.count = 0
-        """Values so far, aliases expanded."""
+        """Number of values so far, with aliases expanded."""
         self.anchors: dict[str, _Anchor] = {}
 
     def document(self) -> Any:
