@@ -1,1 +1,1 @@
-"""What a person sees on the terminal while something runs and when it ends."""
+"""The output on the terminal, during work and at its end."""

@@ -1,4 +1,4 @@
-"""The tables that a run closes with, from its ``summary.json``, and why it counts as failed."""
+"""The tables at the end of a run, from its ``summary.json``, and why it counts as failed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 MOST_JOBS = 30
-"""Of a run with more, the queues are shown, and these few jobs."""
+"""If a run has more jobs, its queues are shown, and only this many jobs."""
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
-    """What a finished run has to say, from its ``summary.json``: jobs, overheads, work, output, lag."""
+    """The results of a finished run, from its ``summary.json``: jobs, overheads, work, output, lag."""
     if "metrics" in summary:
         return [_metrics_table(summary)]
     tables: list[RenderableType] = [_jobs_table(summary["jobs"])]
@@ -46,7 +46,7 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def failures(summary: Mapping[str, Any]) -> list[str]:
-    """Why a finished run counts as failed, empty if it does not: jobs that did not succeed, output not verified."""
+    """Why a finished run counts as failed: jobs that did not succeed, output that differs.  Empty: it succeeded."""
     found = [
         f"job {job['name']} {job['state']}{': ' + job['reason'] if job['reason'] else ''}"
         for job in summary.get("jobs", ())
@@ -95,7 +95,7 @@ def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def missed_text(jobs: Sequence[Mapping[str, Any]]) -> str:
-    """How many of the jobs that have a deadline have missed it, as in "2 of 5"."""
+    """How many of the jobs with a deadline missed it, as "2 of 5"."""
     margins_s = [job["margin_s"] for job in jobs if job["deadline_s"] is not None]
     missed = sum(margin_s is None or margin_s < 0 for margin_s in margins_s)
     return f"{missed:,} of {len(margins_s):,}" if margins_s else "-"
@@ -135,7 +135,7 @@ def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _margin(job: Mapping[str, Any]) -> Text:
-    """How long before its deadline a job has ended; red where it was late, or has not ended."""
+    """How long before its deadline a job ended; red if it was late or has not ended."""
     if job["deadline_s"] is None:
         return Text("-")
     margin_s = job["margin_s"]
@@ -178,7 +178,7 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
 
 
 def _imaging_text(work: Mapping[str, Any]) -> str:
-    """What dumps and restores took, where there were any."""
+    """The time of dumps and restores, if there were any."""
     overhead_s = work.get("overhead_s")
     return f", dumps and restores {_number(overhead_s)} s" if overhead_s else ""
 
@@ -203,7 +203,7 @@ def _lag_text(lag: Mapping[str, Any]) -> str:
 
 
 def _calibration_text(calibration: Mapping[str, Any]) -> Text:
-    """Whose calibration a simulation rests on, and how old it is."""
+    """The machine and age of the calibration that a simulation used."""
     machine, days = calibration["machine"], calibration["age_days"]
     age = "" if days is None else " (today)" if days < 1 else f" ({days} days ago)"
     text = f"measured {calibration['measured_at']}{age} on {machine['cores']} cores of {machine['cpu_model']}"
@@ -216,7 +216,7 @@ def _count(value: Any) -> int:
 
 
 def _number(value: float | None) -> str:
-    """A figure with three or four significant digits, a dash for none."""
+    """A figure with three or four significant digits; a dash for None."""
     if value is None:
         return "-"
     decimals = 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3

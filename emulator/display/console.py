@@ -1,4 +1,4 @@
-"""The console that results are printed on."""
+"""The console for results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from rich.console import Console
 
 
 def results_console(stderr: bool = False) -> Console:
-    """Standard output, or standard error; wide enough for the tables where it is no terminal."""
+    """Standard output, or standard error.  If it is not a terminal, it is wide enough for the tables."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(stderr=stderr, width=None if stream.isatty() else 140)

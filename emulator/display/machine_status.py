@@ -1,4 +1,4 @@
-"""What the machines of a run say of its jobs and its cluster, for the display; the same under every engine."""
+"""The status of jobs and cluster, read from the state machines for the display; the same for every engine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _STOPPED = frozenset({AttemptState.SUSPENDED, AttemptState.RESUMING})
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The cluster as the ResourceManager knows it."""
+    """The cluster as known to the ResourceManager."""
 
     emulated_ns: int
     used_by_queue: Mapping[str, int]
     suspended: int
     job_states: Mapping[str, str]
-    """Of jobs submitted: ``submitted`` or how they ended."""
+    """By submitted job: ``submitted``, or how it ended."""
 
 
 def cluster_status(manager: ResourceManager, client: Client, now_ns: int) -> ClusterStatus:
-    """The cluster at the emulated instant ``now_ns``."""
+    """The cluster at the emulated time ``now_ns``."""
     used: dict[str, int] = {}
     for application in manager.state.applications.values():
         used[application.queue] = used.get(application.queue, 0) + application.slots
@@ -60,6 +60,6 @@ def job_status(master: ApplicationMaster, queue: str) -> JobStatus:
 
 
 def unstarted_job_status(job: JobSpec, state: str | None) -> JobStatus:
-    """A job whose ApplicationMaster has not been heard of; ``state`` is the ResourceManager's word, if it has one."""
+    """A job whose ApplicationMaster has not reported yet; ``state`` is the ResourceManager's, if it has one."""
     total = len(job.map_ns) + len(job.reduce_ns)
     return JobStatus(job.name, job.queue, state or "submitted", 0, 0, 0, total, total)

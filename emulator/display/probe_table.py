@@ -1,4 +1,4 @@
-"""What ``natjam probe`` prints."""
+"""The output of ``natjam probe``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.live.probe.result import ImageCost, Probed
 
 
 def probe_tables(probed: Probed) -> Iterator[RenderableType]:
-    """The tables of a probe and what is to be said of them."""
+    """The tables of a probe, and notes on them."""
     memory = probed.memory
     yield Text(
         f"{' '.join(probed.command)}: {memory.processes} process{'es' if memory.processes > 1 else ''},"

@@ -1,7 +1,7 @@
-"""What a run shows while it runs.
+"""The display of a run in progress.
 
-On a terminal one bar for each job and one for the cluster's containers, drawn in place; elsewhere a line of
-text every few seconds.  The bars' segments differ in shape, not only in colour.
+On a terminal: one bar for each job and one for the cluster's containers, drawn in place.  Elsewhere: a line of text
+every few seconds.  The bars' segments differ in shape, not only in colour.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rich.text import Text
 from emulator.display.status import JobStatus, RunStatus
 
 PLAIN_PERIOD_S = 5.0
-"""Real seconds between two lines of text where there is no terminal."""
+"""Real seconds between two lines of text, if there is no terminal."""
 BAR_CELLS = 40
 _DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒", "yellow"), ("░", "bright_black")
 _QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
 
 
 class RunDisplay:
-    """Shows a run's status while it lasts; a context manager, updated from any one thread."""
+    """Shows a run's status; a context manager.  It may be updated from any one thread."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -70,7 +70,7 @@ def status_line(status: RunStatus) -> str:
 
 
 def render_status(status: RunStatus, height: int) -> RenderableType:
-    """A status for a terminal of a given height in lines: jobs that do not fit are counted, not shown."""
+    """A status for a terminal of ``height`` lines; jobs that do not fit are only counted."""
     lag = "" if status.lag_p99_real_ms is None else f"   lag p99 {status.lag_p99_real_ms:.1f} ms"
     head = Text.assemble(
         (status.phase, "bold"),
@@ -96,7 +96,7 @@ def render_status(status: RunStatus, height: int) -> RenderableType:
 
 
 def _jobs_to_show(jobs: tuple[JobStatus, ...], room: int) -> list[JobStatus]:
-    """All jobs if they fit, else those at work, then those to come, then those that ended; in their own order."""
+    """The jobs to show, in their own order.  If not all fit: first running ones, then those to come, then ended."""
     if len(jobs) <= room:
         return list(jobs)
 
@@ -146,7 +146,7 @@ def _container_counts(status: RunStatus) -> str:
 
 
 def _bar(segments: list[tuple[int, str, str]], total: int) -> Text:
-    """Segments as cells; rounded on the running sum, so that the lengths always add up to the bar's."""
+    """Segments as cells; running sums are rounded, so that the lengths always add up to the bar's."""
     bar, before, end = Text(), 0, 0
     for count, cell, style in segments:
         before += count

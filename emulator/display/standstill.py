@@ -1,8 +1,8 @@
-"""What is said of a run in which nothing moves any more: which tasks are stuck, and which jobs wait for containers.
+"""The message about a run without progress: which tasks are stuck, and which jobs wait for containers.
 
-Nothing moves while no process works, starts or ends.  Both engines give up a run in which nothing has moved for
-``protocol.task_timeout_s``; a live run for at least 30 real seconds, a simulation for at least 1000 heartbeats.  A live
-task that gives no sign of life is killed by then, and that counts as movement.
+A run makes no progress while no process works, starts or ends.  Both engines end a run as failed after
+``protocol.task_timeout_s`` without progress (a live run after at least 30 real seconds, a simulation after at least
+1000 heartbeats).  A live task without a sign of life is killed before that, which counts as progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ASKS = frozenset({AttemptState.NEW, AttemptState.UNASSIGNED})
 
 
 def stuck_attempts(master: ApplicationMaster) -> list[str]:
-    """Attempts of a job that have begun and not ended, each with its state and node."""
+    """Attempts of a job that have started and not ended, each with its state and node."""
     if master.state is not JobState.RUNNING:
         return []
     newest = (task.attempts[-1:] for task in chain(master.tasks.reduces, master.tasks.maps))
@@ -28,10 +28,10 @@ def stuck_attempts(master: ApplicationMaster) -> list[str]:
 
 
 def standstill(since_ns: int, now_ns: int, stuck: Iterable[str], waiting_jobs: Iterable[str]) -> str:
-    """Why a run is given up, for its user.
+    """The message to the user of a run that is ended without progress.
 
     Args:
-        since_ns: when something moved last.
+        since_ns: time of the last progress.
         now_ns: now.
         stuck: attempts that have a container and make no progress.
         waiting_jobs: jobs that have not ended.

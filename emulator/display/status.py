@@ -1,4 +1,4 @@
-"""A run at one instant, as engines report it and displays draw it."""
+"""The state of a run at one time, which engines report and displays show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class JobStatus:
     name: str
     queue: str
     state: str
-    """``submitted`` (or not yet), ``running``, ``succeeded``, ``failed`` or ``killed``."""
+    """``submitted`` (also before its submission), ``running``, ``succeeded``, ``failed`` or ``killed``."""
     done: int
     running: int
     suspended: int
@@ -27,21 +27,21 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at one instant."""
+    """The state of a run at one time."""
 
     emulated_ns: int
     real_s: float
-    """Since the command was given."""
+    """Time since the start of the command."""
     time_scale: float
     phase: str
-    """What the run is doing, in words: ``starting Ray``, ``running``, ``verifying the output`` ..."""
+    """What the run does now: ``starting Ray``, ``running``, ``verifying the output`` ..."""
     jobs: tuple[JobStatus, ...]
     containers_total: int
     containers_used_by_queue: Mapping[str, int]
     containers_suspended: int
-    """Stopped processes: they hold memory, but no container."""
+    """Stopped processes, which hold memory but no container."""
     lag_p99_real_ms: float | None
     journal: Sequence[bytes] = ()
-    """Encoded records that have come since the status before, under the live engine."""
+    """Encoded records since the status before; live engine only."""
     repeat: int = 1
-    """Which one of the experiment."""
+    """Number of the repeat."""

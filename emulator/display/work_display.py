@@ -1,4 +1,4 @@
-"""How far some work of minutes has come: a bar on a terminal, elsewhere a line of text every few seconds."""
+"""The progress of work that takes minutes: on a terminal a bar, elsewhere a line of text every few seconds."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SILENT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class WorkStatus:
-    """The work at one instant."""
+    """The state of the work at one time."""
 
     part: str
-    """What is being done, in words."""
+    """What is being done."""
     done: float
     """From 0 to 1."""
     left_real_s: float | None
-    """None while it is not known."""
+    """None if not known."""
 
 
 class WorkDisplay:
-    """Use as a context manager around the work."""
+    """A context manager around the work."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -56,7 +56,7 @@ class WorkDisplay:
 
 
 class ReadingDisplay:
-    """How much of some files has been read; shown from the second second on.  Use as a context manager around it."""
+    """Shows how much of some files has been read, after the first second.  A context manager around the reading."""
 
     def __init__(self, console: Console, part: str, total_bytes: int) -> None:
         self._display = WorkDisplay(console)
@@ -73,7 +73,7 @@ class ReadingDisplay:
             self._display.__exit__(*exception)
 
     def add(self, count: int) -> None:
-        """So many bytes more have been read."""
+        """``count`` more bytes were read."""
         self._read_bytes += count
         passed_s = time.monotonic() - self._start_s
         if passed_s < _SILENT_S or not self._read_bytes:
@@ -86,5 +86,5 @@ class ReadingDisplay:
 
 
 def in_words(real_s: float) -> str:
-    """A duration, roughly."""
+    """A rough duration in words."""
     return f"{real_s:.0f} s" if real_s < 100 else f"{real_s / 60:.0f} min"
