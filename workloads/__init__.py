@@ -1,1 +1,1 @@
-"""What runs on the cluster: the workload part of an experiment file, trace importers, and the catalogue."""
+"""Workloads: the workload part of an experiment file, trace importers, and the catalogue."""

@@ -1,21 +1,23 @@
-"""A trace fitted to a cluster: what ``workload.trace`` of an experiment and ``natjam workload scale`` say, in this
-order.
+"""Fits a trace to a cluster, for ``workload.trace`` of an experiment and ``natjam workload scale``.
 
-1. *Window.* Jobs submitted in ``window_s``, counted from the trace's origin (its clock's zero; for epoch times and
-   slices the first submission); time 0 of the result is the window's beginning.
-2. *Queue.* With ``production_priority`` jobs of at least that priority go to ``production`` and the others to
-   ``research``.  With ``production_fraction`` each goes to ``production`` with that chance, by a draw that depends on
-   the seed and the job's name only.  Otherwise jobs keep the queue that the trace records, or, where the experiment
-   has only one queue, go to that.
-3. *Tasks.*  Those that the trace records; of a job with bytes only, what ``workloads.byte_rules`` makes of them.  With
-   ``rates.spread`` each of these has a length of its own, drawn by seed, job and number once their number is known.
-4. *Load.*  With ``load`` the number of tasks is scaled, separately for production and research: ``workloads.load``.
-   Fewer or more recorded tasks of a job are quantiles of those it has.
-5. *Real bytes.* What is really shuffled and written is the bytes x the share of tasks kept x ``data_scale``,
-   truncated, and at least 1,024 where there are any.  It changes nothing above.  Of jobs whose lengths were measured
-   nothing is, unless ``data_scale`` is given: what it took is in the lengths (``workloads.expand``).
-6. *Deadline.* With ``deadline_factor`` epsilon, submission + time alone on the cluster x (1 + epsilon), epsilon drawn
-   by seed and job name (natjam, section 7); the time alone is an estimate: ``workloads.load.alone_ns``.
+The steps, in this order:
+
+1. *Window.* Keeps the jobs submitted in ``window_s``, which counts from the trace's origin: its clock's zero, or, for
+   epoch times and slices, the first submission.  Time 0 of the result is the start of the window.
+2. *Queue.* With ``production_priority``, jobs of at least that priority go to ``production`` and the others to
+   ``research``.  With ``production_fraction``, each job goes to ``production`` with that chance; the draw depends only
+   on the seed and the job's name.  Without either, jobs keep the queue that the trace records; if the experiment has
+   only one queue, they go there.
+3. *Tasks.* A job has the tasks that the trace records.  For a job with bytes only, ``workloads.byte_rules`` makes the
+   tasks.  With ``rates.spread``, each of these gets its own length, drawn by seed, job and number once their number is
+   known.
+4. *Load.* With ``load``, the number of tasks is scaled, separately for production and research: ``workloads.load``.
+   If a job's recorded tasks become fewer or more, the new tasks are quantiles of the recorded ones.
+5. *Real bytes.* A run really shuffles and writes the bytes x the share of tasks kept x ``data_scale``, truncated, and
+   at least 1,024 if there are any.  This changes nothing above.  For jobs with measured lengths nothing is really
+   shuffled or written, unless ``data_scale`` is given, because the lengths include that time (``workloads.expand``).
+6. *Deadline.* With ``deadline_factor`` epsilon: submission + time alone on the cluster x (1 + epsilon).  Epsilon is
+   drawn by seed and job name (natjam, section 7); the time alone is an estimate, ``workloads.load.alone_ns``.
 """
 
 from __future__ import annotations
@@ -40,22 +42,22 @@ class Target:
 
     nodes: int
     containers: int
-    """Of the whole cluster."""
+    """Containers of the whole cluster."""
     queues: tuple[str, ...] = (PRODUCTION, RESEARCH)
     schedule_ns: int = 0
-    """What a launch takes, for the estimate of a job's time alone."""
+    """Time of a launch, for the estimate of a job's time alone."""
     task_schedule_ns: int | None = None
-    """The same of tasks, where it is another."""
+    """Time of a task's launch, if it differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """A fitted trace: its jobs, sorted by submission, each with queue, tasks and what else was asked for."""
+    """A fitted trace: its jobs, sorted by submission, each with queue, tasks and the other requested fields."""
 
     header: Header
     jobs: tuple[WorkloadJob, ...]
     factors: Factors | None
-    """What ``load`` came to; None without it."""
+    """The factors that ``load`` gave; None without ``load``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
 
     Raises:
         TraceError: the trace cannot be used.
-        ConfigError: nothing is left in the window, a queue or the load cannot be had, a task would be too long.
+        ConfigError: the window has no job, a queue is missing, the load is not possible, or a task would be too long.
     """
     header, jobs = window_of(open_trace, entry)
     if not jobs:
@@ -102,7 +104,7 @@ def _all(drafts: Sequence[_Draft]) -> list[Demand]:
 
 
 def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Header, list[WorkloadJob]]:
-    """The jobs of the window, times counted from its beginning, sorted by submission; ``adapt``'s first step.
+    """The jobs of the window, sorted by submission, with times from its start; the first step of ``adapt``.
 
     Raises:
         TraceError: the trace cannot be used.
@@ -117,7 +119,7 @@ def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Heade
     elif entry.window_s is None:
         kept = list(trace.jobs)
         origin_ns = min((job.submit_ns for job in kept), default=0)
-    else:  # two passes, so that no more is held than the window
+    else:  # two passes, so that only the window is in memory
         origin_ns = min((job.submit_ns for job in trace.jobs), default=0)
         trace = open_trace()
         kept = [job for job in trace.jobs if _inside(job, origin_ns + seconds_to_ns(from_s), to_s - from_s)]
@@ -142,7 +144,7 @@ def _inside(job: WorkloadJob, from_ns: int, length_s: float) -> bool:
 
 
 def _span_ns(jobs: Sequence[WorkloadJob], entry: TraceEntry) -> int:
-    """Length of the window; of a whole trace, the time from its beginning to its last submission."""
+    """Length of the window; for a whole trace, the time from its start to its last submission."""
     if entry.window_s is None:
         return max(1, jobs[-1].submit_ns)
     from_s, to_s = _bounds_s(entry)
@@ -150,7 +152,7 @@ def _span_ns(jobs: Sequence[WorkloadJob], entry: TraceEntry) -> int:
 
 
 def _shifted(job: WorkloadJob, by_ns: int) -> WorkloadJob:
-    """The job on a clock whose zero is ``by_ns`` later; its tasks keep theirs, which nothing below reads."""
+    """The job on a clock whose zero is ``by_ns`` later; times of its tasks are not changed, as nothing reads them."""
     if not by_ns:
         return job
     times = {name: getattr(job, name) for name in ("submit_ns", "start_ns", "finish_ns", "deadline_ns")}
@@ -256,7 +258,7 @@ def _with_deadline(job: WorkloadJob, factor: float | UniformFactor, target: Targ
     return replace(job, deadline_ns=job.submit_ns + max(1, round(alone * (1 + factor))))
 
 
-# ---- what was done ----
+# ---- the header ----
 
 
 def _told(header: Header, entry: TraceEntry, target: Target, seed: int, factors: Factors | None) -> Header:

@@ -1,14 +1,14 @@
-"""Jobs as FLEX's paper draws them for its simulations (flex, section 4.1).
+"""Jobs drawn as in the simulations of FLEX's paper (flex, section 4.1).
 
-Work is drawn from two normal distributions, the second with ten times the first's mean, deviations a third of the
-means, cut off at 0; then all are scaled to the same total.  A job can use as many containers as it has tasks.  Minima
-are drawn from a normal distribution whose mean is the job's part of what is not slack, deviation a third of it; they
-are whole, at least 1, and drawn again where they are above the maximum.  Weights are uniform up to 1.  All jobs are
-submitted at 0, in random order, or with exponential times between them (section 4.2).  For that section works may also
-be evenly spaced, and a part of the tasks may be reduces.
+Work is drawn from two normal distributions cut off at 0; the second has ten times the mean of the first, and the
+deviations are a third of the means.  Then all works are scaled to the same total.  A job can use as many containers as
+it has tasks.  Minima are drawn from a normal distribution whose mean is the job's share of the capacity that is not
+slack, with a deviation of a third of it.  They are whole numbers of at least 1, and are drawn again if above the
+maximum.  Weights are uniform up to 1.  All jobs are submitted at 0, in random order, or with exponential times between
+them (section 4.2).  For that section works may also be evenly spaced, and some of the tasks may be reduces.
 
-What the paper leaves open, here: how many tasks there are (``BimodalEntry.tasks``); deadlines are uniform up to the
-time that the cluster takes for all the work, heights of SLA steps up to 1, and both are put in order.
+The paper leaves some points open.  Here ``BimodalEntry.tasks`` is the number of tasks.  Deadlines are uniform up to the
+time that the cluster needs for all work, heights of SLA steps are uniform up to 1, and both are sorted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PPM = 1_000_000
 
 
 def bimodal_jobs(entry: BimodalEntry, containers: int, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
-    """The jobs of one draw; what one parameter changes leaves all other draws as they are."""
+    """The jobs of one draw; changing one parameter leaves the draws of the others unchanged."""
     task_ns = round(entry.task_s * 10**9)
     works_ns = _works_ns(entry, task_ns, Random(f"{seed}:bimodal-work"))
     horizon_ns = sum(works_ns) // containers
@@ -77,7 +77,7 @@ def _spaced_ns(entry: BimodalEntry, spread: float, task_ns: int, random: Random)
 
 
 def _positive(mean: float, random: Random) -> float:
-    """Normal, its deviation a third of its mean, above 0."""
+    """A normal draw above 0, with a deviation of a third of the mean."""
     while True:
         value = random.gauss(mean, mean / 3)
         if value > 0:
@@ -89,7 +89,7 @@ def _minimum(mean: float, most: int, random: Random) -> int:
         minimum = max(1, round(_positive(mean, random)))
         if minimum <= most:
             return minimum
-        mean = min(mean, most)  # else a job of few tasks might draw for ever
+        mean = min(mean, most)  # otherwise a job with few tasks might draw for ever
     return 1
 
 

@@ -1,6 +1,6 @@
-"""Tasks and lengths for jobs of which a trace records bytes only (SWIM): the model, with its parameters ``rates``.
+"""Tasks and lengths of jobs for which a trace records only bytes (SWIM): the model, with its parameters ``rates``.
 
-The rules, in the order they apply:
+The rules, in the order in which they apply:
 
 1. *Scale.*  Each byte column is multiplied by ``nodes / source_nodes`` and truncated, unless the experiment's ``load``
    scales the number of tasks instead.
@@ -8,16 +8,16 @@ The rules, in the order they apply:
 3. *Maps.*  A map reads one whole split: ``ceil(input / bytes_per_map)`` maps, at least one, however small the input.
 4. *Floors.*  Shuffle, where there is one, and output are at least 1,024 bytes.
 5. *Reduces.* ``(shuffle + output) / bytes_per_reduce`` rounded half up, at least one, and at most as many as run at
-   once beside the ApplicationMaster: the cluster's containers less one.
-6. *Lengths*, the same for all maps of a job and for all its reduces (but see ``spread``).  A map takes
-   ``map_overhead_s`` and its split at ``map_mb_s``, in a map-only job also its share of the output at ``write_mb_s``.
-   A reduce takes ``reduce_overhead_s``, its share of the shuffle at ``reduce_mb_s`` and of the output at
-   ``write_mb_s``.
+   once beside the ApplicationMaster: the cluster's containers minus one.
+6. *Lengths* are the same for all maps of a job, and for all its reduces (but see ``spread``).  A map takes
+   ``map_overhead_s``, plus its split at ``map_mb_s``, plus in a map-only job its share of the output at
+   ``write_mb_s``.  A reduce takes ``reduce_overhead_s``, plus its share of the shuffle at ``reduce_mb_s``, plus its
+   share of the output at ``write_mb_s``.
 
-``byte_rules: swim`` counts tasks as SWIM's own replay scripts do (GenerateReplayScript.java): rule 2 is off, for SWIM
-floors the shuffle of every job; a split holds what is left of ``bytes_per_map`` after the overhead of Hadoop's
-sequence files, 14%, and is the least input; and a job with more reduces than nodes gets a fifth of the nodes (at
-least one; SWIM: none on fewer than five).  Lengths follow rule 6.
+``byte_rules: swim`` counts tasks in the same way as SWIM's own replay scripts (GenerateReplayScript.java).  Rule 2 is
+off, because SWIM applies the floor to the shuffle of every job.  A split holds ``bytes_per_map`` minus 14%, the
+overhead of Hadoop's sequence files, and the input is at least one split.  A job with more reduces than nodes gets a
+fifth of the nodes as reduces (at least one; in SWIM none on fewer than five nodes).  Lengths follow rule 6.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ _MARKER_BYTES, _MARKER_RECORDS, _HEADER_BYTES = 20, 18, 96
 
 @dataclass(frozen=True, slots=True)
 class BytesModel:
-    """What the rules make of one job."""
+    """The result of the rules for one job."""
 
     maps: int
     map_ns: int
     reduces: int
     reduce_ns: int
-    """0 where there are no reduces."""
+    """0 if there are no reduces."""
     shuffle_bytes: int
     output_bytes: int
 
 
 def has_bytes(job: WorkloadJob) -> bool:
-    """Whether the rules can be applied: the trace records all three columns."""
+    """Whether the rules apply: the trace records all three columns of bytes."""
     return None not in (job.input_bytes, job.shuffle_bytes, job.output_bytes)
 
 
 def model_tasks(job: WorkloadJob, rates: Rates, nodes: int | None, most_reduces: int | None) -> BytesModel:
-    """Tasks of a job with bytes.
+    """The tasks of a job with bytes.
 
     Args:
-        job: ``has_bytes`` holds.
+        job: must satisfy ``has_bytes``.
         rates: the model's parameters.
-        nodes: of the cluster, that the bytes are scaled to; None: bytes stay those of the source.
-        most_reduces: of rule 5; None: any number.
+        nodes: of the cluster to which the bytes are scaled; None: bytes are not scaled.
+        most_reduces: the limit of rule 5; None: no limit.
 
     Raises:
-        ConfigError: a task would be longer than can be.
+        ConfigError: a task would be too long.
     """
 
     def scaled(recorded_bytes: int | None) -> int:
@@ -96,6 +96,6 @@ def _reduces(work_bytes: int, rates: Rates, nodes: int | None, most: int | None)
 
 
 def _split_bytes(file_bytes: int) -> int:
-    """What a sequence file of this size holds: records of 100 bytes that take 116, and a marker after every 18."""
+    """Bytes of data in a sequence file of this size: a record of 100 bytes takes 116, with a marker after every 18."""
     per_record = _RECORD_FILE_BYTES + _MARKER_BYTES / _MARKER_RECORDS
     return max(1, int((file_bytes - _HEADER_BYTES) / per_record)) * _RECORD_BYTES

@@ -1,4 +1,4 @@
-"""Jobs of a workload as plain data, and back with every field checked: what its files hold (``workloads.store``)."""
+"""Jobs of a workload as plain data for its files, and back with every field checked (see ``workloads.store``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def header_to_fields(header: Header) -> dict[str, Any]:
 
 
 def header_from_fields(value: Any) -> Header:
-    """The header of plain data.  Raises BrokenRow."""
+    """The header from plain data.  Raises BrokenRow."""
     if not isinstance(value, dict) or "natjam_workload" not in value:
         raise BrokenRow(None, 'a workload begins with its header, {"natjam_workload": 1, ...}')
     if value["natjam_workload"] != VERSION:
@@ -66,7 +66,7 @@ def _provenance(value: Any, where: str) -> Provenance:
 
 
 def job_to_fields(job: WorkloadJob) -> dict[str, Any]:
-    """The job as plain data, without what is None."""
+    """The job as plain data, without fields that are None."""
     told = {name: value for name in _JOB_NAMES if (value := getattr(job, name)) is not None}
     if job.tasks is not None:
         told["tasks"] = [task_to_fields(task) for task in job.tasks]
@@ -74,12 +74,12 @@ def job_to_fields(job: WorkloadJob) -> dict[str, Any]:
 
 
 def task_to_fields(task: WorkloadTask) -> dict[str, Any]:
-    """The task as plain data, without what is None."""
+    """The task as plain data, without fields that are None."""
     return {name: value for name in _TASK_NAMES if (value := getattr(task, name)) is not None}
 
 
 def job_from_data(value: Any) -> WorkloadJob:
-    """The job of plain data.  Raises BrokenRow."""
+    """The job from plain data.  Raises BrokenRow."""
     if not isinstance(value, dict):
         raise BrokenRow(None, "is not an object")
     return job_from_fields(
@@ -88,7 +88,7 @@ def job_from_data(value: Any) -> WorkloadJob:
 
 
 def job_from_fields(base: WorkloadJob, value: Mapping[str, Any], where: str = "") -> WorkloadJob:
-    """``base`` with the fields that ``value`` gives.  Raises BrokenRow, its columns below ``where``."""
+    """``base`` with the fields of ``value`` set.  Raises BrokenRow, with columns below ``where``."""
     given = _given(value, _JOB_CHECKS, where)
     tasks = value.get("tasks")
     if tasks is not None:
@@ -102,7 +102,7 @@ def job_from_fields(base: WorkloadJob, value: Mapping[str, Any], where: str = ""
 
 
 def task_from_fields(base: WorkloadTask, value: Mapping[str, Any], where: str) -> WorkloadTask:
-    """``base`` with the fields that ``value`` gives.  Raises BrokenRow, its columns below ``where``."""
+    """``base`` with the fields of ``value`` set.  Raises BrokenRow, with columns below ``where``."""
     return replace(base, **_given(value, _TASK_CHECKS, where))
 
 

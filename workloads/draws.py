@@ -1,5 +1,4 @@
-"""Draws from distributions, made of ``Random.random()`` alone: the one method whose sequence Python promises to
-keep."""
+"""Draws from distributions, made from ``Random.random()`` only: Python keeps the sequence of this method alone."""
 
 from __future__ import annotations
 
@@ -9,10 +8,10 @@ from statistics import NormalDist
 
 _STANDARD = NormalDist()
 P95_STANDARD_DEVIATIONS = _STANDARD.inv_cdf(0.95)
-"""So far above the mean the 95th percentile of a Normal distribution lies."""
+"""The 95th percentile of a Normal distribution, in standard deviations above the mean."""
 _LEAST = 2.0**-54
 _MOST_LOG = 700.0
-"""exp() of more overflows."""
+"""exp() of a larger number overflows."""
 
 
 def normal(rng: Random, mean: float = 0.0, std: float = 1.0) -> float:

@@ -1,4 +1,4 @@
-"""The error that every trace importer raises, and the only one; and how broken rows are skipped and counted."""
+"""The only error that trace importers raise, and how broken rows are skipped and counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from emulator.errors import ConfigError, printable
 
 
 class TraceError(ConfigError):
-    """A trace file that cannot be used: names file, line, column where there is one, and reason."""
+    """A trace file cannot be used; the message names file, line, column (if any) and reason."""
 
     def __init__(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
         self.path, self.line, self.column, self.reason = path, line, column, reason
@@ -17,17 +17,17 @@ class TraceError(ConfigError):
 
 
 class Problems:
-    """What becomes of the broken rows of a trace: the first one raises; if lenient, each is skipped and counted."""
+    """Handles the broken rows of a trace: the first one raises; if lenient, each is skipped and counted."""
 
     def __init__(self, lenient: bool = False, most_kept: int = 100) -> None:
         self.lenient = lenient
         self.most_kept = most_kept
         self.count = 0
         self.kept: list[TraceError] = []
-        """The first ones."""
+        """The first broken rows."""
 
     def add(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
-        """One broken row.  Raises TraceError unless lenient."""
+        """Report one broken row.  Raises TraceError unless lenient."""
         error = TraceError(path, line, column, reason)
         if not self.lenient:
             raise error
@@ -37,7 +37,7 @@ class Problems:
 
 
 class BrokenRow(Exception):
-    """Raised inside an importer where a row's field is wrong; whoever knows file and line reports it."""
+    """Raised inside an importer for a wrong field; the caller that knows file and line reports it."""
 
     def __init__(self, column: str | None, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""From the workload part of an experiment to the frozen jobs that every engine runs."""
+"""Makes the frozen jobs that every engine runs from the workload part of an experiment."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ BYTES_PER_SHUFFLE_MB = 10**6
 def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
     """The jobs that an experiment runs, in the order of its file or trace, with every task length drawn.
 
-    ``seed`` is the seed of the repeat, which ``experiment.seed`` is only for the first.  A draw is keyed by
-    seed and job name: adding or removing a job, or running a part of the workload only, moves no other's.
+    ``seed`` is the seed of the repeat; only for the first repeat it is ``experiment.seed``.  A draw is keyed by seed
+    and job name.  So adding or removing a job, or running only a part of the workload, does not change other jobs.
 
     Raises:
         TraceError: the trace cannot be used.
-        ConfigError: ``workload.only`` names a job that the trace does not have, or leaves none.
+        ConfigError: ``workload.only`` names a job that is not in the trace, or leaves no job.
     """
     jobs, only = _all_jobs(experiment, seed), experiment.workload.only
     if experiment.workload.lengths_known:
@@ -100,10 +100,10 @@ def _container_memory_bytes(experiment: Experiment) -> int:
 def _spec(
     job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, starts_measured: bool, seed: int
 ) -> JobSpec:
-    """The job of a trace; a recorded memory above a container's is that of a container.
+    """The job of a trace.  A recorded memory is at most that of a container.
 
-    What is measured is not modelled again: lengths that a trace has recorded hold the time to fetch and to write, and
-    where they begin with the container, the start of the process.
+    Measured times are not modelled again: a recorded length includes the time to fetch and to write and, if it begins
+    with the container, the start of the process.
     """
     measured = any(task.source == "measured" for task in job.tasks or ())
     moves_bytes = entry.data_scale is not None or not measured

@@ -1,14 +1,14 @@
-"""Synthetic workloads in the manner of SWIM: seeded jobs with lognormal sizes and Poisson or bursty arrivals.
+"""Synthetic workloads in the style of SWIM: seeded jobs with lognormal sizes and Poisson or bursty arrivals.
 
-- *Arrivals.*  Exactly ``jobs`` submissions in ``span_s``.  ``poisson``: uniform over the span, as a Poisson process is
-  when its number is given.  ``bursty``: the span is cut into periods of ``burst_period_s``, whose rates go in equal
-  steps of their logarithm from one to ``burst_ratio`` times it, in an order drawn by seed (natjam, section 1: Yahoo!'s
-  hourly job arrivals vary by a factor of 30).
+- *Arrivals.*  Exactly ``jobs`` submissions in ``span_s``.  ``poisson``: uniform over the span, which is a Poisson
+  process with a given number of arrivals.  ``bursty``: the span is divided into periods of ``burst_period_s``.  Their
+  rates go from some rate to ``burst_ratio`` times that rate, in equal steps of the logarithm, and are put in an order
+  drawn by seed (natjam, section 1: Yahoo!'s hourly job arrivals vary by a factor of 30).
 - *Sizes.*  Numbers of maps and of reduces are lognormal, rounded, at least one; ``map_only_fraction`` of the jobs have
-  no reduces (75% of Facebook's of 2009).
+  no reduces (75% of Facebook's jobs in 2009).
 - *Lengths.*  Lognormal with the medians of Facebook's tasks, 19 s for maps and 231 s for reduces (natjam, section 2.2):
-  the logarithm's deviation is ``job_sigma`` between jobs and ``task_sigma`` within one.
-- *Bytes.*  Every map reads, and every reduce takes in and writes, ``bytes_per_task`` on average, lognormal by job.
+  the logarithm's deviation is ``job_sigma`` between jobs and ``task_sigma`` within a job.
+- *Bytes.*  Every map reads, and every reduce reads and writes, ``bytes_per_task`` on average, lognormal by job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Sigma = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
 class Parameters(Strict):
-    """Parameters of a synthetic workload; see the module."""
+    """Parameters of a synthetic workload; see the module's docstring."""
 
     jobs: Annotated[int, Field(ge=1, le=1_000_000)] = 400
     span_s: Length = 3600.0
@@ -41,7 +41,7 @@ class Parameters(Strict):
     reduces_median: Positive = 3.0
     reduces_sigma: Sigma = 1.2
     most_tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1000
-    """Of each kind in a job; a larger draw is cut to it."""
+    """Most maps, and most reduces, of a job; a larger draw is cut."""
     map_only_fraction: Fraction = 0.5
     map_s: Length = 19.0
     reduce_s: Length = 231.0
@@ -61,7 +61,7 @@ class Parameters(Strict):
 
 
 def generate(parameters: Parameters, seed: int) -> Trace:
-    """The workload, its jobs sorted by submission.  Draws of a job depend on the seed and its number only."""
+    """The workload, with jobs sorted by submission.  Draws of a job depend only on the seed and its number."""
     columns = {
         name: modelled(rule)
         for name, rule in {

@@ -1,13 +1,13 @@
 """A day like one of the Google cluster trace of 2011 (adaptive-checkpointing, section 3.3.2): jobs of many priorities.
 
-Each job draws its priority, its number of tasks, the mean length of its tasks and the memory of one from what a slice
-of the trace has for jobs of its band (``workloads/data/google-2011-jobs.json``: percentiles).  Bands are the trace's:
-priorities 0 and 1 are free, 2 to 8 middle, 9 to 11 production; a job goes to the queue that is called like its band.
-Submissions are spread evenly, at random, over ``span_s``.  The numbers of tasks are multiplied by one factor so that
-all together there are ``tasks``.
+Each job draws its priority, its number of tasks, the mean length of its tasks and the memory of a task from a slice of
+the trace, by its band (percentiles in ``workloads/data/google-2011-jobs.json``).  The bands are the trace's: priorities
+0 and 1 are free, 2 to 8 middle, 9 to 11 production.  A job goes to the queue with the name of its band.  Submissions
+are uniform over ``span_s``.  The numbers of tasks are multiplied by one factor, so that there are ``tasks`` in all.
 
-What the slice does not say, here: a task lasts 0.5 to 1.5 times the mean of its job, evenly; a machine has
-``machine_memory_gb``, of which the trace gives shares; a task that wants more than a container has gets a container.
+The slice does not have some facts.  Here a task lasts 0.5 to 1.5 times the mean of its job, uniformly; a machine has
+``machine_memory_gb``, because the trace gives only shares of it; and a task that needs more memory than a container
+gets that of a container.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROUNDS = 40
 
 
 def google_day_jobs(entry: GoogleDayEntry, memory_bytes: int, seed: int) -> tuple[JobSpec, ...]:
-    """The jobs of one draw, in the order of submission; ``memory_bytes`` are those of a container."""
+    """The jobs of one draw, in the order of submission; ``memory_bytes`` is the memory of a container."""
     bands, rng = _bands(), Random(f"{seed}:google-day")
     submits_ns = sorted(round(rng.random() * entry.span_s * 10**9) for _ in range(entry.jobs))
     drawn = [_band(bands, rng) for _ in submits_ns]
@@ -57,7 +57,7 @@ def _bands() -> dict[str, Any]:
 
 
 def _band(bands: dict[str, Any], rng: Random) -> tuple[str, int]:
-    """Band and priority, as often as the slice has them."""
+    """Band and priority, drawn with their frequencies in the slice."""
     choices = [(band, int(level), n) for band, of in bands.items() for level, n in of["priorities"].items()]
     ends = list(accumulate(n for _, _, n in choices))
     point = rng.random() * ends[-1]
@@ -66,7 +66,7 @@ def _band(bands: dict[str, Any], rng: Random) -> tuple[str, int]:
 
 
 def _quantile(percentiles: list[float], share: float) -> float:
-    """The value below which ``share`` of all lie, between two percentiles on a straight line."""
+    """The value below which ``share`` of all values lie, with linear interpolation between percentiles."""
     place = share * (len(percentiles) - 1)
     low = min(int(place), len(percentiles) - 2)
     return percentiles[low] + (percentiles[low + 1] - percentiles[low]) * (place - low)
@@ -77,7 +77,7 @@ def _count(size: float, factor: float) -> int:
 
 
 def _factor(sizes: list[float], tasks: int) -> float:
-    """What makes the counts add up to ``tasks``, as nearly as may be."""
+    """The factor with which the counts add up to ``tasks``, as closely as possible."""
     low, high = 0.0, float(max(1, tasks))
     for _ in range(_ROUNDS):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""A histogram of bounded size over any range of positive values, for quantiles of what does not fit in memory."""
+"""A histogram of bounded size over any range of positive values, for quantiles of data that does not fit in memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 _PER_DECADE = 200
-"""Bins: a quantile is right to 0.6%."""
+"""Number of bins; a quantile is exact to 0.6%."""
 _LOW_DECADE, _HIGH_DECADE = -9, 21
 
 
 class LogHistogram:
-    """Counts of values in bins of equal width in their logarithm; 0 and less has a bin of its own."""
+    """Counts of values in bins of equal logarithmic width; there is one bin for 0 and less."""
 
     def __init__(self) -> None:
         self._counts = np.zeros((_HIGH_DECADE - _LOW_DECADE) * _PER_DECADE + 1, np.int64)
@@ -35,7 +35,7 @@ class LogHistogram:
         self.least, self.most = min(self.least, float(array.min())), max(self.most, float(array.max()))
 
     def quantile(self, share: float) -> float:
-        """The value that this share of all is at or below; of no values 0."""
+        """The value that ``share`` of all values do not exceed; 0 if there are none."""
         if not self.count:
             return 0.0
         place = int(np.searchsorted(np.cumsum(self._counts), max(1, math.ceil(share * self.count))))
@@ -45,8 +45,10 @@ class LogHistogram:
         return min(max(middle, self.least), self.most)
 
     def per_decade(self, parts: int = 1) -> list[tuple[float, float, int]]:
-        """Lower bound, upper bound and count of the bins of a plot, ``parts`` (a divisor of 200) to the decade; empty
-        ones at both ends are left out, and what is 0 is the first, from 0 to 0."""
+        """Lower bound, upper bound and count of the bins of a plot, with ``parts`` (a divisor of 200) bins in a decade.
+
+        Empty bins at both ends are left out.  Zeros are in the first bin, from 0 to 0.
+        """
         width = _PER_DECADE // parts
         sums = self._counts[1:].reshape(-1, width).sum(axis=1)
         edges = [10 ** (number / parts + _LOW_DECADE) for number in range(len(sums) + 1)]

@@ -1,4 +1,4 @@
-"""What a workload holds: counted as it streams by, in memory that does not grow with it."""
+"""The contents of a workload, counted as a stream: the memory needed does not grow with the workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.record import JOB_COLUMNS, TASK_COLUMNS, Header, Trace, WorkloadJ
 
 HOUR_NS = 3600 * 10**9
 _MOST_NAMES = 50
-"""Queues told apart; the rest is counted together."""
+"""Most queues to count separately; the others are counted together."""
 NOT_IN_IT = "not in it"
 SHARES = (0.1, 0.5, 0.9, 0.99)
 DISTRIBUTIONS = {
@@ -23,7 +23,7 @@ DISTRIBUTIONS = {
     "output a job": "bytes",
     "time between submissions": "s",
 }
-"""What distributions are kept of, and its unit."""
+"""The distributions that are kept, with their units."""
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class Inspection:
     maps: int = 0
     reduces: int = 0
     without_tasks: int = 0
-    """Jobs of which the trace records no tasks."""
+    """Jobs without recorded tasks."""
     modelled_lengths: int = 0
-    """Tasks whose length is no measured one."""
+    """Tasks whose length was not measured."""
     evictions: int = 0
     lost_ns: int = 0
     first_submit_ns: int | None = None
@@ -48,7 +48,7 @@ class Inspection:
     by_hour: Counter[int] = field(default_factory=Counter)
     """Submissions in each hour of the trace's clock."""
     filled: Counter[str] = field(default_factory=Counter)
-    """Jobs (for ``tasks.<name>`` tasks) of which each column holds something."""
+    """By column: the number of jobs that have a value (for ``tasks.<name>``, of tasks)."""
     evictions_by_priority: Counter[int] = field(default_factory=Counter)
     distributions: dict[str, LogHistogram] = field(
         default_factory=lambda: {name: LogHistogram() for name in DISTRIBUTIONS}
@@ -99,20 +99,22 @@ class Inspection:
 
     @property
     def span_s(self) -> float:
-        """From the first submission to the last."""
+        """Time from the first submission to the last."""
         return 0.0 if self.first_submit_ns is None else (self.last_submit_ns - self.first_submit_ns) / 1e9
 
     @property
     def hourly(self) -> list[int]:
-        """Submissions in each hour from the first one's to the last one's, those without any included."""
+        """Submissions in each hour from the first to the last submission, including hours without any."""
         if not self.by_hour:
             return []
         return [self.by_hour[hour] for hour in range(min(self.by_hour), max(self.by_hour) + 1)]
 
     @property
     def burstiness(self) -> float | None:
-        """Most submissions in an hour over fewest (natjam, section 1), of the whole hours between the first and the
-        last, those without any left out; None with fewer than two such hours."""
+        """Ratio of the most to the fewest submissions in an hour (natjam, section 1).
+
+        Only whole hours between the first and the last one count, without empty ones; None with fewer than two.
+        """
         whole = [count for count in self.hourly[1:-1] if count]
         return max(whole) / min(whole) if len(whole) > 1 else None
 
@@ -128,7 +130,7 @@ class Inspection:
         return told
 
     def as_data(self, trace: Trace) -> dict[str, Any]:
-        """All of it as plain data, times in seconds."""
+        """The whole inspection as plain data, with times in seconds."""
         return {
             "format": trace.header.format,
             "history": list(trace.header.history),
@@ -162,7 +164,7 @@ class Inspection:
 
 
 def inspect_trace(trace: Trace) -> Inspection:
-    """Read a trace to its end and count it.  Raises what reading raises."""
+    """Read a trace to its end and count it.  Raises the errors of reading."""
     inspection = Inspection()
     for job in trace.jobs:
         inspection.add(job)

@@ -1,4 +1,4 @@
-"""Task lengths: lists that are cycled, and seeded draws; all in whole nanoseconds."""
+"""Task lengths: lists that are cycled, and seeded draws, in whole nanoseconds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from workloads.schema import UniformLengths
 def lengths_ns(lengths: float | tuple[float, ...] | UniformLengths, count: int, key: str) -> tuple[int, ...]:
     """Lengths, in nanoseconds, of ``count`` tasks.
 
-    Drawn lengths depend on ``key`` alone, never on what else is drawn or on PYTHONHASHSEED: give each job,
-    and each kind of its tasks, a key of its own.
+    Drawn lengths depend on ``key`` alone, never on other draws or on PYTHONHASHSEED.  So each job, and each kind of
+    its tasks, needs a different key.
     """
     if isinstance(lengths, UniformLengths):
         return _uniform_ns(lengths, count, random.Random(key))
@@ -26,12 +26,12 @@ def key_count(length_ns: int, key_s: float) -> int:
 
 
 def _uniform_ns(lengths: UniformLengths, count: int, rng: random.Random) -> tuple[int, ...]:
-    """Lengths on (a, b] x longest, one random task having the longest and every other one less."""
+    """Lengths on (a, b] x longest; one random task has the longest, and all others are shorter."""
     longest_ns = seconds_to_ns(lengths.longest)
     low_ns = int(lengths.uniform[0] * longest_ns)
     high_ns = max(low_ns + 1, min(longest_ns - 1, int(lengths.uniform[1] * longest_ns)))
     span_ns = high_ns - low_ns
-    # random() is the one method whose sequence Python promises to keep for a seed.
+    # Python promises to keep the sequence for a seed only for random().
     longest_index = int(rng.random() * count)
     drawn = [high_ns - min(span_ns - 1, int(rng.random() * span_ns)) for _ in range(count)]
     return tuple(longest_ns if index == longest_index else length for index, length in enumerate(drawn))

@@ -1,19 +1,19 @@
-"""How much work jobs offer to a cluster, and the task counts that make it a given amount.
+"""How much work jobs offer to a cluster, and the task counts for a given amount of work.
 
-The demand of a job is what it would hold on a cluster without end: its ApplicationMaster from submission to its end,
-its maps from submission, its reduces from the end of its last map; each for its length.  Launch costs and slow start
-are not in it.
+The demand of a job is what it would hold on a cluster of unlimited size: its ApplicationMaster from submission to the
+job's end, its maps from submission, its reduces from the end of its last map, each for its length.  Launch costs and
+slow start are not included.
 
 ``load: L`` (natjam, section 6: "different scaling factors for the production and research traces") scales the number
-of tasks of every job by a factor, rounded, at least one of each kind that it has and at most as many as run at once
-beside its ApplicationMaster (the cluster's containers less one).  Where there are jobs of both queues, production and
-research:
+of tasks of every job by a factor.  The result is rounded.  It is at least one for each kind of task that the job has,
+and at most as many as run at once beside its ApplicationMaster (the cluster's containers minus one).  If there are jobs
+of both queues, production and research:
 
-- production's factor is the largest at which production's *peak* demand just fits the cluster;
-- research's is the smallest at which all work *offered*, divided by what the cluster can do in the window, is at
-  least L.
+- production's factor is the largest one with which production's *peak* demand fits the cluster;
+- research's factor is the smallest one with which all work *offered*, divided by what the cluster can do in the window,
+  is at least L.
 
-Otherwise one factor serves all jobs, the smallest at which the work offered is at least L.
+Otherwise there is one factor for all jobs, the smallest one with which the work offered is at least L.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from workloads.record import WorkloadTask
 
 _LEAST_FACTOR, _MOST_FACTOR = 1e-9, 1e6
 _STEPS = 100
-"""Of each bisection: far more than doubles can tell apart."""
+"""Steps of each bisection, more than enough for the precision of a double."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The maps, or the reduces, of a job: ``count`` tasks, cycled from ``pattern`` where that is shorter."""
+    """The maps, or the reduces, of a job: ``count`` tasks, cycled from ``pattern`` if that is shorter."""
 
     pattern: tuple[WorkloadTask, ...]
     count: int
 
     def scaled(self, factor: float, most: int) -> int:
-        """Their number under a factor."""
+        """Number of tasks under a factor."""
         return 0 if not self.count else max(1, min(most, round(self.count * factor)))
 
     def tasks(self, count: int) -> tuple[WorkloadTask, ...]:
-        """So many tasks with the lengths of this group: itself, or its quantiles."""
+        """``count`` tasks with the lengths of this group: the group itself, or its quantiles."""
         if len(self.pattern) == 1:
             return self.pattern * count
         if count == self.count == len(self.pattern):
@@ -53,7 +53,7 @@ class Group:
         return tuple(by_length[int((number + 0.5) * len(by_length) / count)] for number in range(count))
 
     def lengths_ns(self, count: int) -> list[tuple[int, int]]:
-        """Length and number of the tasks that ``tasks`` would give."""
+        """Lengths of the tasks that ``tasks`` would give, each with the number of such tasks."""
         if len(self.pattern) == 1:
             return [(self.pattern[0].length_ns, count)] if count else []
         return [(task.length_ns, 1) for task in self.tasks(count)]
@@ -61,14 +61,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A job as far as its demand goes."""
+    """The part of a job that decides its demand."""
 
     submit_ns: int
     maps: Group
     reduces: Group
 
     def scaled(self, factor: float, most: int) -> list[tuple[int, int, int]]:
-        """Containers held under a factor: beginning, end and number of each run of tasks, the master's first."""
+        """Containers held under a factor: start, end and number for each group of equal tasks, the master's first."""
         maps = self.maps.lengths_ns(self.maps.scaled(factor, most))
         reduces = self.reduces.lengths_ns(self.reduces.scaled(factor, most))
         mapped_ns = self.submit_ns + max((length for length, _ in maps), default=0)
@@ -81,40 +81,40 @@ class Demand:
 
 
 def offered_ns(demands: Sequence[Demand], factor: float, most: int) -> int:
-    """Container time that the jobs ask for under a factor."""
+    """Container time that the jobs demand under a factor."""
     return sum((end - start) * count for demand in demands for start, end, count in demand.scaled(factor, most))
 
 
 def peak(demands: Sequence[Demand], factor: float, most: int) -> int:
-    """Most containers that the jobs hold at once, on a cluster without end."""
+    """Most containers that the jobs hold at once on a cluster of unlimited size."""
     spans = [span for demand in demands for span in demand.scaled(factor, most)]
     if not spans:
         return 0
     starts, ends, counts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
-    times = np.concatenate([ends, starts])  # ends first: what is freed at an instant can be taken at it
+    times = np.concatenate([ends, starts])  # ends first: a container can be taken at the instant it is freed
     changes = np.concatenate([-counts, counts])
     return int(np.cumsum(changes[np.argsort(times, kind="stable")]).max())
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What ``load`` came to."""
+    """The result of ``load``."""
 
     production: float
     research: float
     offered: float
     """Work offered in the window, as a multiple of what the cluster can do."""
     production_peak: int
-    """Containers; of all jobs where there is one factor."""
+    """In containers; of all jobs if there is one factor."""
 
 
 def find_factors(
     production: Sequence[Demand], research: Sequence[Demand], load: float, containers: int, span_ns: int
 ) -> Factors:
-    """The factors for a load; where one of the queues has no jobs its factor is that of the other.
+    """The factors for a load; if one of the queues has no jobs, both have the same factor.
 
     Raises:
-        ConfigError: no factor gives it.
+        ConfigError: no factor gives this load.
     """
     most, wanted_ns = max(1, containers - 1), load * containers * span_ns
 
@@ -141,7 +141,7 @@ def find_factors(
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """The largest factor of which something holds that holds of all smaller ones."""
+    """The largest factor for which ``holds`` is true; it is then true for all smaller ones."""
     low, high = _LEAST_FACTOR, _MOST_FACTOR
     if holds(high):
         return high
@@ -152,7 +152,7 @@ def _largest(holds: Callable[[float], bool]) -> float:
 
 
 def _smallest(holds: Callable[[float], bool], load: float) -> float:
-    """The smallest factor of which something holds that holds of all larger ones."""
+    """The smallest factor for which ``holds`` is true; it is then true for all larger ones."""
     if not holds(_MOST_FACTOR):
         raise ConfigError(f"load: the jobs of the window cannot offer {load:g}; lower it, or choose another window_s")
     if holds(_LEAST_FACTOR):
@@ -173,8 +173,8 @@ def alone_ns(
 ) -> int:
     """Estimate of a job's time alone on an empty cluster (natjam, section 7: its clean compute time).
 
-    The ApplicationMaster is launched, then the maps run on the other containers, each next one on the first that is
-    free, then the reduces; every launch takes ``schedule_ns``, one of a task ``task_schedule_ns`` where that is given.
+    The ApplicationMaster is launched; then the maps run on the other containers, each on the first free one; then the
+    reduces.  Every launch takes ``schedule_ns``, or ``task_schedule_ns`` for a task if that is given.
     """
     of_task_ns = schedule_ns if task_schedule_ns is None else task_schedule_ns
     return schedule_ns + sum(_makespan_ns(lengths, containers - 1, of_task_ns) for lengths in (maps_ns, reduces_ns))

@@ -1,15 +1,16 @@
-"""Jobs with completion goals that arrive at random, as Reverse-Adaptive's paper draws them (reverse-adaptive, Table I).
+"""Jobs with completion goals that arrive at random, drawn as in Reverse-Adaptive's paper (reverse-adaptive, Table I).
 
-Arrivals are a Poisson process; job sizes, in tasks, are lognormal with the given mean and deviation; a deadline is the
-submission + the time in isolation x a factor drawn uniformly.  ``load`` is the work offered as a share of what the
-containers left by the transactional workload can do: it sets the rate of arrivals.
+Arrivals are a Poisson process.  Job sizes, in tasks, are lognormal with the given mean and deviation.  A deadline is
+the submission + the time in isolation x a factor drawn uniformly.  ``load`` sets the rate of arrivals: it is the work
+offered as a share of what the containers left by the transactional workload can do.
 
-What the paper leaves open, here:
+The paper leaves two points open.  Here:
 
-- In isolation means the whole cluster to itself, no transactional workload beside it: some deadlines are missed for
-  certain while that takes most of the cluster, as the paper says of its own.
-- The length of a task.  With 387 s on 100 containers, a load of 1 without a transactional workload is 15 jobs an hour,
-  2,500 a week, and a load of 0.2 with half the containers left is 1.5, 250 a week: the ends of the ranges in Table I.
+- In isolation means alone on the whole cluster, without a transactional workload.  So some deadlines cannot be met
+  while that workload takes most of the cluster, as the paper says about its own.
+- A task takes 387 s.  On 100 containers, a load of 1 without a transactional workload is then 15 jobs an hour or 2,500
+  a week.  A load of 0.2 with half the containers left is 1.5 jobs an hour or 250 a week.  These are the ends of the
+  ranges in Table I.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from workloads.schema import MAX_TASKS, PoissonEntry
 def poisson_jobs(
     entry: PoissonEntry, capacity: Capacity, containers: int, memory_bytes: int, seed: int
 ) -> tuple[JobSpec, ...]:
-    """The jobs of one draw; another load moves arrivals only, other factors only deadlines."""
+    """The jobs of one draw; a different load changes only arrivals, different factors only deadlines."""
     span_ns, task_ns = round(entry.span_s * 10**9), round(entry.task_s * 10**9)
     offered_ns = entry.load * capacity.between(0, span_ns)
     gap_ns = span_ns * entry.tasks.mean * task_ns / max(1.0, offered_ns)

@@ -1,11 +1,11 @@
-"""The workload schema, version 1: jobs with their tasks, as every importer makes them and every tool reads them.
+"""The workload schema, version 1: jobs with their tasks, which every importer makes and every tool reads.
 
-A workload is a header and jobs, in any order.  In files (``workloads.store``) it is either JSON lines, the header
-first and then one job a line, or Parquet, one job a row and the header under ``natjam_workload`` in the metadata of the
-schema.  Columns keep their names and meanings; new ones may be added within a version.
+A workload is a header and jobs, in any order.  Its file (``workloads.store``) is JSON lines or Parquet.  JSON lines
+have the header first and then one job a line.  Parquet has one job a row, and the header under ``natjam_workload`` in
+the metadata of the schema.  Columns keep their names and meanings; a version may get new ones.
 
-Times are nanoseconds on the trace's own clock, whose zero the header's ``origin`` explains.  What a trace does not
-record is None.  ``Provenance`` says of each column whether it was measured or comes from a model, and which.
+Times are nanoseconds on the trace's own clock; the header's ``origin`` explains its zero.  A value that the trace does
+not record is None.  ``Provenance`` says for each column whether it was measured or modelled, and by which rule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION = 1
 Kind = Literal["map", "reduce"]
 Source = Literal["measured", "modelled"]
 Origin = Literal["zero", "first-submission"]
-"""Where an experiment's time 0 lies: at the clock's own zero, or (epoch times, slices) at the first submission."""
+"""An experiment's time 0: the clock's own zero, or (for epoch times and slices) the first submission."""
 Outcome = Literal["succeeded", "failed", "killed"]
 
 JOB_COLUMNS: dict[str, str] = {
@@ -92,13 +92,13 @@ class WorkloadJob:
     other: Mapping[str, Any] | None = None
 
     def lengths_ns(self, kind: Kind) -> tuple[int, ...]:
-        """Lengths of its tasks of one kind, in their order."""
+        """Lengths of its tasks of one kind, in order."""
         return tuple(task.length_ns for task in self.tasks or () if task.kind == kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a column comes from: measured, modelled, or partly each; the rule or recorded field behind it."""
+    """Where a column comes from: measured, modelled or mixed, and the rule or recorded field behind it."""
 
     source: Literal["measured", "modelled", "mixed"]
     rule: str
@@ -106,20 +106,20 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of a workload as a whole."""
+    """Facts about a workload as a whole."""
 
     format: str
     """The trace's format, or ``generated``."""
     origin: Origin
     columns: Mapping[str, Provenance]
-    """Columns that hold anything; those of tasks as ``tasks.<name>``."""
+    """Columns that have values; those of tasks as ``tasks.<name>``."""
     history: tuple[str, ...] = ()
-    """What was done to it, the oldest first, each with its parameters."""
+    """The steps that made the workload, oldest first, each with its parameters."""
     starts_measured: bool = False
-    """Measured lengths of tasks begin when their container did: the start of the process is in them."""
+    """Whether measured lengths of tasks begin with their container, and so include the start of the process."""
 
     def with_step(self, step: str, **columns: Provenance) -> Header:
-        """The header after one more step, which gave or changed the columns named (``tasks_length_ns`` for
+        """The header with one more step, which made or changed the given columns (``tasks_length_ns`` for
         ``tasks.length_ns``)."""
         named = {name.replace("tasks_", "tasks.", 1): told for name, told in columns.items()}
         return replace(self, history=(*self.history, step), columns={**self.columns, **named})
@@ -129,8 +129,8 @@ class Header:
 class Trace:
     """A workload being read: the header at once, the jobs one by one.
 
-    ``facts`` counts what the format holds beside jobs and tasks (events by type, attempts by result...); whole only
-    when the jobs have been read to the end.
+    ``facts`` counts other contents of the format than jobs and tasks (events by type, attempts by result...).  It is
+    complete only after all jobs were read.
     """
 
     header: Header

@@ -1,4 +1,4 @@
-"""The ``workload`` part of an experiment file: its jobs written out, or a trace to import them from.
+"""The ``workload`` part of an experiment file: a list of jobs, or a trace to import them from.
 
 Every quantity carries its unit last in its name: ``_s`` emulated seconds, ``_mb`` 10^6 bytes (``memory_mb``:
 MiB), ``_gb`` GiB, ``_bytes`` bytes.
@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from emulator.files.strict import Strict
 
 MAX_SECONDS = 1e8
-"""About three years: keeps every instant, in nanoseconds, far inside 64 bits."""
+"""About three years, so that every instant in nanoseconds fits easily in 64 bits."""
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
 MOST_TASKS_A_CONTAINER = 100_000
@@ -31,7 +31,7 @@ TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 
 class UniformLengths(Strict):
-    """Uniform on (a, b] x ``longest`` seconds, exactly one task having ``longest`` (natjam, section 5)."""
+    """Uniform on (a, b] x ``longest`` seconds; exactly one task has ``longest`` (natjam, section 5)."""
 
     uniform: tuple[Fraction, Fraction]
     longest: Length
@@ -64,15 +64,16 @@ class SlaStep(Strict):
     deadline_s: Length
     """Absolute."""
     cost: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
-    """Of ending after it, in all."""
+    """Total cost of ending after this deadline."""
 
 
 class Progress(Strict):
-    """The moment at which a job has come so far."""
+    """The time at which a job reaches some progress."""
 
     job: Annotated[str, Field(min_length=1)]
     progress: Fraction
-    """Share of its work that is done: of a reduce's keys, a map's when it is done; 0: it has begun; 1: it has ended."""
+    """Share of its work that is done, where a reduce counts by its keys and a map when it has ended.  0: the job has
+    begun; 1: it has ended."""
 
     @property
     def progress_ppm(self) -> int:
@@ -81,17 +82,17 @@ class Progress(Strict):
 
 
 class Programs(Strict):
-    """Tasks of a job that are programs of anybody."""
+    """Tasks of a job that are any programs."""
 
     command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-    """Program and arguments; ``{python}`` is the interpreter that natjam runs under."""
+    """Program and arguments; ``{python}`` is natjam's own interpreter."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     length_s: Length
-    """How long one takes, as far as is known; in simulations, exactly so long."""
+    """How long one program takes, approximately; in simulations exactly."""
     memory_gb: TaskMemory | None = None
-    """As that of a job of maps and reduces."""
+    """As for a job of maps and reduces."""
     sha256: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=dict)
-    """Of files that each leaves, by name: what they must be, where that is known."""
+    """By name of a file that each program leaves: its expected contents, if known."""
 
 
 class JobEntry(Strict):
@@ -101,37 +102,37 @@ class JobEntry(Strict):
     queue: Annotated[str, Field(min_length=1)]
     submit_s: Seconds = 0.0
     submit_when: Progress | None = None
-    """Submitted when another job has come so far, in place of ``submit_s``."""
+    """Submitted when another job reaches this progress, instead of at ``submit_s``."""
     maps: TaskCount = 0
     map_s: Lengths = 1.0
     reduces: TaskCount = 0
     reduce_s: Lengths = 1.0
     tasks: Programs | None = None
-    """In place of maps and reduces."""
+    """Instead of maps and reduces."""
     key_s: Length = 1.0
     """Time from one key of a reduce to the next; a reduce walks round(length / key_s) keys, at least one."""
     deadline_s: Length | None = None
-    """Absolute, on the same clock as ``submit_s``."""
+    """Absolute time, on the same clock as ``submit_s``."""
     deadline_after_s: Length | None = None
-    """In place of ``deadline_s``: the deadline is so long after the submission."""
+    """Instead of ``deadline_s``: time from the submission to the deadline."""
     priority: int = 0
     weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
-    """How much the job counts in weighted metrics."""
+    """Weight of the job in weighted metrics."""
     sla: tuple[SlaStep, ...] = ()
-    """What it costs to end after each of several deadlines; deadlines and costs rise."""
+    """Cost of ending after each of several deadlines; deadlines and costs increase."""
     min_containers: Annotated[int, Field(ge=0, le=10**9)] | None = None
-    """Share it is guaranteed by allocations that give shares; null: its part of its queue's capacity."""
+    """Containers guaranteed to it by allocations that give shares; null: its part of its queue's capacity."""
     max_containers: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    """Most it may hold at a time under them; null: as many as it has maps, or reduces."""
+    """Most containers it may hold under such allocations; null: as many as it has maps, or reduces."""
     memory_mb: Annotated[int, Field(gt=0)] | None = None
     """Memory of one container, the most that a task may use; None: the cluster's ``container_memory_gb``."""
     memory_gb: TaskMemory | None = None
-    """Memory that each task holds from its start to its end; None: none to speak of, and a stopped task is charged
-    with all of its container."""
+    """Memory that each task holds from its start to its end.  None: almost nothing, and a stopped task is charged with
+    the memory of its whole container."""
     dirty_fraction: Fraction = 1.0
-    """Share of the memory of a task that changes from one image of it to the next: what an incremental one writes."""
+    """Share of a task's memory that changes between two images; an incremental image writes this share."""
     shuffle_mb: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
-    """What all maps together write for the reduces, in 10^6 bytes; None: a small default per key."""
+    """Bytes that all maps together write for the reduces, in 10^6; None: a small default per key."""
 
     @model_validator(mode="after")
     def _has_tasks(self) -> JobEntry:
@@ -160,33 +161,35 @@ class JobEntry(Strict):
 Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "natjam"]
 """The formats that a trace may have; ``natjam`` is our own (``workloads.record``)."""
 Unfinished = Literal["median", "observed", "drop"]
-"""Length of a task that did not finish in the trace: ``median`` of the job's finished tasks of the same kind, else of
-their observed runs; ``observed``: the longest run that was seen, which is less than it would have taken; ``drop``: the
-task is left out.  A task that the rule gives nothing for is left out too."""
+"""Length of a task that did not finish in the trace.
+
+``median``: of the job's finished tasks of the same kind, or, without any, of their observed runs.  ``observed``: its
+longest observed run, which is shorter than the task.  ``drop``: the task is left out.  A task for which the rule gives
+no length is left out too.
+"""
 
 
 class BimodalEntry(Strict):
-    """Small and large jobs as FLEX's paper draws them (flex, section 4.1); ``workloads.bimodal`` states the rules."""
+    """Small and large jobs drawn as in FLEX's paper (flex, section 4.1); ``workloads.bimodal`` has the rules."""
 
     jobs: Annotated[int, Field(ge=1, le=10_000)] = 10
     tasks: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
-    """Of all jobs together.  The paper leaves it open; it decides how many containers a job can use at most."""
+    """Tasks of all jobs together.  It limits the containers that a job can use; the paper leaves it open."""
     task_s: Length = 10.0
     """Length of each task; the last of a job may be shorter."""
     small: Fraction = 0.8
-    """Share of the jobs that are small: a tenth of the large ones, on average."""
+    """Share of the jobs that are small; small jobs have a tenth of the work of large ones, on average."""
     slack: Fraction = 0.75
-    """Share of the containers that no job has as its minimum."""
+    """Share of the containers that is not in any job's minimum."""
     sla_steps: Annotated[int, Field(ge=1, le=100)] = 3
     spread: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = None
-    """In place of small and large jobs: their works are evenly spaced, from 1 - ``spread`` to 1 + ``spread`` of the
-    mean."""
+    """Instead of small and large jobs: works are evenly spaced from 1 - ``spread`` to 1 + ``spread`` of the mean."""
     reduces: Fraction = 0.0
     """Share of each job's tasks that are reduces."""
     interarrival_s: Seconds = 0.0
-    """Mean of the exponential time from one submission to the next; 0: all are there at 0."""
+    """Mean of the exponential time from one submission to the next; 0: all jobs are submitted at 0."""
     pooled: bool = False
-    """Jobs have no minima of their own and share the capacity of their queue; ``slack`` does not count."""
+    """Whether jobs have no minima and share the capacity of their queue instead; ``slack`` is then not used."""
     queue: str = "default"
 
 
@@ -201,16 +204,16 @@ class PoissonEntry(Strict):
     """Jobs that arrive at random, with deadlines (reverse-adaptive, Table I); ``workloads.poisson`` has the rules."""
 
     load: Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)] = 0.6
-    """Work offered, as a share of what the containers that are there can do."""
+    """Work offered, as a share of what the available containers can do."""
     span_s: Length = 7 * 86400.0
     """How long jobs arrive."""
     tasks: Spread = Spread(mean=62.0, sd=15.5)
-    """Of a job; lognormal."""
+    """Tasks of a job; lognormal."""
     task_s: Length = 387.0
     deadline_factor: tuple[Factor, Factor] = (1.5, 4.0)
-    """Time from submission to deadline, in times with the whole cluster to itself; uniform between the two."""
+    """Time from submission to deadline, as a multiple of the job's time alone on the whole cluster; uniform."""
     counted_s: tuple[Seconds, Seconds] | None = None
-    """Statistics of deadlines count the jobs that start or finish between these instants; null: all."""
+    """Statistics of deadlines count the jobs that start or finish between these times; null: all."""
     queue: str = "default"
 
     @model_validator(mode="after")
@@ -230,7 +233,8 @@ GOOGLE_BANDS = ("production", "middle", "free")
 
 
 class GoogleDayEntry(Strict):
-    """A day like one of Google's (adaptive-checkpointing, section 3.3.2); ``workloads.google_day`` has the rules."""
+    """A day like one of Google's cluster (adaptive-checkpointing, section 3.3.2).  ``workloads.google_day`` has the
+    rules."""
 
     jobs: Annotated[int, Field(ge=1, le=100_000)] = 15_000
     tasks: Annotated[int, Field(ge=1, le=5_000_000)] = 600_000
@@ -238,9 +242,9 @@ class GoogleDayEntry(Strict):
     span_s: Length = 86400.0
     """How long jobs arrive."""
     machine_memory_gb: Rate = 96.0
-    """Of which the trace gives shares."""
+    """Memory of a machine; the trace gives shares of it."""
     dirty_fraction: Fraction = 0.1
-    """As of a job that is written out."""
+    """As for a job in a list."""
 
     @model_validator(mode="after")
     def _enough(self) -> GoogleDayEntry:
@@ -250,7 +254,7 @@ class GoogleDayEntry(Strict):
 
 
 class UniformFactor(Strict):
-    """A factor drawn anew for each, uniform on [a, b]."""
+    """A factor that is drawn for each job or task, uniform on [a, b]."""
 
     uniform: tuple[Factor, Factor]
 
@@ -262,14 +266,14 @@ class UniformFactor(Strict):
 
 
 class Rates(Strict):
-    """Parameters of the models of what a trace does not record; see ``workloads.byte_rules`` for those of bytes.
+    """Parameters of the models for values that a trace does not record; for bytes see ``workloads.byte_rules``.
 
-    The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split
-    of 64 MiB lasts 19 s, and a reduce that takes in 64 MiB and writes nothing lasts 231 s.
+    The defaults give the published medians of Facebook's tasks (natjam, section 2.2): a map of one full split of 64 MiB
+    lasts 19 s, and a reduce that reads 64 MiB and writes nothing lasts 231 s.
     """
 
     source_nodes: Annotated[int, Field(gt=0)] = 600
-    """Machines of the cluster that the trace was recorded on; the FB-2009 files: 600, FB-2010: 3000."""
+    """Machines of the recorded cluster; 600 for the FB-2009 files, 3000 for FB-2010."""
     bytes_per_map: Annotated[int, Field(gt=0)] = 64 * 2**20
     bytes_per_reduce: Annotated[int, Field(gt=0)] = 64 * 2**20
     map_mb_s: Rate = 4.194304
@@ -279,15 +283,16 @@ class Rates(Strict):
     reduce_overhead_s: Seconds = 30.0
     byte_rules: Literal["whole-splits", "swim"] = "whole-splits"
     spread: UniformFactor | None = None
-    """Each task's length is what the rules give times a draw of its own; null: all of a job's have the same."""
+    """The length of each task is multiplied by a draw of this factor; null: all maps, and all reduces, of a job have
+    equal lengths."""
     key_s: Length = 1.0
-    """Time from one key of a reduce to the next, of every format."""
+    """Time from one key of a reduce to the next, for every format."""
     unfinished: Unfinished | None = None
-    """Null: ``median`` of Rumen's, ``observed`` of Google's."""
+    """Null: ``median`` for Rumen, ``observed`` for Google."""
 
 
 class DrawnMemory(Strict):
-    """What each task of a queue holds, drawn anew for each, lognormal; no more than its container."""
+    """Memory of each task of a queue: a lognormal draw for each task, at most its container's memory."""
 
     median_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
     p95_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
@@ -300,28 +305,28 @@ class DrawnMemory(Strict):
 
 
 class TraceEntry(Strict):
-    """Jobs imported from a trace, and what is made of them; ``workloads.adapt`` states the rules."""
+    """Jobs imported from a trace and fitted to the cluster; ``workloads.adapt`` has the rules."""
 
     format: Format
     path: str
     """The trace; a relative path is relative to the experiment file."""
     lenient: bool = False
-    """Broken rows are skipped and counted; otherwise the first one is an error."""
+    """If true, broken rows are skipped and counted; if false, the first one is an error."""
     window_s: Length | tuple[Seconds, Length] | None = None
-    """Submissions kept: the first so many seconds, or [from, to); null: all."""
+    """Submissions to keep: those in the first seconds, or in [from, to); null: all."""
     load: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
-    """Work offered to the cluster, as a multiple of what it can do; null: tasks are as many as the trace has."""
+    """Work offered to the cluster, as a multiple of what it can do; null: the number of tasks is not scaled."""
     data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
-    """Share of the bytes really shuffled and written; task counts and lengths do not depend on it.  Null: all of them,
-    but none of jobs whose lengths were measured, which have the time for it in them."""
+    """Share of the bytes that are really shuffled and written; task counts and lengths do not depend on it.  Null: all
+    bytes, but none for jobs with measured lengths, which include the time for this."""
     production_fraction: Fraction | None = None
-    """Chance of each job to go to queue ``production``; the others go to ``research``."""
+    """Chance that a job goes to queue ``production``; the others go to ``research``."""
     production_priority: int | None = None
     """Jobs of at least this priority go to queue ``production``; the others go to ``research``."""
     deadline_factor: Factor | UniformFactor | None = None
     """Epsilon: a job's deadline is its submission + its time alone on the cluster x (1 + epsilon)."""
     task_memory: dict[str, DrawnMemory] = Field(default_factory=dict)
-    """By queue: memory that its jobs' tasks hold, as ``memory_gb`` of a job; of others nothing is known."""
+    """By queue: the memory that its jobs' tasks hold, as ``memory_gb`` of a job; other queues' tasks hold none."""
     rates: Rates = Rates()
 
     @model_validator(mode="after")

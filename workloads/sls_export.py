@@ -1,7 +1,7 @@
-"""Exporter to SLS files, the format of YARN's Scheduler Load Simulator; reading one back loses nothing.
+"""Export to SLS files, the format of YARN's Scheduler Load Simulator; reading a file back loses nothing.
 
-SLS has milliseconds, and keys for some columns only.  What it has no key for, and times that are no whole milliseconds,
-go under the key ``natjam`` of the job or task, which SLS ignores.
+SLS has milliseconds, and keys for only some columns.  Other columns, and times that are not whole milliseconds, go
+under the key ``natjam`` of the job or task, which SLS ignores.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _DEFAULT_QUEUE = "default"
 
 
 def export_sls(path: Path, trace: Trace) -> int:
-    """Write a workload as an SLS file, whole or not at all; returns the number of jobs.
+    """Write a workload as an SLS file, atomically; returns the number of jobs.
 
-    Raises ConfigError for a job whose tasks are not known, RunError where the file cannot be written, and what reading
-    ``trace`` raises.
+    Raises ConfigError for a job without known tasks, RunError if the file cannot be written, and the errors of reading
+    ``trace``.
     """
     count = 0
     with written_whole(path, keep=False) as unfinished, unfinished.open("wb") as stream:
@@ -55,7 +55,7 @@ def sls_job(job: WorkloadJob) -> dict[str, Any]:
     for key in ("job", "user", "other", "finish_ns" if has_end else "", "" if job.submit_ns % _MS else "submit_ns"):
         rest.pop(key, None)
     if rest.pop("queue", None) is None:
-        rest["queue"] = None  # SLS must have one, and the trace has none
+        rest["queue"] = None  # the trace has no queue, but SLS needs one
     told = {key: value for key, value in told.items() if value is not None}
     return {**told, EXTENSION: rest} if rest else told
 

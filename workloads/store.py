@@ -1,7 +1,7 @@
 """Workload files: JSON lines (``.jsonl``, ``.jsonl.gz``) and Parquet (``.parquet``), written and read as streams.
 
-Both hold the same; see ``workloads.record`` for the columns.  In Parquet ``tasks`` is a list of structs and ``other``
-is JSON text, since its keys are the trace's own.
+Both have the same contents; ``workloads.record`` describes the columns.  In Parquet ``tasks`` is a list of structs, and
+``other`` is JSON text because its keys depend on the trace.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _SCHEMA = pyarrow.schema(
 
 
 def write_workload(path: Path, trace: Trace) -> int:
-    """Write a workload, whole or not at all; its kind is that of the suffix.  Returns the number of jobs.
+    """Write a workload, atomically, in the format of the suffix.  Returns the number of jobs.
 
-    Raises RunError where the file cannot be written, and what reading ``trace`` raises.
+    Raises RunError if the file cannot be written, and the errors of reading ``trace``.
     """
     with written_whole(path, keep=False) as unfinished:
         if path.suffix == ".parquet":
@@ -80,7 +80,7 @@ def write_workload(path: Path, trace: Trace) -> int:
 
 
 def read_workload(path: Path, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:
-    """Open a workload file of either kind, whatever its suffix.  Raises TraceError."""
+    """Open a workload file of either format, with any suffix.  Raises TraceError."""
     with ByteSource(path) as source:
         is_parquet = source.read(4) == _PARQUET_MAGIC
     return _read_parquet(path, problems, on_bytes) if is_parquet else _read_lines(path, problems, on_bytes)
@@ -196,7 +196,7 @@ def _parquet_rows(path: Path, file: pyarrow.parquet.ParquetFile, on_bytes: OnByt
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its JSON text parsed; text that is none stays, and is refused as no object."""
+    """A row with its JSON text parsed; invalid JSON stays text, which is refused later because it is not an object."""
     for holder in (row, *(task for task in _listed(row.get("tasks")) if isinstance(task, dict))):
         told = holder.get("other")
         if isinstance(told, str):

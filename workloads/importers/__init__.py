@@ -1,4 +1,4 @@
-"""Importers: one module a trace format, each a generator of ``WorkloadJob`` that holds no more than it must."""
+"""Importers: one module for each trace format, a generator of ``WorkloadJob`` that uses as little memory as it can."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workloads.schema import Format, Unfinished
 from workloads.store import read_workload
 
 _Read = Callable[..., Iterator[WorkloadJob]]
-"""Of path, problems, facts and on_bytes; some take ``unfinished`` too."""
+"""Functions of path, problems, facts and on_bytes; some have ``unfinished`` too."""
 _READERS: dict[Format, tuple[Header, _Read]] = {
     "swim": (SWIM, read_swim),
     "rumen": (RUMEN, read_rumen),
@@ -39,7 +39,7 @@ _READERS: dict[Format, tuple[Header, _Read]] = {
     "yarn": (YARN, read_yarn_apps),
 }
 _UNFINISHED: dict[Format, Unfinished] = {"rumen": "median", "google": "observed"}
-"""The default of formats that record tasks which did not finish."""
+"""The defaults for formats that record tasks which did not finish."""
 
 
 def open_trace(
@@ -50,14 +50,14 @@ def open_trace(
     unfinished: Unfinished | None = None,
     on_bytes: OnBytes = ignore,
 ) -> Trace:
-    """Open a trace; its jobs are read as they are asked for, and raise TraceError then.
+    """Open a trace; its jobs are read lazily, and reading them may raise TraceError.
 
     Args:
-        path: a file; of a Google trace the directory that holds the folders of its tables.
-        format: what is in it.
-        problems: what becomes of broken rows.
-        unfinished: the length of tasks that did not finish in the trace; None: the format's default.
-        on_bytes: told of progress.
+        path: a file; for a Google trace, the directory with the folders of its tables.
+        format: its format.
+        problems: handles broken rows.
+        unfinished: the rule for the length of tasks that did not finish in the trace; None: the format's default.
+        on_bytes: called with the progress.
 
     Raises:
         TraceError: it cannot be read.

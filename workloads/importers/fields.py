@@ -12,7 +12,7 @@ from workloads.errors import BrokenRow
 
 MAX_ID_CHARACTERS = 80
 MAX_NS = 2**62
-"""Latest instant of any clock: over a hundred years after 1970, and inside 64 bits with room to add."""
+"""Latest time of any clock: over a hundred years after 1970; sums of such times fit in 64 bits."""
 MAX_LENGTH_NS = 10**17
 """Longest length: about three years."""
 MAX_BYTES = 10**18
@@ -20,7 +20,7 @@ _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
 def job_id(value: Any, column: str) -> str:
-    """An id that can name a job and, quoted, its files: the rules for the jobs of an experiment file."""
+    """An id that can name a job and, quoted, its files; the rules are those for jobs of an experiment file."""
     if not isinstance(value, str):
         raise BrokenRow(column, f"{_shown(value)} is not text")
     if not value or len(value) > MAX_ID_CHARACTERS or not value.isprintable():
@@ -42,7 +42,7 @@ def whole(value: Any, column: str, most: int, least: int = 0) -> int:
 
 
 def text(value: Any, column: str) -> str | None:
-    """Printable text, or None where there is none."""
+    """Printable text, or None if there is none."""
     if value is None or (isinstance(value, str) and len(value) <= 1000 and value.isprintable()):
         return value or None
     raise BrokenRow(column, f"{_shown(value)} is not printable text of at most 1000 characters")
@@ -56,16 +56,19 @@ def _shown(value: Any) -> str:
 
 
 class SeenIds:
-    """The ids met so far.  Those that end in a number are held as runs of numbers after a common beginning, so that
-    the ``job0``, ``job1``, ... of a trace of any length take a few words."""
+    """The ids so far, in little memory.
+
+    Ids that end in a number are kept as ranges of numbers after a common prefix, so that ``job0``, ``job1``, ... of a
+    trace of any length need only a few words.
+    """
 
     def __init__(self) -> None:
         self._runs: dict[str, tuple[list[int], list[int]]] = {}
-        """First and last numbers of the runs after each beginning, sorted."""
+        """By prefix: the first and the last numbers of its ranges, sorted."""
         self._others: set[str] = set()
 
     def add(self, name: str) -> bool:
-        """Note an id; False if it was there already."""
+        """Add an id; False if it was already present."""
         numbered = _NUMBERED.fullmatch(name)
         if numbered is None:
             known = name in self._others

@@ -1,18 +1,18 @@
 """Importer of the Google cluster trace of 2011 (clusterdata-2011-2, "Google cluster-usage traces v2.1, Reiss, Wilkes,
 Hellerstein"): tables ``task_events`` and ``job_events``, and ``machine_events`` for its counts.
 
-The path is a directory that holds folders of these names, with part files in the order of their names; or one file of
-task events, where jobs are known by their tasks only and are held to the end.
+The path is a directory with folders of these names, whose part files are read in the order of their names.  It may also
+be one file of task events; then jobs are known only from their tasks, and are kept in memory to the end.
 
-- A job is submitted by its SUBMIT event and has ended by its FINISH, FAIL, KILL or LOST event; a job submitted before
-  the first file is left out and counted.
-- A task's runs go from SCHEDULE to EVICT, FAIL, FINISH, KILL or LOST.  Its length is that of its last FINISH run.  Runs
-  that ended otherwise are its ``lost_ns``, its EVICT events its ``evictions``.  A task without a FINISH run has no
-  measured length; see ``workloads.importers.unfinished``.
-- Every task is a reduce, so that it can be preempted: the trace knows no maps.
+- A job is submitted at its SUBMIT event and ends at its FINISH, FAIL, KILL or LOST event.  A job submitted before the
+  first file is left out and counted.
+- A task's runs go from SCHEDULE to EVICT, FAIL, FINISH, KILL or LOST.  Its length is that of its last run with FINISH.
+  The time of all other runs is its ``lost_ns``, and the number of its EVICT events is ``evictions``.  A task without a
+  FINISH run has no measured length; see ``workloads.importers.unfinished``.
+- The trace has no maps.  Every task is a reduce, so that it can be preempted.
 - Priorities are the trace's: 0 and 1 free, 2 to 8 middle, 9 to 11 production, 10 monitoring.
 
-Jobs come in the order of their ends.  Held are the tasks of open jobs, and eight bytes a job.
+Jobs come in the order of their ends.  Memory holds the tasks of open jobs, and eight bytes for each job.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_google(
     on_bytes: OnBytes = ignore,
     unfinished: Unfinished = "observed",
 ) -> Iterator[WorkloadJob]:
-    """Yield the jobs of a slice of the trace, in the order of their ends; those still open at its end last.
+    """Yield the jobs of a slice of the trace, in the order of their ends; jobs open at the slice's end come last.
 
     Raises TraceError.
     """
@@ -126,14 +126,14 @@ def _files(path: Path, table: Table) -> list[Path]:
 
 
 class _JobEvents:
-    """The rows of ``job_events`` in step with those of another table."""
+    """The rows of ``job_events``, read in parallel with those of another table."""
 
     def __init__(self, batches: Iterator[Arrays]) -> None:
         self._batches = batches
         self._held: Arrays | None = next(batches, None)
 
     def until(self, time_us: int) -> Iterator[Arrays]:
-        """The next rows, those of ``time_us`` included."""
+        """The next rows up to and including ``time_us``."""
         while self._held is not None:
             count = int(np.searchsorted(self._held["time"], time_us, side="right"))
             yield {name: column[:count] for name, column in self._held.items()}
@@ -158,7 +158,7 @@ class _Reader:
     # ---- counts ----
 
     def count_machines(self, events: Arrays) -> None:
-        """Note what the cluster is made of."""
+        """Count the machines of the cluster."""
         facts = self._facts
         facts["machine events"] = facts.get("machine events", 0) + len(events["time"])
         for number, name in enumerate(("ADD", "REMOVE", "UPDATE")):
@@ -184,11 +184,11 @@ class _Reader:
     # ---- events ----
 
     def feed_tasks(self, events: Arrays) -> None:
-        """The next task events."""
+        """Handle the next task events."""
         self._count(events, self._table.feed(events))
 
     def feed_jobs(self, events: Arrays) -> None:
-        """The next job events; there are a few of them for every hundred task events."""
+        """Handle the next job events; there are a few for every hundred task events."""
         rows = zip(*(events[name].tolist() for name in ("time", "job", "event", "user")), strict=True)
         self._facts["job events"] += len(events["time"])
         for time_us, number, event, user in rows:
@@ -211,7 +211,7 @@ class _Reader:
     # ---- jobs ----
 
     def ended(self, now_us: int) -> Iterator[WorkloadJob]:
-        """The jobs of which nothing more is to come: ended, with all their tasks, before ``now_us``."""
+        """The jobs that are complete: they ended, with all their tasks, before ``now_us``."""
         if not self._ended:
             return
         numbers = np.array(sorted(self._ended), np.int64)
@@ -230,7 +230,7 @@ class _Reader:
         self._table.remove([(first, past) for _, _, first, past in gone])
 
     def rest(self) -> Iterator[WorkloadJob]:
-        """The jobs that were still open at the end of the files."""
+        """The jobs still open at the end of the files."""
         if not self._has_jobs:
             self._jobs = self._jobs_of_tasks()
         numbers = np.unique(self._table.keys >> 24)
@@ -245,7 +245,7 @@ class _Reader:
                 self._facts[f"length of {name} runs, s (p10 / median / p90)"] = told
 
     def _jobs_of_tasks(self) -> dict[int, _Job]:
-        """Jobs known by their tasks: those of which every task was submitted in the files."""
+        """Jobs known only from their tasks, if all of these were submitted in the files."""
         submits, numbers = self._table.columns["submit_us"], self._table.keys >> 24
         whole: dict[int, _Job] = {}
         for number in np.unique(numbers).tolist():
@@ -255,7 +255,7 @@ class _Reader:
         return whole
 
     def _made(self, number: int, first: int, past: int) -> Iterator[WorkloadJob]:
-        """The job of these tasks, if it was submitted in the files and anything of it can be run."""
+        """The job of these tasks, if it was submitted in the files and has a task with a length."""
         facts, job = self._facts, self._jobs.pop(number, None)
         submitted = int((self._table.columns["submit_us"][first:past] < NEVER).sum())
         if submitted:

@@ -1,7 +1,7 @@
-"""The event tables of the Google cluster trace of 2011 (clusterdata-2011-2), CSV files read block by block into arrays.
+"""The event tables of the Google cluster trace of 2011 (clusterdata-2011-2): CSV files, read in blocks into arrays.
 
-A block whose fields all fit their types is taken whole, by the Arrow library; one in which something does not is gone
-through line by line, so that each broken row is reported with its line, column and reason.
+If all fields of a block fit their types, the Arrow library reads it at once.  Otherwise it is read line by line, so
+that each broken row is reported with its line, column and reason.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from workloads.importers.source import ByteSource, OnBytes
 
 BLOCK_BYTES = 8 << 20
 AFTER_END_US = 2**63 - 1
-"""Time of what happened after the end of the trace."""
+"""The time of events after the end of the trace."""
 _MOST_LINE_BYTES = 64 * 1024
 
 Arrays = dict[str, Any]
-"""Column name to numpy array, all of one length."""
+"""Numpy arrays of equal length by column name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that is read: an integer on [0, most], where empty -1 unless it must be there; or text."""
+    """A column to read: text, or an integer on [0, most].  An empty integer is -1, or an error if it is required."""
 
     name: str
     field: int
-    """Its place in the row, from 0."""
+    """Its position in the row, from 0."""
     most: int | None
     """None: text."""
     required: bool = True
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One of the trace's tables: how many fields a row has, and the columns that are read."""
+    """One of the trace's tables: the number of fields in a row, and the columns to read."""
 
     folder: str
     fields: int
@@ -82,10 +82,10 @@ MACHINE_EVENTS = Table(
 
 
 def read_table(table: Table, paths: Sequence[Path], problems: Problems, on_bytes: OnBytes) -> Iterator[Arrays]:
-    """The rows of a table's files, one after the other, as arrays of some thousands; sorted by time.
+    """The rows of a table's files, in order and sorted by time, as arrays of some thousand rows.
 
-    Times are microseconds.  Rows of after the end of the trace are left out.  Raises TraceError; a row that breaks the
-    format or is earlier than one before it is a problem.
+    Times are microseconds.  Rows after the end of the trace are left out.  Raises TraceError.  A row that breaks the
+    format, or is earlier than a row before it, is a problem.
     """
     last_us = 0
     for path in paths:
@@ -100,7 +100,7 @@ def read_table(table: Table, paths: Sequence[Path], problems: Problems, on_bytes
 
 
 def _blocks(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, bytes]]:
-    """Number of the first line, and bytes, of runs of whole lines."""
+    """Blocks of whole lines: the number of the first line, and the bytes."""
     line, rest = 1, b""
     with ByteSource(path, on_bytes) as source:
         while data := source.read(BLOCK_BYTES):
@@ -118,7 +118,7 @@ def _blocks(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple
 
 
 def _fast(table: Table, block: bytes) -> Arrays | None:
-    """The columns of a block, None if anything is wrong with it."""
+    """The columns of a block; None if anything in it is wrong."""
     if b"\r" in block:
         return None
     names = [f"unused-{number}" for number in range(table.fields)]
@@ -159,7 +159,7 @@ def _disorder(arrays: Arrays, last_us: int) -> bool:
 
 
 def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Problems, last_us: int) -> Arrays:
-    """The good rows of a block, the broken ones reported."""
+    """The good rows of a block; broken ones are reported."""
     good: dict[str, list[Any]] = {column.name: [] for column in table.columns}
     for number, raw in enumerate(block.removesuffix(b"\n").split(b"\n"), first_line):
         if not raw:

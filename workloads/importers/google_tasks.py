@@ -1,7 +1,7 @@
-"""What becomes of each task in a stream of task events: a sorted table of the tasks of jobs that are still open.
+"""The state of each task in a stream of task events: a sorted table of the tasks of jobs that are still open.
 
-All of it is numpy arrays, a task's place in them found by bisection of its key, so that a block of events costs a few
-passes over itself and over the table, and the table is as long as there are tasks in open jobs.
+The table consists of numpy arrays; a task's position is found by bisection of its key.  So a block of events takes a
+few passes over the block and over the table, and the table is no longer than the number of tasks in open jobs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INDEX_BITS = 24
 assert 1 << _INDEX_BITS > MOST_INDEX
 NEVER = 2**62
 NOTHING = -1
-"""Of ``last_event``: none yet."""
+"""Value of ``last_event`` before any event."""
 
 _COLUMNS: dict[str, int] = {
     "submit_us": NEVER,
@@ -32,7 +32,7 @@ _COLUMNS: dict[str, int] = {
     "start_us": -1,
     "machine": -1,
 }
-"""Column of the table and its value for a task not seen before."""
+"""By column of the table: the value for a new task."""
 
 
 class TaskTable:
@@ -44,7 +44,7 @@ class TaskTable:
         self.columns: Arrays = {name: np.empty(0, np.int64) for name in _COLUMNS}
 
     def feed(self, events: Arrays) -> dict[str, Any]:
-        """Take in the next events; the runs that end in them: ``length_us``, ``how`` (the event) and ``priority``."""
+        """Add the next events.  Returns the runs that end in them: ``length_us``, ``how`` (the event), ``priority``."""
         is_state = events["event"] <= LOST
         keys = (events["job"][is_state] << _INDEX_BITS) | events["index"][is_state]
         order = np.argsort(keys, kind="stable")
@@ -79,12 +79,12 @@ class TaskTable:
         lost = ran & (event != FINISH)
         np.add.at(columns["lost_us"], slot[lost], length_us[lost])
         np.maximum.at(columns["observed_us"], slot[ran], length_us[ran])
-        done = ran & (event == FINISH)  # of several, the last counts
+        done = ran & (event == FINISH)  # if there are several, the last one counts
         for name, values in (("length_us", length_us), ("start_us", before_us), ("machine", machine)):
             columns[name][slot[done]] = values[done]
 
     def _slots(self, keys: Any) -> Any:
-        """Places of these tasks (sorted, each once), those not seen before put in."""
+        """Positions of these tasks (sorted, without duplicates); new tasks are inserted."""
         places = np.searchsorted(self.keys, keys)
         known = np.zeros(len(keys), bool)
         inside = places < len(self.keys)
@@ -97,11 +97,11 @@ class TaskTable:
         return places
 
     def of_jobs(self, jobs: Any) -> tuple[Any, Any]:
-        """First and one past last place of the tasks of each of these jobs (an array of their numbers)."""
+        """For each of these jobs (an array of numbers): the first position of its tasks, and one past the last."""
         return np.searchsorted(self.keys, jobs << _INDEX_BITS), np.searchsorted(self.keys, (jobs + 1) << _INDEX_BITS)
 
     def remove(self, spans: list[tuple[int, int]]) -> None:
-        """Drop the tasks at these places."""
+        """Remove the tasks at these positions."""
         if not spans:
             return
         keep = np.ones(len(self.keys), bool)

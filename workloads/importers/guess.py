@@ -1,4 +1,4 @@
-"""Which format a trace is in, by its name and its first bytes."""
+"""The format of a trace, guessed from its name and its first bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OF_KEYS: tuple[tuple[bytes, Format], ...] = (
     (b'"job_classes"', "synth"),
     (b'"apps"', "yarn"),
 )
-"""Keys of the JSON formats: the one that stands first in the file tells."""
+"""Keys of the JSON formats; the first of them in the file decides."""
 _HEAD_BYTES = 64 * 1024
 
 
 def guess_format(path: Path) -> Format | None:
-    """The format of a file, packed or not, or of a directory of tables; None: neither name nor content tells."""
+    """The format of a file, compressed or not, or of a directory of tables; None: it cannot be guessed."""
     if path.is_dir():
         return "google" if (path / "task_events").is_dir() else None
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
@@ -33,6 +33,6 @@ def _by_keys(path: Path) -> Format | None:
         with ByteSource(path) as source:
             head = source.read(_HEAD_BYTES)
     except TraceError:
-        return None  # who opens it will say why
+        return None  # opening the file later will report the error
     places: list[tuple[int, Format]] = [(head.find(key), format) for key, format in _OF_KEYS if key in head]
     return min(places)[1] if places else None

@@ -1,7 +1,7 @@
-"""Concatenated JSON objects, read one by one whatever the size of the file (Hadoop's Rumen and SLS files).
+"""Concatenated JSON objects, read one by one from a file of any size (Hadoop's Rumen and SLS files).
 
-The bytes are searched for the ends of objects, strings skipped; each object is then parsed by itself.  What is held is
-the largest object.
+The bytes are searched for the ends of objects, skipping strings; then each object is parsed alone.  So memory holds
+only the largest object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workloads.errors import Problems, TraceError
 from workloads.importers.source import CHUNK_BYTES, ByteSource, OnBytes
 
 MAX_OBJECT_BYTES = 64 * 2**20
-"""One job: some 50,000 attempts of Rumen's, or three times as many containers of SLS."""
+"""Limit for one job: some 50,000 attempts in Rumen, or three times as many containers in SLS."""
 MAX_STRING_BYTES = 1 << 20
 MAX_DEPTH = 100
 MAX_TEXTS = 100_000
@@ -25,9 +25,10 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}]|"', re.DOTALL)
 
 
 def read_objects(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line of its beginning, and the object, for each object of the file.
+    """Each object of the file, with the line on which it begins.
 
-    Raises TraceError for a file that cannot be read or holds no object; what is no object, or no JSON, is a problem.
+    Raises TraceError if the file cannot be read or has no object.  Text that is not an object, or not JSON, is a
+    problem.
     """
     found = False
     with ByteSource(path, on_bytes) as source:
@@ -47,7 +48,7 @@ def read_objects(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[
 def _framed(source: ByteSource, problems: Problems) -> Iterator[tuple[int, bytes]]:
     """Line and bytes of each outermost ``{...}``."""
     framer = _Framer(source.path, problems)
-    while data := source.read(max(CHUNK_BYTES, framer.held_bytes)):  # doubling: an object is not copied time and again
+    while data := source.read(max(CHUNK_BYTES, framer.held_bytes)):  # doubling, so that an object is not copied often
         yield from framer.feed(data)
     framer.end()
 
@@ -57,16 +58,16 @@ class _Framer:
         self._path, self._problems = path, problems
         self._held = b""
         self._scanned = 0
-        """Up to here the held bytes have been searched."""
+        """The held bytes are searched up to here."""
         self._start = 0
-        """Of the object that is open, or of what lies after the last one."""
+        """Start of the open object, or of the text after the last one."""
         self._depth = 0
         self._texts = 0
-        """Since the last brace."""
+        """Number of texts since the last brace."""
         self._open_line = 1
-        """Of the beginning of the object that is open."""
+        """Line on which the open object begins."""
         self._line, self._counted = 1, 0
-        """The line of a place in the held bytes."""
+        """The line number of a position in the held bytes."""
 
     @property
     def held_bytes(self) -> int:
@@ -106,13 +107,13 @@ class _Framer:
         self._forget(len(self._held))
 
     def end(self) -> None:
-        """No more comes."""
+        """Check the rest at the end of the file."""
         if self._depth:
             reason = "the object that begins here has no end: the file is truncated"
             self._problems.add(self._path, self._open_line, None, reason)
 
     def _between(self, end: int) -> None:
-        """What lies between objects must be white space."""
+        """Check that there is only white space between objects."""
         rest = self._held[self._start : end].lstrip()
         if rest:
             line = self._line_of(end - len(rest))
@@ -121,7 +122,7 @@ class _Framer:
             self._problems.add(self._path, line, None, reason)
 
     def _forget(self, scanned: int) -> None:
-        """Drop what is done with; the open object and what has not been searched stay."""
+        """Drop bytes that are no longer needed; the open object and the bytes not yet searched are kept."""
         if self._depth == 0:
             self._between(len(self._held))
         keep_from = self._start if self._depth else len(self._held)
@@ -134,7 +135,7 @@ class _Framer:
             raise TraceError(self._path, self._open_line, None, reason)
 
     def _line_of(self, position: int) -> int:
-        """The line of a place at or after the last one asked for, or of an earlier one, roughly."""
+        """The line of a position; exact at or after the last requested one, otherwise approximate."""
         if position > self._counted:
             self._line += self._held.count(b"\n", self._counted, position)
             self._counted = position

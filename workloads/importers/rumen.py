@@ -1,9 +1,9 @@
-"""Importer of Rumen job traces (Hadoop): concatenated JSON objects, one a job, with every attempt of every task.
+"""Importer of Rumen job traces (Hadoop): concatenated JSON objects, one for each job, with all attempts of all tasks.
 
-A task's length is that of its successful attempt.  A map's runs from the attempt's start to its finish.  A reduce's
-begins when its input is complete: at its start if the job's maps had all finished by then, else when the last of them
-did, but no later than the end of its own shuffle; waiting for maps is not work.  Attempts that failed or were killed
-count as ``attempts`` and their time as ``lost_ns``.
+A task's length is that of its successful attempt.  A map's length goes from the attempt's start to its finish.  A
+reduce's length begins when its input is complete, because waiting for maps is not work: at its start if the job's maps
+had all finished by then; otherwise when the last map finished, but at the latest at the end of its own shuffle.
+Failed and killed attempts count as ``attempts``, and their time as ``lost_ns``.
 
 A task without a successful attempt (its job failed, or a map was no longer wanted) has no measured length; see
 ``workloads.importers.unfinished``.  Setup and cleanup tasks are only counted.
@@ -82,7 +82,7 @@ class _Task:
 
     @property
     def success(self) -> _Attempt | None:
-        """Its last successful attempt of which both ends are known."""
+        """Its last successful attempt with known start and finish."""
         done = [attempt for attempt in self.attempts if attempt.result == "SUCCESS" and attempt.length_ns is not None]
         return done[-1] if done else None
 
@@ -96,8 +96,8 @@ def read_rumen(
 ) -> Iterator[WorkloadJob]:
     """Yield the jobs of a Rumen trace one by one, in file order.
 
-    Raises TraceError.  A job with a broken field of its own is a problem and is left out; of broken attempts and tasks
-    each is one, and the rest of the job stays.
+    Raises TraceError.  A job with a broken field is a problem and is left out.  A broken attempt or task is a problem
+    too, but the rest of its job is kept.
     """
     reader = _Reader(path, problems, facts, unfinished)
     for line, value in read_objects(path, problems, on_bytes):
@@ -210,11 +210,11 @@ _BYTE_FIELDS = ("hdfsBytesRead", "hdfsBytesWritten", "mapOutputBytes")
 
 
 def _lengths(tasks: list[_Task], rule: Unfinished) -> list[tuple[int, Source] | None]:
-    """Length and source of each task of a job, None where it is left out."""
+    """Length and source of each task of a job; None if the task is left out."""
     ends_ns = [run.finish_ns or 0 for task in tasks if task.kind == "map" and (run := task.success) is not None]
     maps_end_ns = max(ends_ns, default=0)
     found: list[tuple[int, Source] | None] = []
-    for _, kind in _LISTS:  # in which order the tasks are
+    for _, kind in _LISTS:  # the order of the tasks
         of_kind = [task for task in tasks if task.kind == kind]
         finished_ns = [
             None if task.success is None else _length_ns(kind, task.success, maps_end_ns) for task in of_kind
@@ -261,7 +261,7 @@ def _required_time(value: Any, column: str) -> int:
 
 
 def _time(value: Any, column: str) -> int | None:
-    """Milliseconds to nanoseconds; None where nothing was recorded."""
+    """Milliseconds to nanoseconds; None if nothing was recorded."""
     if value is None or (type(value) is int and value in (-1, 0)):
         return None
     return whole(value, column, MAX_NS // _MS) * _MS

@@ -1,12 +1,12 @@
-"""Importer of SLS files, the own format of YARN's Scheduler Load Simulator: concatenated JSON objects, one a job.
+"""Importer of SLS files, the format of YARN's Scheduler Load Simulator: concatenated JSON objects, one for each job.
 
-A container's length is ``container.end.ms - container.start.ms``, or ``duration.ms`` where those are not given.  Its
-type is ``map`` (the default) or ``reduce``.  An object with ``num.nodes`` describes the cluster; its numbers become
-facts.  ``job.count`` and ``count`` repeat a job and a task; jobs without an id, or repeated, are named by their
-number from 0, as the simulator does.
+A container's length is ``container.end.ms - container.start.ms``, or ``duration.ms`` if those are missing.  Its type is
+``map`` (the default) or ``reduce``.  An object with ``num.nodes`` describes the cluster; its numbers become facts.
+``job.count`` and ``count`` repeat a job and a task.  Jobs without an id, and repeated jobs, are named by their number
+from 0, as in the simulator.
 
-What the schema has no column for is kept in ``other``; ``workloads.sls_export`` writes it back.  What SLS in turn has
-no key for, the exporter writes under ``natjam``, a key that SLS ignores and this importer reads.
+Values without a column in the schema are kept in ``other``, and ``workloads.sls_export`` writes them back.  Values
+without a key in SLS are exported under ``natjam``, a key that SLS ignores and this importer reads.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from workloads.schema import MAX_TASKS
 
 _MS = 10**6
 EXTENSION = "natjam"
-"""Key of an exported job or task under which lies what SLS has no key for."""
+"""Key of an exported job or task for the values that have no key in SLS."""
 JOB_KEYS = ("job.id", "job.start.ms", "job.end.ms", "job.queue.name", "job.user", "job.tasks", EXTENSION)
 TASK_KEYS = (
     *("container.type", "container.start.ms", "container.end.ms", "container.host", "container.priority"),
     *("duration.ms", EXTENSION),
 )
-"""Keys that have a column; what else an object holds goes to ``other``."""
+"""Keys that have a column; other keys of an object go to ``other``."""
 DEFAULT_AM_TYPE = "mapreduce"
 _CLUSTER_KEYS = ("num.nodes", "num.racks")
 
@@ -63,8 +63,8 @@ def read_sls(
 ) -> Iterator[WorkloadJob]:
     """Yield the jobs of an SLS file one by one, in file order.
 
-    Raises TraceError.  A job with a broken field of its own is a problem and is left out; of broken containers each is
-    one, and the rest of the job stays.
+    Raises TraceError.  A job with a broken field is a problem and is left out.  A broken container is a problem too,
+    but the rest of its job is kept.
     """
     seen, number = SeenIds(), 0
     for line, value in read_objects(path, problems, on_bytes):
@@ -167,12 +167,12 @@ def _length_ns(value: dict[str, Any], start_ns: int | None, where: str) -> int:
 
 
 def _number(value: Any) -> Any:
-    """SLS takes numbers in quotes too."""
+    """A number, also in quotes, as SLS accepts it."""
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18 else value
 
 
 def _extended(job: WorkloadJob, extension: Any) -> WorkloadJob:
-    """The job with what an export wrote beside what SLS knows."""
+    """The job with the values that an export wrote beside those of SLS."""
     if extension is None:
         return job
     if not isinstance(extension, dict):

@@ -1,4 +1,4 @@
-"""The bytes of a trace file, plain or gzip, read piece by piece."""
+"""The bytes of a trace file, plain or gzip, read in pieces."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ ENDLESS_LINE_BYTES = 16 * 2**20
 CHUNK_BYTES = 1 << 20
 
 OnBytes = Callable[[int], None]
-"""Told how many bytes of the files, as they lie on the disk, have been read since the last call."""
+"""Called with the number of bytes read since the last call, as stored on disk (compressed)."""
 
 
 def ignore(count: int) -> None:
-    """An OnBytes for whoever shows no progress."""
+    """An OnBytes for callers that show no progress."""
 
 
 class ByteSource:
-    """One file, decompressed; a context manager.  Everything raises TraceError where the file cannot be read."""
+    """One file, decompressed; a context manager.  All methods raise TraceError if the file cannot be read."""
 
     def __init__(self, path: Path, on_bytes: OnBytes = ignore) -> None:
         self.path = path
         self._on_bytes = on_bytes
         self._told = 0
         self._read_bytes = 0
-        """Decompressed, since it was last told."""
+        """Decompressed bytes since the last call of ``on_bytes``."""
 
     def __enter__(self) -> ByteSource:
         with self._as_trace_errors():
             self._raw = self.path.open("rb")
             try:
-                head = self._raw.peek(2)[:2]  # a directory opens only to fail here on some systems
+                head = self._raw.peek(2)[:2]  # on some systems a directory can be opened, but fails here
             except BaseException:
                 self._raw.close()
                 raise
@@ -52,19 +52,21 @@ class ByteSource:
 
     @property
     def stream(self) -> BinaryIO:
-        """The decompressed bytes, for a reader that turns its own failures into TraceError."""
+        """The decompressed bytes, for a reader that turns its errors into TraceError."""
         return cast(BinaryIO, self._stream)
 
     def read(self, count: int) -> bytes:
-        """The next bytes: ``count``, fewer at the end of the file only."""
+        """The next ``count`` bytes; fewer only at the end of the file."""
         with self._as_trace_errors():
             data = self._stream.read(count)
         self._tell()
         return data
 
     def lines(self, most_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, bytes]]:
-        """Number, from 1, and bytes of each line, its end included; of a longer one than allowed only the beginning,
-        which is longer than allowed too.  Where a line has no end, TraceError."""
+        """Number, from 1, and bytes of each line, with its line end.
+
+        A line that is too long is cut, but stays longer than ``most_bytes``.  Raises TraceError for an endless line.
+        """
         number = 0
         while raw := self._line(most_bytes):
             number += 1
@@ -104,5 +106,5 @@ class ByteSource:
             raise TraceError(self.path, None, None, f"is not whole gzip data ({error}); fetch it again") from None
         except OSError as error:
             raise TraceError(self.path, None, None, f"cannot be read: {error.strerror or error}") from None
-        except ValueError as error:  # a NUL in the path
+        except ValueError as error:  # the path has a NUL
             raise TraceError(self.path, None, None, f"cannot be read: {error}") from None

@@ -1,12 +1,12 @@
 """Importer of the Standard Workload Format, version 2.2 (Parallel Workloads Archive): one line is one job.
 
-A line has 18 numbers separated by white space, -1 for what is unknown; lines that begin with ``;`` are comments.  A job
-ran ``run time`` seconds on so many processors at once; here it becomes as many tasks of that length, one for each
-allocated processor (requested ones where those are unknown), all of them reduces so that they can be preempted.  That
-they started together, as a rigid parallel job's do, is not kept.
+A line has 18 numbers separated by white space, with -1 for unknown ones; lines that begin with ``;`` are comments.  A
+job ran for ``run time`` seconds on several processors at once.  Here it becomes tasks of that length, one for each
+allocated processor (or, if unknown, for each requested one).  All tasks are reduces, so that they can be preempted.
+Unlike those of a rigid parallel job, they need not start together.
 
-Jobs that never ran (cancelled while they waited: run time unknown or 0, or no processors) have no tasks and are left
-out and counted; so are the lines of partial executions (status 2 to 4), whose whole has a line of its own.
+Jobs that never ran (cancelled while waiting: run time unknown or 0, or no processors) have no tasks; they are left out
+and counted.  So are lines of partial executions (status 2 to 4), because the whole job has another line.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def read_swf(
 ) -> Iterator[WorkloadJob]:
     """Yield the jobs of an SWF file one by one, in file order.
 
-    Raises TraceError for a file that cannot be read or holds no job; a line that breaks the format, is not sorted by
-    submit time, or repeats a job number is a problem.
+    Raises TraceError if the file cannot be read or has no job.  A line that breaks the format, is not sorted by submit
+    time, or repeats a job number is a problem.
     """
     facts |= {"rows": 0, "jobs that never ran, left out": 0, "partial executions, left out": 0}
     reader = _Reader(facts)

@@ -1,10 +1,10 @@
 """Importer of SWIM workloads (github.com/SWIMProjectUCB/SWIM): one row of a ``.tsv`` file is one job.
 
-A row holds, tab separated and without a header: job id, submit time (s), gap since the last submission (s),
-map input bytes, shuffle bytes, reduce output bytes, and in some files an input path that is not used here.
-The gap repeats what the submit times say and is only checked to be a number.
+A row has, tab separated and without a header: job id, submit time (s), gap since the last submission (s), map input
+bytes, shuffle bytes, reduce output bytes, and in some files an input path that is not used here.  The gap follows from
+the submit times, so it is only checked to be a number.
 
-SWIM records no tasks and no lengths: ``workloads.byte_rules`` makes them of the bytes.
+SWIM records no tasks and no lengths: ``workloads.byte_rules`` makes them from the bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads.record import Header, WorkloadJob, measured
 
 COLUMNS = ("job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes")
 MAX_FIELDS = 9
-"""Six columns, an input path, and two fields that the published files with paths leave empty."""
+"""Six columns, an input path, and two fields that are empty in the published files with paths."""
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _NS = 10**9
 
@@ -44,8 +44,8 @@ def read_swim(
 ) -> Iterator[WorkloadJob]:
     """Yield the jobs of a SWIM file one by one, in file order, without tasks.
 
-    Raises TraceError for a file that cannot be read or is empty; a line that breaks the format, is not sorted by
-    submit time, or repeats a job id is a problem.
+    Raises TraceError if the file cannot be read or is empty.  A line that breaks the format, is not sorted by submit
+    time, or repeats a job id is a problem.
     """
     reader = _Reader()
     for job in read_rows(path, problems, on_bytes, reader.parse):

@@ -1,19 +1,19 @@
-"""Importer of SYNTH files, the distributions that YARN's Scheduler Load Simulator draws jobs from.
+"""Importer of SYNTH files: distributions from which YARN's Scheduler Load Simulator draws jobs.
 
-One JSON object holds ``workloads``, each with ``job_classes`` and a ``time_distribution``, in the older keys
+One JSON object has ``workloads``, each with ``job_classes`` and a ``time_distribution``, in the older keys
 (``mtasks_avg``, ``mtime_stddev``, ...) or the newer ones (``tasks: [{type, count: {val, std}, time, ...}]``).  Every
-value is drawn here: all columns are modelled, by the file.
+value is drawn here, so all columns are modelled.
 
-- For each of ``num_jobs`` jobs a workload, a class of it and a time bucket are chosen by their weights; the
-  submission is uniform within the bucket, in whole seconds, and at its beginning in the last one.
-- Counts, times (s), memory (MB) and durations come from the LogNormal distribution with that mean and standard
-  deviation (``{"val", "std", "dist": "NORM"}``: Normal, negative values drawn as 0), or from the list ``discrete``
-  with ``weights``.  As in the simulator, a value without a standard deviation is the mean itself, and one of 0 stands
-  for a sixth of it.
+- For each of ``num_jobs`` jobs, a workload, one of its classes and a time bucket are chosen by their weights.  The
+  submission is uniform within the bucket, in whole seconds; in the last bucket it is at the bucket's start.
+- Counts, times (s), memory (MB) and durations come from the LogNormal distribution with the given mean and standard
+  deviation (``{"val", "std", "dist": "NORM"}``: Normal, with 0 for negative values), or from the list ``discrete``
+  with ``weights``.  As in the simulator, a value without a standard deviation is the mean itself, and a standard
+  deviation of 0 means a sixth of the mean.
 - A deadline is submission + duration x deadline factor, for the share ``reservation`` of the jobs.
 
-The simulator draws with Java's generator, this importer with Python's, seeded by ``rand_seed``: the jobs are others
-of the same distributions.
+The simulator draws with Java's generator, this importer with Python's, seeded by ``rand_seed``.  So the jobs differ,
+but have the same distributions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_FILE_BYTES = 16 * 2**20
 MAX_JOBS = 1_000_000
 _BYTES_PER_MB = 2**20
 _STD_SHARE = 1 / 6
-"""Of the mean: what a standard deviation of 0 stands for."""
+"""Share of the mean that a standard deviation of 0 means."""
 _MOST_SPREAD = 1e6
 _KINDS: dict[str, Kind] = {"map": "map", "reduce": "reduce"}
 _PREFIXES = (("m", "map", 20), ("r", "reduce", 10))
@@ -67,8 +67,10 @@ HEADER = Header(
 def read_synth(
     path: Path, problems: Problems, facts: dict[str, Any], on_bytes: OnBytes = ignore
 ) -> Iterator[WorkloadJob]:
-    """Yield the jobs drawn from a SYNTH file, in the order of their numbers.  Raises TraceError: no part of such a
-    file can be skipped."""
+    """Yield the jobs drawn from a SYNTH file, in the order of their numbers.
+
+    Raises TraceError for any error, as no part of such a file can be skipped.
+    """
     with ByteSource(path, on_bytes) as source:
         raw = source.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
@@ -106,7 +108,7 @@ def _jobs(value: dict[str, Any], facts: dict[str, Any]) -> Iterator[WorkloadJob]
 
 
 def _job(number: int, workload: dict[str, Any], where: str, rng: Random) -> WorkloadJob | None:
-    """A job, None where no task of it is drawn."""
+    """A job; None if it has no tasks."""
     submit_ns = _submit_ns(workload, where, rng)
     classes = _objects(workload.get("job_classes"), f"{where}.job_classes")
     weights = [
@@ -149,7 +151,7 @@ def _submit_ns(workload: dict[str, Any], where: str, rng: Random) -> int:
 
 
 def _tasks(chosen: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """The kinds of tasks of a class, in the newer keys."""
+    """The types of tasks of a class, in the newer keys."""
     if chosen.get("tasks") is not None:
         return _objects(chosen["tasks"], f"{where}.tasks")
     return [
@@ -255,7 +257,7 @@ def _real(value: Any, where: str) -> float:
 
 
 def _real_text(value: Any, where: str) -> float:
-    """The listed values may stand in quotes."""
+    """A number from a list; it may be in quotes."""
     if not isinstance(value, str):
         return _real(value, where)
     try:

@@ -1,4 +1,4 @@
-"""Rows of line-by-line formats: decoded lines, and broken ones reported."""
+"""Rows of line-based formats: lines are decoded, and broken ones reported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Row = TypeVar("Row")
 def read_rows(
     path: Path, problems: Problems, on_bytes: OnBytes, parse: Callable[[int, str], Row | None]
 ) -> Iterator[Row]:
-    """What ``parse`` (line number, text without its end) makes of each line; None: nothing, no row.
+    """The result of ``parse`` (line number, text without line end) for each line, unless it is None.
 
-    A BrokenRow that it raises is a problem of that line.  Raises TraceError.
+    A BrokenRow raised by ``parse`` is a problem of that line.  Raises TraceError.
     """
     with ByteSource(path, on_bytes) as source:
         for number, raw in source.lines():

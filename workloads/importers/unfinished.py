@@ -1,4 +1,4 @@
-"""Lengths of tasks that a trace saw no successful run of: killed, failed, or cut off by the end of the trace."""
+"""Lengths of tasks without a successful run in the trace: killed, failed, or cut off by the end of the trace."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def fill_lengths(
     """Length and source of each task of one kind of one job; None: the task is left out.
 
     Args:
-        finished_ns: measured lengths, None where there was no successful run.
-        observed_ns: the longest run seen of each task, 0 where there was none.
+        finished_ns: measured lengths; None if there was no successful run.
+        observed_ns: the longest observed run of each task; 0 if there was none.
         rule: for those without a measured length.
     """
     if None not in finished_ns:

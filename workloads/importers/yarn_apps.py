@@ -1,14 +1,14 @@
-"""Importer of applications as YARN's ResourceManager tells them (``/ws/v1/cluster/apps``, one JSON object).
+"""Importer of applications from YARN's ResourceManager (``/ws/v1/cluster/apps``, one JSON object).
 
-The answer says of each application how long it took and what it used, not what its containers did.  What is made of it:
+The answer says how long each application took and what it used, but not what its containers did.  The importer assumes:
 
-- Containers count one virtual core each, as Hadoop's default calculator has it: ``vcoreSeconds`` are container seconds.
-- The ApplicationMaster held one from launch to end; the rest is the work of the others.
-- They ran side by side all the time: as many tasks as containers were held on average, each an equal part of the work.
-  All are reduces, so that they can be preempted.
+- Each container is one virtual core, as in Hadoop's default calculator, so ``vcoreSeconds`` are container seconds.
+- The ApplicationMaster held one container from launch to end.  The rest is the work of the other containers.
+- The other containers ran in parallel all the time.  So there are as many tasks as containers held on average, each
+  with an equal part of the work.  All are reduces, so that they can be preempted.
 
-Of an application that has not finished it is what has been seen of it.  One that never had a container beside its
-master has no task; it is left out and counted.
+An unfinished application counts with the values so far.  One that never had a container beside its master has no task;
+it is left out and counted.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def _listed(value: dict[str, Any]) -> list[Any]:
     apps = value.get("apps", value)
     listed = apps.get("app") if isinstance(apps, dict) else None
     if value.get("apps", listed) is None:
-        return []  # as the ResourceManager says that there is none
+        return []  # the ResourceManager's answer when there is no application
     if not isinstance(listed, list):
         raise BrokenRow("apps.app", "is missing or no list; give the answer of /ws/v1/cluster/apps")
     return listed
 
 
 def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> WorkloadJob | None:
-    """The job of one application, None if it had no container beside its master's."""
+    """The job of one application; None if it had no container beside its master's."""
     if not isinstance(value, dict):
         raise BrokenRow(where, "is not an object")
     name = job_id(value.get("id"), f"{where}.id")
@@ -129,5 +129,5 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
 
 
 def _time_ns(value: Any, column: str) -> int | None:
-    """Milliseconds since 1970; None where it has not come to that."""
+    """Milliseconds since 1970; None if it has not happened."""
     return whole(value, column, MAX_NS // _MS) * _MS or None if value is not None else None

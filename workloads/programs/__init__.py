@@ -1,1 +1,1 @@
-"""Programs that tasks may run, each a file of its own that needs nothing of natjam."""
+"""Programs that tasks may run; each is one file that needs nothing from natjam."""

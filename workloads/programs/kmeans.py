@@ -1,12 +1,11 @@
-"""k-means, the program that adaptive-checkpointing preempts (sections 3.3.3 and 5.3): seeded, the same to the bit.
+"""k-means, the program that adaptive-checkpointing preempts (sections 3.3.3 and 5.3); its results are reproducible.
 
     python workloads/programs/kmeans.py --memory-mb 200 --iterations 50 --out centroids.npy
 
 Every iteration assigns each point to its nearest centroid and moves the centroids to the means of their points; empty
-clusters stay where they are.  All sums are made in one order, without threads or a linear algebra library, so the
-centroids after a number of iterations depend on the arguments alone: however often the process was stopped, saved and
-restored meanwhile, they must be equal to the bit.  Prints an iteration's number and inertia as it goes, the hash of
-the centroids at the end.
+clusters do not move.  All sums are made in one order, without threads or a linear algebra library.  So the centroids
+after a number of iterations depend only on the arguments: they must be equal to the bit, however often the process was
+stopped, saved and restored.  Prints number and inertia of each iteration, and at the end the hash of the centroids.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def make_points(count: int, dimensions: int, clusters: int, seed: int) -> numpy.
     random = numpy.random.default_rng(seed)
     centres = random.uniform(-10, 10, (clusters, dimensions))
     points = numpy.empty((count, dimensions))
-    for first in range(0, count, _BLOCK_POINTS):  # in pieces, so that this takes no more memory than the points
+    for first in range(0, count, _BLOCK_POINTS):  # in pieces, so that this needs no more memory than the points
         block = points[first : first + _BLOCK_POINTS]
         random.standard_normal(out=block)
         block += centres[random.integers(clusters, size=len(block))]
@@ -36,7 +35,7 @@ def make_points(count: int, dimensions: int, clusters: int, seed: int) -> numpy.
 
 
 def step(points: numpy.ndarray, centroids: numpy.ndarray) -> tuple[numpy.ndarray, float]:
-    """One iteration: the centroids it leads to, and the sum of the squared distances to those it began with."""
+    """One iteration: the new centroids, and the sum of the squared distances to the old ones."""
     clusters, dimensions = centroids.shape
     sums, counts, inertia = numpy.zeros((clusters, dimensions)), numpy.zeros(clusters), 0.0
     for first in range(0, len(points), _BLOCK_POINTS):
@@ -54,7 +53,7 @@ def step(points: numpy.ndarray, centroids: numpy.ndarray) -> tuple[numpy.ndarray
 
 
 def main() -> int:
-    """Run it; see the module's text."""
+    """Run k-means; see the module's docstring."""
     parser = argparse.ArgumentParser(description="k-means on seeded points")
     parser.add_argument("--memory-mb", type=float, default=50.0, help="size of the points, in 10^6 bytes")
     parser.add_argument("--dimensions", type=int, default=8)

@@ -1,7 +1,7 @@
-"""Policies of your own, named as ``my_policies:newest`` in an experiment file beside this one.
+"""Your own policies; an experiment file in this directory names one as ``my_policies:newest``.
 
-A policy is a function of a view of the cluster; 'natjam policies' lists the axes, and
-``emulator.policies.policy`` says what each is given and returns.
+A policy is a function of a view of the cluster.  'natjam policies' lists the axes, and ``emulator.policies.policy``
+describes the arguments and the result of each.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from emulator.policies.views import ClusterView, TaskView
 
 
 def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> list[str]:
-    """Task eviction: the task that was launched last goes first, as in YARN: it has the least to lose."""
+    """Task eviction: the task launched last is evicted first, as in YARN, because it has the least to lose."""
     return [task.container for task in sorted(tasks, key=lambda task: (-task.started_ns, task.container))]

@@ -1,1 +1,1 @@
-"""YARN's configuration files and applications, as an experiment: ``natjam import yarn``."""
+"""An experiment from YARN's configuration files and applications: ``natjam import yarn``."""

@@ -1,4 +1,4 @@
-"""The applications of an import: a ResourceManager's answer or a Rumen trace, made to fit the imported queues."""
+"""The applications of an import: a ResourceManager's answer or a Rumen trace, fitted to the imported queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEAD_BYTES = 4096
 
 @dataclass(slots=True)
 class Applications:
-    """Jobs in queues that there are, and what was left out."""
+    """Jobs of the imported queues, and what was left out."""
 
     header: Header
     jobs: list[WorkloadJob]
@@ -28,7 +28,7 @@ class Applications:
 
 
 def queue_names(leaves: Sequence[Leaf]) -> dict[str, str]:
-    """Name of each leaf by its path: the last part of the path where no other leaf has it, else the whole."""
+    """Name of each leaf by its path: the last part of the path if no other leaf has it, otherwise the whole path."""
     last = Counter(leaf.path.rpartition(".")[2] for leaf in leaves)
     return {leaf.path: name if last[name := leaf.path.rpartition(".")[2]] == 1 else leaf.path for leaf in leaves}
 
@@ -36,7 +36,7 @@ def queue_names(leaves: Sequence[Leaf]) -> dict[str, str]:
 def read_applications(
     path: Path, leaves: Sequence[Leaf], highest_priority: int, problems: Problems, on_bytes: OnBytes = ignore
 ) -> Applications:
-    """The applications of a file, each in the queue that it names, its priority no higher than the cluster allows.
+    """The applications of a file, each in the queue it names, with at most the highest priority the cluster allows.
 
     Raises TraceError.
     """
@@ -56,7 +56,7 @@ def read_applications(
 
 
 def _known_names(leaves: Sequence[Leaf]) -> dict[str, str]:
-    """Name of a queue by everything that an application may call it."""
+    """Name of a queue by all names that an application may use for it."""
     names = queue_names(leaves)
     known = {name: name for name in names.values()}
     for path, name in names.items():
@@ -76,7 +76,7 @@ def _queued(
 
 
 def container_mb(jobs: Sequence[WorkloadJob], least_mb: int) -> int:
-    """Memory of a container that most of the work was done in, in whole steps of ``least_mb``."""
+    """Memory of the containers that did most of the work, rounded to steps of ``least_mb``."""
     work_ns: Counter[int] = Counter()
     for job in jobs:
         steps = max(1, -(-(job.memory_bytes or 0) // (least_mb * 2**20)))

@@ -1,4 +1,4 @@
-"""An experiment made of YARN's configuration: cluster, queues, preemption, heartbeats, and what was left out."""
+"""An experiment from YARN's configuration: cluster, queues, preemption, heartbeats, and what was left out."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MAX_PRIORITY = "yarn.cluster.max-application-priority"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is imported."""
+    """The files to import."""
 
     site: Path | None
     scheduler: Path | None
     fair: Path | None
     apps: Path | None
     nodes: int | None
-    """None: an assumption."""
+    """None: the import assumes a number."""
     lenient: bool = False
 
 
@@ -46,14 +46,14 @@ class Imported:
     applications: Applications | None
     left_out: list[LeftOut] = field(default_factory=list)
     assumed: list[LeftOut] = field(default_factory=list)
-    """What the files do not say: what is in its place, and why."""
+    """Values that the files do not have: what was assumed, and why."""
 
 
 ASSUMED_NODES = 6
 
 
 def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Imported:
-    """Read what ``sources`` names.  Raises ConfigError (TraceError for the applications)."""
+    """Read the files of ``sources``.  Raises ConfigError (TraceError for the applications)."""
     settings = Settings()
     for path in (sources.site, sources.scheduler):
         if path is not None:
@@ -150,7 +150,7 @@ def _cluster(settings: Settings, nodes: int, node_mb: int, container_mb: int) ->
 
 
 def _per_heartbeat(settings: Settings, is_fair: bool) -> int:
-    """Containers that one heartbeat of a node may be answered with."""
+    """Most containers in the answer to one heartbeat of a node."""
     if is_fair:
         several = settings.take("yarn.scheduler.fair.assignmultiple", False, flag)
         most = settings.take("yarn.scheduler.fair.max.assign", -1, _size)
@@ -179,7 +179,7 @@ def _preemption(settings: Settings) -> dict[str, Any] | None:
 
 
 def _fair_preemption(settings: Settings) -> dict[str, Any] | None:
-    """What comes nearest to the FairScheduler's: all that is owed, at once, after its wait."""
+    """The nearest settings to the FairScheduler's preemption: all that is owed, at once, after its wait."""
     if not settings.take("yarn.scheduler.fair.preemption", False, flag):
         return None
     return {
@@ -205,7 +205,7 @@ def _at_least_one(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    """A size; -1: found out, or without bound."""
+    """A size; -1: detected by the node, or unlimited."""
     return -1 if text == "-1" else whole(text)
 
 
@@ -218,7 +218,7 @@ def _memory_mb(value: int, imported: Imported) -> int:
     return 8192
 
 
-# ---- what is left ----
+# ---- settings that are not used ----
 
 _REASONS: tuple[tuple[str, str], ...] = (
     (r"yarn\.scheduler\.capacity\..*(user-limit|user-settings|\.user\.|user-metrics)", "users are not modelled"),
@@ -250,7 +250,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r".*(kerberos|acl|security|keytab|principal|ssl|token)", "security means nothing here"),
     (r"yarn\.(log|timeline|.*log-)", "logs and histories are natjam's own"),
 )
-"""Why settings whose name begins so are left out; the first that fits."""
+"""Why settings with such names are left out; the first match counts."""
 
 
 def _why(name: str, is_fair: bool, preempts: bool) -> str:
@@ -265,7 +265,7 @@ def _why(name: str, is_fair: bool, preempts: bool) -> str:
 
 
 def write_import(imported: Imported, sources: Sources, out: Path) -> None:
-    """Write the experiment, and its applications, if there are any, beside it.  Raises RunError."""
+    """Write the experiment, and beside it its applications, if any.  Raises RunError."""
     workload: dict[str, Any] = {"jobs": _example_jobs(imported.experiment["scheduler"]["allocation"]["queues"])}
     if imported.applications is not None:
         beside = out.with_suffix(".jobs.jsonl")
@@ -280,7 +280,7 @@ def write_import(imported: Imported, sources: Sources, out: Path) -> None:
 
 
 def _listed(title: str, notes: Sequence[LeftOut]) -> Iterator[str]:
-    """What a comment says of them."""
+    """The lines of a comment about them."""
     if notes:
         yield title
     for note in notes:
@@ -289,7 +289,7 @@ def _listed(title: str, notes: Sequence[LeftOut]) -> Iterator[str]:
 
 
 def _example_jobs(queues: Iterable[str]) -> list[dict[str, Any]]:
-    """A job for each queue, to be replaced by the user's own."""
+    """One job for each queue, to be replaced by the user's own."""
     return [
         {"name": f"example-{number}", "queue": queue, "submit_s": 0.0, "reduces": 4, "reduce_s": 60.0, "key_s": 1.0}
         for number, queue in enumerate(queues, 1)

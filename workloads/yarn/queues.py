@@ -1,8 +1,8 @@
 """The queues of Hadoop's CapacityScheduler and FairScheduler as leaves with absolute capacities.
 
-A queue's capacity is given as a percentage of its parent's, as a weight among its siblings (``3w``), or as an amount of
-memory (``[memory=10240,vcores=12]``), of which memory alone counts here as under Hadoop's default calculator.
-``capacity`` of a leaf is the product down the tree, of the whole cluster; ``maximum`` likewise.
+A queue's capacity is a percentage of its parent's, a weight among its siblings (``3w``), or an amount of resources
+(``[memory=10240,vcores=12]``), of which only memory counts, as under Hadoop's default calculator.  ``capacity`` of a
+leaf is a share of the whole cluster, the product down the tree; ``maximum`` likewise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """How much a queue is given: a share of its parent's, a weight among its siblings, or MiB."""
+    """The capacity of a queue as given: a share of its parent's, a weight among its siblings, or MiB."""
 
     value: float
     unit: str
@@ -78,7 +78,7 @@ def _capacity_children(
 
 
 def _shares(amounts: Mapping[str, _Amount], of: Fraction, cluster_mb: float) -> dict[str, Fraction]:
-    """What each queue is given, as a share of the cluster, where their parent has ``of``."""
+    """The share of the cluster of each queue, if their parent has ``of``."""
     values = {name: Fraction(str(amount.value)) for name, amount in amounts.items()}
     weights = sum(values[name] for name, amount in amounts.items() if amount.unit == "w")
     found = {}
@@ -141,9 +141,9 @@ _FAIR_QUEUE_TAGS = ("queue", "pool")
 
 
 def fair_leaves(path: Path, cluster_mb: float) -> tuple[list[Leaf], list[LeftOut]]:
-    """The leaves of the FairScheduler's allocation file, weights as capacities, and what else it says.
+    """The leaves of the FairScheduler's allocation file, with weights as capacities, and what was left out.
 
-    A file of settings (``<configuration>``) that names its allocation file is followed to it, in the same directory.
+    The file may also be one of settings (``<configuration>``) that names an allocation file in the same directory.
     Raises ConfigError.
     """
     root = read_xml(path)
@@ -183,7 +183,7 @@ class _FairReader:
         self.left_out: list[LeftOut] = []
 
     def children(self, parent: Element, prefix: str, capacity: Fraction, maximum: Fraction) -> None:
-        """Add the leaves under ``parent``, which has so much of the cluster."""
+        """Add the leaves under ``parent``, which has these shares of the cluster."""
         self.leave_others(parent, prefix.rstrip("."))
         queues = [child for child in parent.children if child.tag in _FAIR_QUEUE_TAGS]
         weights = [self._number(queue, "weight", 1.0) for queue in queues]
@@ -202,7 +202,7 @@ class _FairReader:
                 self.leaves.append(Leaf(path, float(share), float(most)))
 
     def leave_others(self, element: Element, queue: str) -> None:
-        """Note what an element holds beside queues, their weights and maxima."""
+        """Record the parts of an element that are not queues, weights or maxima."""
         for child in element.children:
             if child.tag not in (*_FAIR_QUEUE_TAGS, "weight", "maxResources"):
                 told = child.text or " ".join(f"{tag.tag}={tag.text}" for tag in child.children)

@@ -1,7 +1,7 @@
-"""Hadoop's settings: properties of several files, and what was made of each.
+"""Hadoop's settings: properties of several files, and whether each was used.
 
-A later property of a name replaces an earlier one that is not final.  ``${name}`` in a value stands for another
-property.  A setting counts as carried over once it has been asked for; the others are what is left.
+A later property replaces an earlier one of the same name that is not final.  ``${name}`` in a value is replaced by
+another property.  A setting counts as carried over once it was read with ``take``; ``rest`` lists the others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workloads.yarn.xml import Element, read_xml
 ValueT = TypeVar("ValueT")
 
 LONGEST_VALUE = 1 << 16
-"""Characters of a value once its variables are replaced."""
+"""Most characters of a value after its variables are replaced."""
 MOST_VARIABLES = 20
-"""Replaced one after the other in one value, as in Hadoop."""
+"""Most replacements of variables in one value, as in Hadoop."""
 _VARIABLE = re.compile(r"\$\{([^${}\s]+)\}")
 
 
 LONGEST_SHOWN = 200
-"""Characters of a value in a list of what was left out."""
+"""Most characters of a value in a list of what was left out."""
 
 
 class LeftOut(NamedTuple):
@@ -35,10 +35,10 @@ class LeftOut(NamedTuple):
     value: str
     why: str
     where: str = ""
-    """File and line, where there is one."""
+    """File and line, if there is one."""
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Its parts as they are told: in one line each, and not too long."""
+        """Its parts for display, each on one line and not too long."""
         key, value, why, where = (printable(part) for part in self)
         return (
             key[:LONGEST_SHOWN],
@@ -65,10 +65,10 @@ class Settings:
         self._properties: dict[str, Property] = {}
         self._taken: set[str] = set()
         self.left_out: list[LeftOut] = []
-        """What another file's property has replaced, and what is no property."""
+        """Properties that another file has replaced, and elements that are not properties."""
 
     def read(self, path: Path) -> None:
-        """Add the properties of a file.  Raises ConfigError: it cannot be read or is no configuration of Hadoop."""
+        """Add the properties of a file.  Raises ConfigError: it cannot be read or is not a Hadoop configuration."""
         root = read_xml(path)
         if root.tag != "configuration":
             raise ConfigError(
@@ -94,18 +94,18 @@ class Settings:
         return name in self._properties
 
     def names(self) -> Iterator[str]:
-        """Of all properties."""
+        """The names of all properties."""
         return iter(self._properties)
 
     def where(self, name: str) -> str:
-        """File and line of a property; of one that is not set, its name."""
+        """File and line of a property; if it is not set, its name."""
         found = self._properties.get(name)
         return name if found is None else f"{found.where}: {name}"
 
     def take(self, name: str, default: ValueT, parse: Callable[[str], ValueT]) -> ValueT:
-        """The value of a property, which is carried over; ``default`` where it is not set or empty.
+        """The value of a property, which then counts as carried over; ``default`` if it is not set or empty.
 
-        Raises ConfigError: ``parse`` has raised ValueError, whose text says what is wrong.
+        Raises ConfigError with the text of a ValueError that ``parse`` raised.
         """
         found = self._properties.get(name)
         if found is None:
@@ -133,14 +133,14 @@ class Settings:
         raise ValueError(f"names more than {MOST_VARIABLES} variables one after the other; write it out")
 
     def leave(self, name: str, why: str) -> None:
-        """Say why a property, where it is set, is not carried over."""
+        """Record why a property is not carried over, if it is set."""
         found = self._properties.get(name)
         if found is not None:
             self._taken.add(name)
             self.left_out.append(LeftOut(name, found.value, why, found.where))
 
     def rest(self) -> list[str]:
-        """Properties that nobody has asked for."""
+        """Properties that were not read with ``take``."""
         return [name for name in self._properties if name not in self._taken]
 
 

@@ -1,4 +1,4 @@
-"""XML read safely: no entities, no files outside, bounds on size and depth; every element knows its line."""
+"""XML read safely: no entities, no other files, limits on size and depth; every element knows its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emulator.errors import ConfigError, printable
 
 LARGEST_FILE_BYTES = 16 * 2**20
 DEEPEST = 64
-"""Elements inside each other."""
+"""Most levels of elements."""
 
 
 @dataclass(slots=True)
@@ -29,14 +29,14 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def child(self, tag: str) -> Element | None:
-        """Its last child of that tag."""
+        """Its last child with this tag."""
         return next((child for child in reversed(self.children) if child.tag == tag), None)
 
 
 def read_xml(path: Path) -> Element:
     """The root element of a file.
 
-    Raises ConfigError: it cannot be read, is no XML, declares entities, or is too large or nested too deeply.
+    Raises ConfigError: it cannot be read, is not XML, declares entities, or is too large or nested too deeply.
     """
     try:
         with path.open("rb") as file:
@@ -55,7 +55,7 @@ def read_xml(path: Path) -> Element:
         raise ConfigError(
             f"{path}: declares entities, which are refused: write their text where they are used"
         ) from None
-    except (LookupError, ValueError) as error:  # an encoding that Python does not know, or that the bytes are not in
+    except (LookupError, ValueError) as error:  # Python does not know the encoding, or the bytes do not match it
         raise ConfigError(printable(f"{path}: is not XML: {error}")) from None
     assert builder.root is not None
     return builder.root
