@@ -1,1 +1,1 @@
-"""What comes after a run: checking its output, and measuring what it shows."""
+"""Work after a run: checking its output, and computing figures from its results."""

@@ -1,10 +1,10 @@
-"""Two sets of runs compared job by job: what ``natjam compare`` prints and writes.
+"""Compares two sets of runs job by job, for ``natjam compare``.
 
 Theory of operation
 -------------------
-The papers compare schedulers by running the same jobs under both and plotting, for every job, its completion time under
-one less that under the other (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired
-within runs of the same variant and seed; where the sides have no seed in common, within repeats of the same number.
+The papers compare two schedulers by running the same jobs under both, and plot for every job the difference of its two
+completion times (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired within runs of
+the same variant and seed; if the sides have no seed in common, within repeats of the same number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUANTITIES = {
     "start_s": "start, s",
     "lost_work_s": "lost work, s",
 }
-"""What can be compared: column of the jobs, and its name in figures."""
+"""The quantities to compare: columns of the jobs, with their names in figures."""
 ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 _KEYS = ("variant", "run_number", "name", "queue")
@@ -39,25 +39,25 @@ _KEYS = ("variant", "run_number", "name", "queue")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the jobs of two sides differ, ``a`` less ``b``."""
+    """How the jobs of two sides differ: ``a`` minus ``b``."""
 
     a: str
     b: str
     quantity: str
     """One of ``QUANTITIES``."""
     pairs: DataFrame
-    """One row a pair of jobs: variant, run_number, name, queue, a, b, difference."""
+    """One row for each pair of jobs: variant, run_number, name, queue, a, b, difference."""
     differences: Mapping[str, Difference]
-    """By queue, and for all of them together."""
+    """By queue, and for all queues together."""
     unpaired: tuple[int, int]
-    """Jobs of either side that the other lacks, or that did not succeed on both."""
+    """Jobs of either side that are not on the other, or did not succeed on both."""
     disturbed: tuple[int, int]
-    """Runs of either side that the machine did not keep up with."""
+    """Runs of either side with which the machine did not keep up."""
     runs: tuple[int, int]
-    """All of them."""
+    """All runs of either side."""
 
     def to_json(self) -> dict[str, Any]:
-        """What ``compare.json`` holds; differences are ``a`` less ``b``, emulated seconds."""
+        """The contents of ``compare.json``; differences are ``a`` minus ``b``, in emulated seconds."""
         return {
             "a": self.a,
             "b": self.b,
@@ -70,10 +70,10 @@ class Comparison:
 
 
 def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison:
-    """Compare what two paths name.
+    """Compare the runs at two paths.
 
     Raises:
-        ConfigError: a path names no finished run, or the two have no job in common that succeeded in both.
+        ConfigError: a path has no finished run, or no job succeeded on both sides.
     """
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
@@ -100,11 +100,11 @@ def _disturbed(runs: Sequence[RunPath]) -> int:
 
 
 def _side(runs: Sequence[RunPath]) -> DataFrame:
-    """The jobs of one side that succeeded, with the variant each belongs to; all are counted in ``attrs["jobs"]``."""
+    """The jobs of one side that succeeded, with their variants; ``attrs["jobs"]`` has the number of all its jobs."""
     results = load_runs(runs)
     seeds = results.runs.set_index(["run", "repeat"])["seed"].rename("seed")
     jobs = results.jobs.join(seeds, on=["run", "repeat"])
-    variants = jobs["run"].str.partition("/")[2]  # what stands before is the directory that was named
+    variants = jobs["run"].str.partition("/")[2]  # the part before is the directory given by the user
     found = jobs.assign(variant=variants)[jobs["state"] == "succeeded"]
     found.attrs["jobs"] = len(jobs)
     return found
@@ -114,7 +114,7 @@ def _number_runs(sides: list[DataFrame]) -> None:
     """Give each job the ``run_number`` by which runs are paired."""
     if all(side["variant"].nunique() == 1 for side in sides):
         for side in sides:
-            side["variant"] = ""  # one against one, whatever they are called
+            side["variant"] = ""  # one variant on each side: their names do not matter
     shared = set(sides[0]["seed"]) & set(sides[1]["seed"])
     for side in sides:
         side["run_number"] = side["seed" if shared else "repeat"]
@@ -136,7 +136,7 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The distribution of the differences, a row a queue."""
+    """The distribution of the differences, one row for each queue."""
     table = Table(title=Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}"))
     table.title_justify = "left"
     table.add_column("queue")
@@ -159,7 +159,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
-    """What must be said beside the table."""
+    """Notes to the table."""
     said = []
     a, b = comparison.unpaired
     if a or b:
@@ -173,7 +173,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def write_comparison(comparison: Comparison, directory: Path) -> None:
-    """Write ``compare.json`` and ``compare.png``: the papers' CDF, of few jobs a dot each.  Raises RunError."""
+    """Write ``compare.json`` and ``compare.png``: the papers' CDF, or a dot for each of few jobs.  Raises RunError."""
     from analysis.figures import runs, style
 
     write_json(directory / "compare.json", comparison.to_json())

@@ -1,4 +1,4 @@
-"""Counts over time as step functions: instants in seconds, and the count from each on."""
+"""Counts over time as step functions: times in seconds, each with the count from then on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Curve: TypeAlias = tuple[NDArray[numpy.float64], NDArray[numpy.int64]]
 
 
 def steps(starts_s: ArrayLike, ends_s: ArrayLike) -> Curve:
-    """How many intervals are open.  Instants that are NaN never come."""
+    """How many intervals are open; NaN is a time that never comes."""
     starts, ends = known(starts_s), known(ends_s)
     times, place = numpy.unique(numpy.concatenate([starts, ends]), return_inverse=True)
     changes = numpy.bincount(place, numpy.repeat([1, -1], [len(starts), len(ends)]), minlength=len(times))
@@ -19,12 +19,12 @@ def steps(starts_s: ArrayLike, ends_s: ArrayLike) -> Curve:
 
 
 def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Curve:
-    """Containers in which a process is at work.
+    """The number of containers in which a process works.
 
     Args:
-        launched_s, ended_s: of each attempt.
-        stops_s: n x 3, for each time that a process was stopped when it was stopped, when it went on (NaN: it did not)
-            and when its attempt ended.
+        launched_s, ended_s: times of each attempt.
+        stops_s: n x 3, for each stop of a process: when it was stopped, when it was resumed (NaN: it was not), and when
+            its attempt ended.
     """
     launched, ended = (numpy.asarray(values, dtype=float) for values in (launched_s, ended_s))
     stopped, resumed, over = numpy.asarray(stops_s, dtype=float).reshape(-1, 3).T
@@ -34,6 +34,6 @@ def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Cu
 
 
 def known(values: ArrayLike) -> NDArray[numpy.float64]:
-    """The values that are no NaN."""
+    """The values that are not NaN."""
     found = numpy.asarray(values, dtype=float)
     return found[~numpy.isnan(found)]

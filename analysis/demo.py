@@ -1,4 +1,4 @@
-"""The demonstration: natjam's Fig. 4 on real processes, four ways, beside the paper's figures."""
+"""The demonstration: natjam's Fig. 4 on real processes under four mechanisms, beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALONE_S = {"research": 192.3, "production": 70.4}
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to make room, and its times in the paper (natjam, section 5); None where it prints none."""
+    """One way to make room, and its times in the paper (natjam, section 5); None if the paper has none."""
 
     name: str
     overrides: tuple[str, ...]
@@ -46,7 +46,7 @@ VARIANTS = (
 
 
 def run_demo(console: Console) -> None:
-    """Run Fig. 4 under every variant and print the table.  Raises RunError when an output is not as it must be."""
+    """Run Fig. 4 under every variant and print the table.  Raises RunError if an output is wrong."""
     console.print(
         "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S comes.\n"
         f"Real processes, real signals and files, {TIME_SCALE} emulated seconds a second, overheads of Hadoop 0.23."

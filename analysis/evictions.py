@@ -1,4 +1,4 @@
-"""Every eviction of a run: who chose it and why, what it cost, and what came of it; what ``natjam explain`` tells.
+"""Every eviction of a run, for ``natjam explain``: who chose it and why, what it cost, and how the task continued.
 
 from analysis.evictions import evictions, why
 for eviction in evictions("runs/fig4"):
@@ -17,7 +17,7 @@ from analysis.frames import DataFrame
 from analysis.load import Results, load, load_decisions
 
 Row = Mapping[str, Any]
-"""A row of a frame by its columns' names, None where there is no value."""
+"""A row of a frame, by column name; None if there is no value."""
 
 _OF_DECISION = ("decision", "t_s", "by", "rule", "requester", "left_out")
 _COUNTS = ("task", "place", "chosen", "containers", "reclaimable", "priority", "keys_done", "keys_total")
@@ -35,7 +35,7 @@ _NO_SCORE = {"deadline_s": "no deadline", "laxity_s": "no deadline", "remaining_
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One choice of victims: the columns of ``load_decisions`` that all its candidates share, and these."""
+    """One choice of victims: the columns of ``load_decisions`` that all its candidates share, and its candidates."""
 
     decision: int
     t_s: float
@@ -44,49 +44,49 @@ class Decision:
     requester: str | None
     left_out: int
     candidates: list[Row] = field(default_factory=list)
-    """The next in line first, with the other columns of ``load_decisions``."""
+    """The next victim first, with the other columns of ``load_decisions``."""
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields; of candidates only what is known."""
+        """Its fields; candidates have only known values."""
         candidates = [{name: value for name, value in row.items() if value is not None} for row in self.candidates]
         return {**{name: getattr(self, name) for name in _OF_DECISION}, "candidates": candidates}
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """One attempt that was to give its container back; times in emulated seconds, None where it never came to that."""
+    """One attempt chosen to give back its container.  Times are emulated seconds; None: this never happened."""
 
     decision: Decision
     chosen: Row
-    """Its own row among the candidates."""
+    """Its row among the candidates."""
     asked: list[Decision]
-    """What the Preemptor had asked of its job since that last chose among its tasks."""
+    """The Preemptor's requests to its job since the job last chose among its tasks."""
     outcome: str
     """``checkpointed``, ``suspended``, ``killed`` or ``ended`` (by itself, before it was taken)."""
     freed_s: float | None
     """When its container was free again."""
     cost_s: float | None
-    """The measured overhead: from asked (a kill: from ordered) to the container free."""
+    """The measured overhead: from the request (for a kill: from the order) until the container was free."""
     lost_s: float
-    """Work that has to be done again."""
+    """Work that had to be done again."""
     keys_done: int | None
     next_attempt: str | None
-    """The attempt that went on with the task: itself, where its process was only stopped; a later one, where the next
-    was evicted before its first key."""
+    """The attempt that continued the task: itself if its process was only stopped.  If the next attempt was evicted
+    before its first key, it is a later one."""
     next_node: str | None
     next_s: float | None
-    """When that one walked its first key, or went on."""
+    """When that attempt did its first key, or was resumed."""
     next_cost_s: float | None
-    """The measured overhead of that."""
+    """The measured overhead of this."""
 
     @property
     def requesters(self) -> list[str]:
-        """The jobs that wanted containers; empty where its own job did."""
+        """The jobs that wanted containers; empty if its own job wanted them."""
         return list(dict.fromkeys(decision.requester for decision in self.asked if decision.requester))
 
     @property
     def why_job(self) -> str:
-        """Why the Preemptor asked its job, the last time; empty where nobody asked it."""
+        """Why the Preemptor last asked its job; empty if it did not."""
         if not self.asked:
             return ""
         last = self.asked[-1]
@@ -94,11 +94,11 @@ class Eviction:
 
     @property
     def attempt(self) -> str:
-        """Its name; its container's, where the journal does not know it."""
+        """Its name, or its container's if the journal does not have it."""
         return self.chosen["attempt"] or self.chosen["container"]
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields, decisions by their numbers."""
+        """Its fields, with the numbers of decisions."""
         names = ("job", "task", "attempt", "container", "node", "place", "score_name", "score", "progress")
         after = ("outcome", "freed_s", "cost_s", "lost_s", "keys_done")
         following = ("next_attempt", "next_node", "next_s", "next_cost_s")
@@ -115,7 +115,7 @@ class Eviction:
 
 
 def evictions(path: str | Path) -> list[Eviction]:
-    """All of one run, by time.  Raises ConfigError: as ``analysis.load.load``."""
+    """All evictions of one run, by time.  Raises ConfigError, as ``analysis.load.load``."""
     results = load(path)
     return find_evictions(results, decisions_of(load_decisions(path)))
 
@@ -131,10 +131,10 @@ def decisions_of(frame: DataFrame) -> list[Decision]:
 
 
 def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Eviction]:
-    """What the victims of ``decisions`` met with, of the same run."""
+    """The evictions of the victims of ``decisions``, of the same run."""
     story = _Story(results)
     asked: dict[str, list[Decision]] = defaultdict(list)
-    """By job, what the Preemptor has asked of it since it last gave something."""
+    """By job, the Preemptor's requests since it last gave back something."""
     last: dict[str, list[Decision]] = {}
     found = []
     for decision in decisions:
@@ -153,12 +153,12 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
 
 
 def why(decision: Decision, candidate: Row) -> str:
-    """Why a candidate was chosen or passed over, in a line: ``srt: 50.2 s left, 1st of 47``."""
+    """Why a candidate was chosen or passed over, as one line: ``srt: 50.2 s left, 1st of 47``."""
     return why_text(decision.rule, decision.by, candidate, len(decision.candidates) + decision.left_out)
 
 
 def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
-    """The same from the columns of ``load_decisions``."""
+    """The same, from the columns of ``load_decisions``."""
     name, score = candidate["score_name"], candidate["score"]
     parts = []
     if score is not None:
@@ -174,7 +174,7 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
 
 
 def _rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows with None where there is no value; counts are whole numbers, which a frame with gaps does not keep."""
+    """Rows with None for missing values, and with whole numbers as counts, which a frame with gaps turns to floats."""
     counts = {name: "Int64" for name in _COUNTS if name in frame}
     known = frame.astype(counts).astype(object).where(frame.notna(), None)
     return iter(known.to_dict("records"))
@@ -222,7 +222,7 @@ class _Story:
         )
 
     def _after(self, attempt: Row) -> Row | None:
-        """The next attempt at the same task that did any of its work; the next one, where none did."""
+        """The next attempt at the same task that did any work; if none did, the next attempt."""
         siblings = self._of_task[attempt["job"], attempt["kind"], attempt["task"]]
         later = [row for row in siblings if row["ready_s"] > attempt["ready_s"]]
         return next((row for row in later if row["first_key_s"] is not None), later[0] if later else None)

@@ -1,4 +1,4 @@
-"""What ``natjam explain`` prints: the evictions of one run in a table, or those of one attempt with every candidate."""
+"""The output of ``natjam explain``: a table of a run's evictions, or those of one attempt with every candidate."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from analysis.run_paths import find_runs
 from emulator.errors import ConfigError
 
 _ROWS = 60
-"""A terminal shows no more; ``--json`` has all."""
+"""Most rows on a terminal; ``--json`` has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The evictions asked about, of one run."""
+    """The requested evictions of one run."""
 
     run: str
     mechanism: str
     evictions: list[Eviction]
     decisions: list[Decision]
-    """Those that chose them, that asked their jobs, or that passed over the attempt asked about."""
+    """The decisions that chose them, that asked their jobs, or that passed over the requested attempt."""
     attempt: str | None
 
     def to_json(self) -> dict[str, Any]:
-        """What ``--json`` prints; times in emulated seconds."""
+        """The output of ``--json``, with times in emulated seconds."""
         return {
             "run": self.run,
             "mechanism": self.mechanism,
@@ -88,7 +88,7 @@ def _place(decision: Decision, attempt: str) -> int | None:
 
 
 def evictions_table(explanation: Explanation) -> Table:
-    """A row an eviction, at most 60."""
+    """One row for each eviction, at most 60."""
     found = explanation.evictions
     count = "one eviction" if len(found) == 1 else f"{len(found)} evictions"
     table = Table(title=Text(f"{count} in {explanation.run}"), title_justify="left")
@@ -109,7 +109,7 @@ def evictions_table(explanation: Explanation) -> Table:
 
 
 def notes(explanation: Explanation) -> list[str]:
-    """What must be said besides."""
+    """Notes to the table."""
     said = []
     found, attempt = explanation.evictions, explanation.attempt
     if not found:
@@ -124,7 +124,7 @@ def notes(explanation: Explanation) -> list[str]:
 
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
-    """The choices that chose the attempt asked about, and its job before: what each was, and its candidates."""
+    """The choices that took the requested attempt, and before that its job: a title and the candidates of each."""
     found = [decision for eviction in explanation.evictions for decision in (*eviction.asked, eviction.decision)]
     for decision in {decision.decision: decision for decision in found}.values():
         of_jobs = decision.by == "preemptor"

@@ -1,4 +1,4 @@
-"""pandas, of which type checkers are told nothing: it has no stubs, and what they infer from its code is wrong."""
+"""pandas without types: it has no stubs, and what type checkers infer from its code is wrong."""
 
 from __future__ import annotations
 

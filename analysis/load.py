@@ -4,8 +4,8 @@
     results = load("runs/fig4", "runs/fig4-kill")
     results.jobs.groupby(["run", "queue"]).completion_s.describe()
 
-Every frame has the columns ``run`` (the directory's name) and ``repeat`` (from 1).  Units stand last in a column's
-name: ``_s`` emulated seconds, ``_real_s`` and ``_real_ms`` real ones.  Where there is no figure a value is NaN or None.
+Every frame has the columns ``run`` (the directory's name) and ``repeat`` (from 1).  A column's name ends with its unit:
+``_s`` emulated seconds, ``_real_s`` and ``_real_ms`` real ones.  A missing figure is NaN or None.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ TABLES = ("jobs", "tasks", "attempts", "operations")
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What some runs have left."""
+    """The results of some runs."""
 
     runs: DataFrame
-    """One row a run: name, engine, seed, time_scale, what was configured (nodes, containers, allocation, job_eviction,
+    """One row for each run: name, engine, seed, time_scale, settings (nodes, containers, allocation, job_eviction,
     task_eviction, mechanism, overheads), makespan_s, real_s, useful_s, lost_s, overhead_s, wasted_fraction,
     utilization, peak_bytes, io_fraction, energy_j, swap_bytes, checkpoint_bytes, lag_p99_real_ms, lag_p99_emulated_s,
     verified, path."""
     jobs: DataFrame
-    """``jobs.parquet``: one row a job."""
+    """``jobs.parquet``: one row for each job."""
     tasks: DataFrame
-    """``tasks.parquet``: one row a map or reduce."""
+    """``tasks.parquet``: one row for each map or reduce."""
     attempts: DataFrame
-    """``attempts.parquet`` without the spans; with ``suspended_s``, for how long its process was stopped."""
+    """``attempts.parquet`` without the spans, but with ``suspended_s``, how long its process was stopped."""
     suspensions: DataFrame
-    """One row a time that a process was stopped: job, attempt, container, stopped_s, resumed_s, asked_s, freed_s,
+    """One row for each stop of a process: job, attempt, container, stopped_s, resumed_s, asked_s, freed_s,
     resume_ready_s."""
     operations: DataFrame
-    """``operations.parquet``, one row a measured overhead, with the job, queue and attempt it was measured on."""
+    """``operations.parquet``: one row for each measured overhead, with its job, queue and attempt."""
 
 
 def load(*paths: str | Path) -> Results:
-    """Load run directories, directories of repeats, or directories that hold some of these.
+    """Load run directories, directories of repeats, or directories that contain some of these.
 
     Raises:
-        ConfigError: a path that names no finished run, or a run of which a file is missing or broken.
+        ConfigError: a path has no finished run, or a file of a run is missing or broken.
     """
     if not paths:
         raise ConfigError("name at least one run directory")
@@ -65,7 +65,7 @@ def load(*paths: str | Path) -> Results:
 
 
 def load_runs(runs: Sequence[RunPath]) -> Results:
-    """Load runs that have been found.  Raises ConfigError."""
+    """Load the runs at these paths.  Raises ConfigError."""
     frames = {name: _frame(runs, name) for name in TABLES}
     attempts, suspensions = _without_spans(frames["attempts"])
     of_attempt = attempts[["run", "repeat", "container", "job", "queue", "attempt"]]
@@ -80,24 +80,24 @@ def load_runs(runs: Sequence[RunPath]) -> Results:
 
 
 def load_decisions(*paths: str | Path) -> DataFrame:
-    """Why containers were taken: ``decisions.parquet``, one row a candidate of a choice of victims.
+    """Why containers were taken: ``decisions.parquet``, one row for each candidate of a choice of victims.
 
-    Rows of one choice follow each other, the next in line first.  At most 16 candidates besides the victims are kept.
+    Rows of one choice are consecutive, the next victim first.  At most 16 candidates besides the victims are kept.
 
-    - ``decision`` numbers the choices of a run from 1; ``t_s``, ``by`` (``preemptor``: chose jobs; ``releaser``: tasks
-      of a job; ``resource-manager``: a task to kill in place of one not given back in time; ``application-master``: a
-      task of its own, for a map whose output is missing), ``rule``, ``requester`` (the job that wanted containers,
-      where jobs were chosen), ``left_out`` (candidates there were besides) are those of the whole choice.
-    - ``job``, and where tasks were chosen ``kind``, ``task``, ``attempt``, ``container`` and ``node``, name the
-      candidate;
-      ``chosen`` is the number of containers taken from it, 0 where it was passed over; ``place`` its place in line.
-    - ``score`` is what the rule went by and ``score_name`` what that is: ``containers`` (of *pr*, the weight of the
-      draw), ``deadline_s``, ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or ``started_s``
-      (where nothing better was known); None for a rule of the user's own.
-    - What else was known of a job: ``containers`` and ``reclaimable`` net of those asked back, ``priority``,
-      ``deadline_s``, ``laxity_s``, ``progress`` (0 to 1), ``remaining_s``; of a task: ``keys_done``, ``keys_total``,
-      ``progress``, ``remaining_s``, ``started_s``; of a victim task: ``mechanism``, and in ``mechanism_numbers`` what
-      spoke for it.
+    - Columns of the whole choice: ``decision`` (number of the choice in its run, from 1), ``t_s``, ``by``, ``rule``,
+      ``requester`` (the job that wanted containers, if jobs were chosen) and ``left_out`` (candidates not kept).
+      ``by`` is ``preemptor`` (chose jobs), ``releaser`` (tasks of a job), ``resource-manager`` (a task to kill because
+      a container was not given back in time) or ``application-master`` (one of its own tasks, for a map whose output
+      is missing).
+    - The candidate: ``job`` and, if tasks were chosen, ``kind``, ``task``, ``attempt``, ``container`` and ``node``.
+      ``chosen`` is the number of containers taken from it, 0 if it was passed over; ``place`` is its rank.
+    - ``score`` is the number that the rule compared, and ``score_name`` its meaning: ``containers`` (for *pr*, the
+      weight of the draw), ``deadline_s``, ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or
+      ``started_s`` (if nothing better was known); None for the user's own rules.
+    - Other facts about a job: ``containers`` and ``reclaimable`` (both without those requested back), ``priority``,
+      ``deadline_s``, ``laxity_s``, ``progress`` (0 to 1), ``remaining_s``.  About a task: ``keys_done``,
+      ``keys_total``, ``progress``, ``remaining_s``, ``started_s``.  About a victim task: ``mechanism``, and in
+      ``mechanism_numbers`` the numbers that decided it.
 
     Raises:
         ConfigError: as ``load``.
@@ -120,7 +120,7 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """``experiment.yaml`` of a run directory, as it stands.  Raises ConfigError: it is no whole experiment."""
+    """``experiment.yaml`` of a run directory, unchanged.  Raises ConfigError: it is not a complete experiment."""
     document = read_document(path / EXPERIMENT_NAME)
     validated(document, Experiment)
     return document.data
@@ -148,7 +148,7 @@ def _without_spans(attempts: DataFrame) -> tuple[DataFrame, DataFrame]:
     return attempts.assign(suspended_s=stopped_s.reindex(attempts.index, fill_value=0.0)), suspensions
 
 
-# ---- one row a run ----
+# ---- one row for each run ----
 
 
 def _at(*keys: str) -> Callable[[Mapping[str, Any]], Any]:

@@ -1,6 +1,6 @@
-"""What schedulers are judged by, computed from frames of ``analysis.load``: pure functions, units in names.
+"""Metrics of schedulers, computed from frames of ``analysis.load``: pure functions, with units in names.
 
-Functions that take frames of several runs keep them apart by ``run`` and ``repeat``.
+Functions on frames of several runs distinguish them by ``run`` and ``repeat``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _SUCCEEDED = "succeeded"
 Floats = NDArray[numpy.float64]
 
 
-# ---- of a distribution ----
+# ---- distributions ----
 
 
 def jain_fairness(values: ArrayLike) -> float:
-    """Jain's index of what each got: 1 where all got the same, 1/n where one got everything; NaN of nothing."""
+    """Jain's index of some shares: 1 if all are equal, 1/n if one has everything; NaN without values."""
     found = known(values)
     squares = len(found) * float(numpy.square(found).sum())
     return float(found.sum()) ** 2 / squares if squares else float("nan")
 
 
 def tails(values: ArrayLike) -> dict[str, float]:
-    """``p50``, ``p90``, ``p95``, ``p99`` and ``max``; NaN of nothing.  NaNs among the values are left out."""
+    """``p50``, ``p90``, ``p95``, ``p99`` and ``max``; NaN without values.  NaNs among the values are left out."""
     found = known(values)
     if not len(found):
         return {**{f"p{which}": float("nan") for which in TAIL_PERCENTILES}, "max": float("nan")}
@@ -39,24 +39,24 @@ def tails(values: ArrayLike) -> dict[str, float]:
 
 
 def cdf(values: ArrayLike) -> tuple[Floats, Floats]:
-    """Sorted values and, for each, the share of values that are not above it."""
+    """Sorted values, and for each the share of values at or below it."""
     found = numpy.sort(known(values))
     return found, numpy.arange(1, len(found) + 1) / max(1, len(found))
 
 
-# ---- of jobs ----
+# ---- jobs ----
 
 
 def job_metrics(jobs: DataFrame, tasks: DataFrame, containers: int | Series) -> DataFrame:
-    """``jobs`` with more columns, one row a job.
+    """``jobs`` with more columns, one row for each job.
 
-    * ``completion_s`` is there already: from submission to finish (sojourn or response time in other papers).
+    * ``completion_s`` (already in ``jobs``): from submission to finish; sojourn or response time in other papers.
     * ``queueing_s``: from submission to the first work of its first task.
-    * ``ideal_s``: the least it could take with all ``containers`` for itself and no overheads: its longest map and
-      its longest reduce, or all its work spread evenly, whichever is more.
-    * ``stretch``: completion over ideal.
+    * ``ideal_s``: its least possible time with all ``containers`` and no overheads.  This is the larger one of its
+      longest map plus its longest reduce, and all its work spread evenly.
+    * ``stretch``: completion divided by ideal.
     * ``missed``: whether it was late or did not succeed; None without a deadline.
-    * ``wasted_fraction``: work lost of all work done.
+    * ``wasted_fraction``: lost work as a share of all work done.
 
     Args:
         containers: of the cluster, or a Series of them by (run, repeat).
@@ -86,10 +86,10 @@ def _missed(jobs: DataFrame) -> Series:
 
 
 def suspended_s(tasks: DataFrame, attempts: DataFrame, suspensions: DataFrame) -> DataFrame:
-    """For how long each task lay suspended: columns run, repeat, job, kind, task, suspended_s; only tasks that did.
+    """How long each suspended task was suspended: columns run, repeat, job, kind, task, suspended_s.
 
-    Stopped processes count from the stop to their going on; checkpointed tasks from the end of the attempt to the
-    first key of the one that resumed it.
+    A stopped process counts from its stop to its resume, a checkpointed task from the end of the attempt to the first
+    key of the attempt that resumed it.
     """
     keys = [*RUN, "job", "kind", "task"]
     resumed = attempts[attempts["resumed_from"].notna()]
@@ -106,7 +106,7 @@ def suspended_s(tasks: DataFrame, attempts: DataFrame, suspensions: DataFrame) -
 
 
 def queue_metrics(jobs: DataFrame) -> DataFrame:
-    """One row a run, repeat and queue, from the frame of ``job_metrics``.
+    """One row for each run, repeat and queue, from the frame of ``job_metrics``.
 
     Columns: jobs, failed, mean and tails of completion_s, mean of queueing_s and stretch, deadlines, missed,
     suspensions, kills, lost_work_s.
@@ -134,7 +134,7 @@ def queue_metrics(jobs: DataFrame) -> DataFrame:
     return pandas.DataFrame(rows)
 
 
-# ---- of runs ----
+# ---- runs ----
 
 
 def makespan_s(jobs: DataFrame) -> Series:
@@ -145,12 +145,12 @@ def makespan_s(jobs: DataFrame) -> Series:
 
 
 def utilization(attempts: DataFrame, containers: int, span_s: float) -> float:
-    """Share of ``containers`` in which a process was at work during ``span_s``, of the attempts of one run."""
+    """Mean share of ``containers`` in which a process worked during ``span_s``, for the attempts of one run."""
     return float(attempts["busy_s"].sum()) / (containers * span_s)
 
 
 def wasted_fraction(attempts: DataFrame) -> float:
-    """Work lost of all work done, of the attempts of one run; 0 where none was done."""
+    """Lost work as a share of all work done, for the attempts of one run; 0 if none was done."""
     useful_s, lost_s = float(attempts["useful_s"].sum()), float(attempts["lost_s"].sum())
     return lost_s / (useful_s + lost_s) if useful_s + lost_s else 0.0
 
@@ -164,11 +164,11 @@ def fairness(jobs: DataFrame) -> Series:
 
 
 def waiting_jobs(jobs: DataFrame) -> Curve:
-    """Queue length: jobs submitted of which no task works yet, over time (seconds, count); of one run."""
+    """Queue length of one run over time (seconds, count): submitted jobs without a task that has started work."""
     return steps(jobs["submit_s"], jobs["start_s"].fillna(jobs["finish_s"]))
 
 
 def busy_containers(attempts: DataFrame, suspensions: DataFrame) -> Curve:
-    """Containers in which a process is at work, over time (seconds, count); of one run."""
+    """Containers of one run in which a process works, over time (seconds, count)."""
     stops = suspensions.merge(attempts[["container", "ended_s"]], on="container")
     return at_work(attempts["launched_s"], attempts["ended_s"], stops[["stopped_s", "resumed_s", "ended_s"]])

@@ -1,8 +1,8 @@
 """``timeline.perfetto.json``: a run as Chrome trace events, for ui.perfetto.dev or chrome://tracing.
 
-Nodes are processes and their containers threads; an attempt is a slice and its states are slices inside it.  Times are
-emulated microseconds.  Each time an attempt gave way and its work was kept is one slice of category ``suspension``; an
-arrow (flow) leads from there, or from a kill, to the attempt that had the container next.
+Nodes are processes and their containers threads.  An attempt is a slice, and its states are slices inside it.  Times
+are emulated microseconds.  Each eviction in which work was kept is one slice of category ``suspension``.  An arrow
+(flow) goes from there, or from a kill, to the next attempt in the container.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 
 def write_perfetto(path: Path, attempts: pyarrow.Table, timeline: Timeline) -> None:
-    """Write the file as a stream; raises OSError."""
+    """Write the file as a stream.  Raises OSError."""
     with path.open("wb") as file:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
         first = True
@@ -53,7 +53,7 @@ def _chunks(events: Iterable[Event]) -> Iterator[list[Event]]:
 
 
 def trace_events(attempts: pyarrow.Table, timeline: Timeline) -> Iterator[Event]:
-    """The events one by one: names of processes and threads, slices, flows."""
+    """The events in order: names of processes and threads, slices, flows."""
     processes = {node: number for number, node in enumerate(dict.fromkeys(lane.node for lane in timeline.lanes), 1)}
     places = [(processes[lane.node], 2 * lane.number + lane.stopped) for lane in timeline.lanes]
     yield from _names(processes, places, timeline)
@@ -73,7 +73,7 @@ def _names(processes: dict[str, int], places: list[tuple[int, int]], timeline: T
 
 
 def _slices(rows: list[Event], places: list[tuple[int, int]], timeline: Timeline) -> Iterator[Event]:
-    """An attempt's stays on a lane as slices, the states of each inside it."""
+    """An attempt's stays on lanes as slices, with their states inside."""
     columns = (timeline.lane, timeline.attempt, timeline.state, _us(timeline.start_s), _us(timeline.end_s))
     segments = zip(*(column.tolist() for column in columns), strict=True)
     for (lane, attempt), stay in itertools.groupby(segments, key=lambda segment: segment[:2]):
@@ -90,7 +90,7 @@ def _slices(rows: list[Event], places: list[tuple[int, int]], timeline: Timeline
 
 
 def _flows(places: list[tuple[int, int]], timeline: Timeline) -> Iterator[Event]:
-    """From what gave way to what came in its place."""
+    """Arrows from evicted attempts to their successors."""
     for number, handover in enumerate(timeline.handovers, 1):
         process, thread = places[handover.lane]
         for phase, at_s in (("s", handover.from_s), ("f", handover.to_s)):

@@ -1,4 +1,4 @@
-"""The pictures that every run leaves in its directory: ``timeline.perfetto.json`` and ``report.html``."""
+"""The pictures that every run writes to its directory: ``timeline.perfetto.json`` and ``report.html``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pyarrow.parquet
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
 PACKING_NAME, HOLDERS_NAME = "packing.svg", "holders.svg"
 MOST_STEPS = 1000
-"""Runs with more changes of shares get no picture of them: nothing could be made out."""
+"""Runs with more changes of shares get no picture of them, because it would not be readable."""
 LARGEST_ATTEMPTS = 5_000
-"""Runs with more attempts get pictures when they are asked for: they take as long as the simulation."""
+"""Runs with more attempts get pictures only on request, because these take as long as the simulation."""
 
 
 def why_left_out(attempts: int) -> str | None:
-    """Why a run of so many attempts gets no pictures; None: it gets them."""
+    """Why a run of this many attempts gets no pictures; None: it gets them."""
     if attempts <= LARGEST_ATTEMPTS:
         return None
     return (
@@ -37,18 +37,18 @@ def write_pictures(
     cluster: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> None:
-    """Write both; of a fluid run also ``packing.svg`` and ``holders.svg``: what its jobs held, and of how much.
+    """Write both; for a fluid run also ``packing.svg`` and ``holders.svg``: what its jobs held, and the capacity.
 
     Args:
         directory: of the run.
-        tables: ``jobs``, ``attempts``, ``operations`` and ``decisions``, as their Parquet files hold them.
-        cluster: that section of the resolved experiment.
-        summary: what ``summary.json`` will hold.
+        tables: ``jobs``, ``attempts``, ``operations`` and ``decisions``, as in their Parquet files.
+        cluster: this section of the resolved experiment.
+        summary: the contents of ``summary.json``.
 
     Raises:
         RunError: a file cannot be written.
     """
-    from analysis.perfetto import write_perfetto  # a large simulation need not pay for their imports
+    from analysis.perfetto import write_perfetto  # here, because a large simulation does not need these imports
     from analysis.report.build import run_tables
     from analysis.report.page import ReportRun, render_report
     from analysis.report.payload import make_payload

@@ -1,5 +1,5 @@
-"""Which runs a path names: a run directory, a directory of repeats, a campaign or a variant of one, or a directory that
-holds some of these."""
+"""Finds the runs at a path: a run directory, a directory of repeats, a campaign or one of its variants, or a directory
+that contains some of these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emulator.errors import ConfigError
 from emulator.records.run_directory import SUMMARY_NAME
 
 _DEPTH = 4
-"""How far below a given directory runs are looked for."""
+"""How many levels below a given directory runs are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +23,23 @@ class RunPath:
     """One finished run."""
 
     run: str
-    """What the user calls it: the name of the directory that was given; below it, the way to it."""
+    """The given directory's name, followed by the path below it."""
     repeat: int
-    """From 1; in a campaign the seed."""
+    """From 1; in a campaign, the seed."""
     path: Path
 
 
 def ended_without_results(paths: Sequence[Path]) -> list[Path]:
-    """Those of ``paths``, and of the repeats in them, that hold a run's journal and no summary."""
+    """Those of ``paths``, and of the repeats in them, that have a journal but no summary."""
     candidates = [child for path in paths for child in (path, *sorted(path.glob("repeat-*")))]
     return [path for path in candidates if any(path.glob("journal*")) and not (path / SUMMARY_NAME).exists()]
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
-    """The finished runs that ``paths`` name, in their order, repeats by number.
+    """The finished runs at ``paths``, in this order, with repeats by number.
 
     Raises:
-        ConfigError: a path that names none, or a run that has not ended.
+        ConfigError: a path has no finished run, or has a run that has not ended.
     """
     found: list[RunPath] = []
     for given in map(Path, paths):
@@ -53,14 +53,14 @@ def find_runs(paths: Sequence[str | Path]) -> list[RunPath]:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """What ``summary.json`` of a run directory holds.  Raises ConfigError, also where it is no summary of a run."""
+    """The contents of ``summary.json`` of a run directory.  Raises ConfigError, also if it is not a run's summary."""
     file, data = _read(path)
     check_summary(file, data)
     return decode_json_object(file, data)
 
 
 def read_repeats(path: Path) -> dict[str, Any] | None:
-    """``summary.json`` of a directory of repeats; None where ``path`` is none.  Raises ConfigError."""
+    """``summary.json`` of a directory of repeats; None if ``path`` is not one.  Raises ConfigError."""
     if not (path / SUMMARY_NAME).is_file():
         return None
     found = decode_json_object(*_read(path))
@@ -105,7 +105,7 @@ def _why_none(path: Path) -> str:
 
 
 def _distinct(found: list[RunPath]) -> list[RunPath]:
-    """Runs of the same name are told apart by their paths."""
+    """The runs, renamed by their paths if names are equal."""
     times = Counter((run.run, run.repeat) for run in found)
     clashing = {name for (name, _), count in times.items() if count > 1}
 

@@ -1,7 +1,8 @@
-"""What the files of a run directory must look like, checked once where runs are loaded: an altered or foreign file is
-one message that names the file and the column or key, and nothing after this has to doubt what it reads.
+"""The schema of the files in a run directory.
 
-Columns and keys may be added within a release; those that are known keep their names, types and ranges.
+It is checked once, when runs are loaded, so that later code can trust what it reads.  An altered or foreign file gives
+one message that names the file and the column or key.  Columns and keys may be added within a release; known ones keep
+their names, types and ranges.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _schemas() -> dict[str, pyarrow.Schema]:
 
 
 def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
-    """Raise ConfigError unless ``table`` is what a run leaves as ``<name>.parquet``."""
+    """Raise ConfigError unless ``table`` is a valid ``<name>.parquet`` of a run."""
     if name == "jobs" and not len(table):
         raise ConfigError(f"{file}: has no job; {_FOREIGN}")
     for field in _schemas()[name]:
@@ -225,7 +226,7 @@ def _summary_decoder() -> msgspec.json.Decoder[Any]:
 
 
 def decode_json_object(file: Path, data: bytes) -> dict[str, Any]:
-    """The object that ``data`` holds.  Raises ConfigError, which names ``file``."""
+    """The JSON object in ``data``.  Raises ConfigError, which names ``file``."""
     try:
         return decoded(data, _object_decoder.decode, ConfigError)
     except ConfigError as error:
@@ -236,7 +237,7 @@ _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 def check_summary(file: Path, data: bytes) -> None:
-    """Raise ConfigError unless ``data`` is what a run leaves as ``summary.json``."""
+    """Raise ConfigError unless ``data`` is a valid ``summary.json`` of a run."""
     try:
         decoded(data, _summary_decoder().decode, ConfigError)
     except ConfigError as error:

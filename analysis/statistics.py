@@ -1,4 +1,4 @@
-"""Statistics over repeats and over jobs: means, deviations, bootstrap intervals, jobs compared in pairs."""
+"""Statistics over repeats and over jobs: means, deviations, bootstrap intervals, paired comparison of jobs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from analysis.frames import DataFrame
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 LEAST_PAIRS = 5
-"""Fewer pairs of jobs have no interval: resampled, two have three means and four have 35, whatever they came from."""
+"""With fewer pairs of jobs there is no interval: resampling two pairs gives only 3 different means, four give 35."""
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
-"""At which the papers quote the CDF of per-job differences, and those between."""
+"""The percentiles of per-job differences that the papers quote, and some between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Several values as one; deviation and interval are None for fewer than two."""
+    """A summary of several values; deviation and interval are None for fewer than two."""
 
     n: int
     mean: float
@@ -30,11 +30,11 @@ class Spread:
     """Sample standard deviation."""
     low: float | None
     high: float | None
-    """Of the 95% bootstrap interval of the mean."""
+    """End of the 95% bootstrap interval of the mean."""
 
 
 def spread(values: ArrayLike, seed: int = 0) -> Spread:
-    """Mean, deviation and bootstrap interval.  NaNs are left out; raises ValueError when nothing is left."""
+    """Mean, deviation and bootstrap interval, without NaNs.  Raises ValueError if no value is left."""
     found = known(values)
     if not len(found):
         raise ValueError("no values")
@@ -47,7 +47,7 @@ def spread(values: ArrayLike, seed: int = 0) -> Spread:
 
 
 def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:
-    """The 95% interval of the mean by the percentile bootstrap, drawn from ``seed``: the same each time."""
+    """The 95% interval of the mean by the percentile bootstrap; with the same ``seed`` always the same."""
     found = known(values)
     if not len(found):
         raise ValueError("no values")
@@ -60,10 +60,10 @@ def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:
 def pair_jobs(
     a: DataFrame, b: DataFrame, column: str = "completion_s", keys: Sequence[str] = ("repeat", "name", "queue")
 ) -> DataFrame:
-    """The jobs that both frames (``jobs`` of ``analysis.load``) have, side by side.
+    """The jobs in both frames (``jobs`` of ``analysis.load``), side by side.
 
-    Jobs are paired by ``keys``.  Columns: the keys, a, b and difference = a - b: negative where ``a`` was sooner, as
-    the papers' figures have it.  Jobs without a value on either side are left out.
+    Jobs are paired by ``keys``.  Columns: the keys, a, b and difference = a - b, which is negative if ``a`` was sooner,
+    as in the papers' figures.  Jobs without a value on one side are left out.
     """
     by = list(keys)
     found = a[[*by, column]].merge(b[[*by, column]], on=by, suffixes=("_a", "_b"), validate="one_to_one")
@@ -73,20 +73,20 @@ def pair_jobs(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a number of paired jobs differ, ``a`` less ``b``."""
+    """How paired jobs differ: ``a`` minus ``b``."""
 
     spread: Spread
-    """Without an interval for fewer than ``LEAST_PAIRS``."""
+    """It has no interval for fewer than ``LEAST_PAIRS`` pairs."""
     percentiles: dict[int, float]
     a_lower: float
-    """Share of jobs of which ``a`` is lower; those of which neither is are ``1 - a_lower - b_lower``."""
+    """Share of jobs whose ``a`` is lower; the share of equal ones is ``1 - a_lower - b_lower``."""
     b_lower: float
     p_value: float | None
-    """Of Wilcoxon's signed-rank test that the differences lie about 0 evenly; None where all are 0."""
+    """Of Wilcoxon's signed-rank test that the differences are symmetric about 0; None if all are 0."""
 
 
 def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
-    """Describe paired differences.  Raises ValueError when there are none."""
+    """Describe paired differences.  Raises ValueError if there are none."""
     found = known(differences)
     whole = spread(found, seed)
     if whole.n < LEAST_PAIRS:
@@ -94,7 +94,7 @@ def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
     values = numpy.percentile(found, DIFFERENCE_PERCENTILES)
     p_value = None
     if numpy.any(found != 0):
-        from scipy.stats import wilcoxon  # here: it takes long to import
+        from scipy.stats import wilcoxon  # here, because its import takes long
 
         p_value = float(wilcoxon(found)[1])  # type: ignore[index]
     return Difference(
@@ -107,6 +107,6 @@ def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
 
 
 def share_below(values: ArrayLike, thresholds: Sequence[float]) -> dict[float, float]:
-    """The share of values at or below each threshold, as in "40% of jobs at least 5 s earlier" (-5)."""
+    """The share of values at or below each threshold; -5 gives "40% of jobs at least 5 s earlier"."""
     found = known(values)
     return {threshold: float((found <= threshold).mean()) for threshold in thresholds}

@@ -1,15 +1,15 @@
-"""When which container did what: attempts laid out on the containers of their nodes.
+"""The timeline of a run: attempts placed on the containers of their nodes.
 
 Theory of operation
 -------------------
-A node has a number of containers, of which the ResourceManager gives one to each attempt; the tables name the attempt,
-not which of them it had.  Here attempts are laid out on lanes, one for each container of a node, in the order in which
-the ResourceManager gives containers out: of those free, the one that has been free longest; where an attempt took a
-container the moment it was freed, that very one.  So what follows an eviction on a lane is what it was made for.  A
-stopped process holds memory and no container: meanwhile it lies on a lane of its node's own for stopped processes.
+The ResourceManager gives each attempt one of the containers of a node, but the tables do not say which one.  Here
+attempts are placed on lanes, one for each container of a node.  An attempt gets the lane that has been free longest;
+but if it got a container at the moment it was freed, it gets the lane of that container.  So an eviction is followed on
+its lane by the attempt for which it was made.  A stopped process holds memory but no container.  It is on a separate
+lane of its node, for stopped processes.
 
-An attempt holds its container from the instant that the ResourceManager counts its overhead from until it knows it
-free again.  That time is cut into segments, each in one of ``STATES``.
+An attempt holds its container from the start of its overhead at the ResourceManager until the ResourceManager knows
+that the container is free again.  This time is divided into segments, each in one of ``STATES``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ STATES = (
     "suspending",
     "suspended",
 )
-"""``checkpointing`` and ``suspending`` last from the order to give way until the container is known free."""
+"""``checkpointing`` and ``suspending`` last from the eviction's order until the container is known free."""
 _AM, _STARTING, _WAITING, _MAP, _REDUCE, _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED = range(len(STATES))
 _GIVING_WAY = (_CHECKPOINTING, _SUSPENDING)
 _GONE = -1
-"""The process has ended, and the ResourceManager does not know it yet: no segment."""
+"""The process has ended, but the ResourceManager does not know it yet; this gives no segment."""
 _EVICTIONS = frozenset({"preempted", "asked back and not given in time"})
-"""Why an attempt is killed to give its container to somebody else; other kills are none."""
+"""The reasons of kills that are evictions; other kills are not."""
 _COLUMNS = (
     *("kind", "node", "outcome", "reason", "ready_s", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s"),
     *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans"),
@@ -53,9 +53,9 @@ class Lane:
 
     node: str
     number: int
-    """From 1, in its node."""
+    """Number in its node, from 1."""
     stopped: bool
-    """For stopped processes; else a container."""
+    """Whether it is for stopped processes; if not, it is a container."""
 
     @property
     def name(self) -> str:
@@ -63,36 +63,36 @@ class Lane:
 
 
 class Handover(NamedTuple):
-    """A container went from an attempt that gave way, or was killed for it, to the next."""
+    """A container went from an evicted attempt to the next one."""
 
     lane: int
     victim: int
-    """Row of the table of attempts, as ``successor``."""
+    """Row in the table of attempts; ``successor`` too."""
     successor: int
     from_s: float
-    """Inside the victim's last segment there."""
+    """A time inside the victim's last segment there."""
     to_s: float
-    """Start of the successor's first."""
+    """Start of the successor's first segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Segments as columns, by lane and then time; those of a lane do not overlap."""
+    """Segments as columns, sorted by lane and time; segments of a lane do not overlap."""
 
     lanes: tuple[Lane, ...]
     lane: NDArray[numpy.int32]
     state: NDArray[numpy.uint8]
-    """Place in ``STATES``."""
+    """Index in ``STATES``."""
     start_s: NDArray[numpy.float64]
     end_s: NDArray[numpy.float64]
     attempt: NDArray[numpy.int32]
-    """Row of the table of attempts."""
+    """Row in the table of attempts."""
     handovers: tuple[Handover, ...]
 
 
 @dataclass(slots=True)
 class _Stay:
-    """A time for which an attempt lies on one lane."""
+    """A span in which an attempt is on one lane."""
 
     start_s: float
     end_s: float
@@ -101,31 +101,31 @@ class _Stay:
     gives_way: bool
     """Whether it ends by eviction."""
     cuts: list[tuple[float, int]]
-    """Instants from which each state lasts."""
+    """Times at which each state begins."""
 
     @property
     def last_segment_s(self) -> float:
-        """Start of what it shows last."""
+        """Start of its last segment."""
         return next(at_s for at_s, state in reversed(self.cuts) if state != _GONE)
 
 
 @dataclass(slots=True)
 class _Lanes:
-    """The lanes of one kind of one node."""
+    """The lanes of one type on one node."""
 
     capacity: int
     free: list[tuple[float, int]] = field(default_factory=list)
-    """Since when, and number; the one free longest first."""
+    """The free lanes: since when, and number; the one free longest first."""
     last: list[_Stay | None] = field(default_factory=list)
-    """What each had last."""
+    """The last stay on each lane."""
 
     def take(self, stay: _Stay) -> tuple[int, _Stay | None]:
-        """Lane of a stay, and what was there before; stays come in the order of their start."""
+        """The lane of a stay, and the stay before it there.  Stays must come in the order of their starts."""
         while len(self.last) < self.capacity:
             self.last.append(None)
             insort(self.free, (float("-inf"), len(self.last) - 1))
         known = bisect_right(self.free, (stay.start_s, len(self.last)))
-        if not known:  # clocks of several machines differ by a little, or a node came to its end
+        if not known:  # clocks of several machines differ a little, or the node was lost
             self.last.append(None)
             number = len(self.last) - 1
         else:
@@ -137,13 +137,13 @@ class _Lanes:
 
 
 def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_node: int, end_s: float) -> Timeline:
-    """Lay out the attempts of one run.
+    """Place the attempts of one run.
 
     Args:
         attempts: the table of ``attempts.parquet``.
-        nodes: all of the cluster, in the order to show.
+        nodes: all nodes of the cluster, in the order to show.
         containers_per_node: of every node.
-        end_s: when the run ended, or now: what is not known to have ended lasts until then.
+        end_s: when the run ended, or now; attempts without a known end last until then.
     """
     by_node: dict[str, list[_Stay]] = {node: [] for node in nodes}
     columns = [attempts.column(name).to_pylist() for name in _COLUMNS]
@@ -185,7 +185,7 @@ def _segments(stay: _Stay, lane: int) -> Iterator[tuple[int, float, float, int, 
 
 
 def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
-    """Where one attempt lay: on its container, and while stopped beside it."""
+    """The stays of one attempt: on its container, and on a lane for stopped processes."""
     left_s = _first_known(row["slot_freed_s"], row["ended_s"], end_s)
     stays = [_Stay(row["ready_s"], left_s, attempt, False, False, _beginning(row))]
     for span in row["suspended_spans"]:
@@ -193,7 +193,7 @@ def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
         stopped_s, asked_s = span["stopped_s"], _first_known(span["asked_s"], span["stopped_s"])
         here.cuts.append((min(asked_s, stopped_s), _SUSPENDING))
         back_s = _first_known(span["resume_ready_s"], span["resumed_s"])
-        if span["freed_s"] is None:  # it went on, or was lost, before its container was known free
+        if span["freed_s"] is None:  # it was resumed or lost before its container was known free
             here.cuts.append((stopped_s, _SUSPENDED))
             if span["resumed_s"] is not None:
                 here.cuts.append((span["resumed_s"], _REDUCE))
@@ -219,7 +219,7 @@ def _stays(row: dict[str, Any], attempt: int, end_s: float) -> list[_Stay]:
 
 
 def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
-    """From the container to the first key."""
+    """The states from getting the container to the first key."""
     if row["kind"] == "am":
         return [(row["ready_s"], _AM)]
     starting = _STARTING if row["resumed_from"] is None else _RESUMING
@@ -236,7 +236,7 @@ def _beginning(row: dict[str, Any]) -> list[tuple[float, int]]:
 
 
 def _bounded(stay: _Stay) -> _Stay:
-    """Its cuts in order and inside it, whatever clocks of several machines have said."""
+    """The stay with its cuts in order and inside it, even if clocks of several machines differ."""
     stay.end_s = max(stay.end_s, stay.start_s)
     latest_s = stay.start_s
     for place, (at_s, state) in enumerate(stay.cuts):

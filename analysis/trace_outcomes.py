@@ -1,8 +1,8 @@
-"""Runs of a trace beside what the trace itself recorded: ``natjam workload compare``.
+"""Runs of a trace compared with the outcomes that the trace recorded: ``natjam workload compare``.
 
-The trace's own completion is its jobs' last finish less their submission; its evictions and lost work are those of its
-own scheduler.  Jobs that it saw no end of, or that did not succeed there, have no completion of their own.  Runs of a
-scaled trace (``load``) have other numbers of tasks than the trace: their columns are to be held against each other.
+A job's completion in the trace is its last finish minus its submission; evictions and lost work in the trace are those
+of its own scheduler.  Jobs that did not end or did not succeed in the trace have no completion there.  Runs of a scaled
+trace (``load``) have other numbers of tasks than the trace, so their columns should be compared only with each other.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from workloads.importers.source import OnBytes, ignore
 from workloads.record import WorkloadJob
 
 MOST_JOBS = 60
-"""Up to so many are shown one by one."""
+"""Up to this many jobs are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one job; None where it is not known."""
+    """The outcome of one job; None: unknown."""
 
     completion_s: float | None
     evictions: int
@@ -42,17 +42,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Of the jobs that the runs have in common."""
+    """The outcomes of the jobs that are in all runs."""
 
     own: Mapping[str, Outcome]
-    """The trace's, by job."""
+    """In the trace, by job."""
     runs: Mapping[str, Mapping[str, Outcome]]
     """By run and job."""
     priorities: Mapping[str, int | None]
     is_scaled: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Everything by job, in the order of the trace."""
+        """All outcomes by job, in the order of the trace."""
 
         def told(found: Outcome) -> dict[str, Any]:
             return {"completion_s": found.completion_s, "evictions": found.evictions, "lost_s": found.lost_s}
@@ -71,8 +71,8 @@ def trace_outcomes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Outcome
     """The outcomes of runs (directories of ``natjam run``), all of one trace.
 
     Raises:
-        ConfigError: a path names no finished run, a run's workload is no trace, or the runs' traces differ.
-        TraceError: the trace cannot be read any more.
+        ConfigError: a path is not a finished run, a run's workload is not a trace, or the runs' traces differ.
+        TraceError: the trace can no longer be read.
     """
     found = [run.path for run in find_runs(paths)]
     experiments = [load_experiment(path / EXPERIMENT_NAME) for path in found]
@@ -126,7 +126,7 @@ def _own(job: WorkloadJob) -> Outcome:
 
 
 def tables(outcomes: Outcomes) -> Iterator[Table]:
-    """By priority where there are several; job by job where they are few; and in all."""
+    """Tables by priority if there are several, job by job if they are few, and for all jobs."""
     groups: dict[str, list[str]] = {}
     for job in sorted(outcomes.own, key=lambda job: outcomes.priorities[job] or 0):
         groups.setdefault(str(outcomes.priorities[job]), []).append(job)

@@ -1,7 +1,7 @@
-"""Proof that a run's output is right: every file is recomputed from the seed and the job, and compared.
+"""Proof that a run's output is correct: every file is computed again from the seed and the job, and compared.
 
-This is the second implementation of the data's definition, and shares no code with the tasks that ran
-(``emulator.live`` is not imported).  What a job's output must be:
+This is a second implementation of the data's definition.  It shares no code with the tasks that ran (``emulator.live``
+is not imported).  The output of a job must be:
 
 - Notation: ``M`` maps; ``K`` keys of reduce ``r``; ``T`` keys of all reduces; key ``i`` of reduce ``r`` is
   number ``g = i + keys of the reduces before r``; ``part(A, j, n) = A*(j+1)//n - A*j//n``.  A job with
@@ -9,26 +9,26 @@ This is the second implementation of the data's definition, and shares no code w
   of SHAKE-128 of its UTF-8.
 - ``SHAKE("natjam/1/keys/<seed>/<r>/<b>/<job>", 21*256)`` holds 21 bytes for each of the keys 256*b to 256*b +
   255: ``x`` u64, ``a``, ``b``, ``c`` u32 and ``e`` u8.
-- Key ``i`` is ``i*(2^64//K) + x % (2^64//K)`` as 16 hexadecimal digits, so keys rise.
+- Key ``i`` is ``i*(2^64//K) + x % (2^64//K)`` as 16 hexadecimal digits, so keys are ascending.
 - It comes from maps ``a % M``; with ``e % 3 >= 1`` also ``b % M``; with ``e % 3 == 2`` also ``c % M``: ``n``
-  different ones, in rising order.
+  different ones, in ascending order.
 - The ``j``-th of them emits ``part(part(S, g, T), j, n)`` bytes, ``S`` being the job's shuffle bytes, or 100
   bytes where ``S`` is not given, in values of 65,536 bytes and a rest; one empty value if none.  Value ``p``
   of map ``m`` is ``SHAKE("natjam/1/value/<seed>/<r>/<i>/<m>/<p>/<job>", its length)``.
 - The key's line in ``part-r-<r>`` (five digits) is key, tab, number of values, tab, digest: the first 32
-  hexadecimal digits of the SHA-256 of all values, maps rising, each preceded by its length as u32.  With
-  output bytes ``O``, a line that with its newline is shorter than ``part(O, g, T)`` is filled up to that with
+  hexadecimal digits of the SHA-256 of all values, with maps ascending, each preceded by its length as u32.  With
+  output bytes ``O``, a line that with its newline is shorter than ``part(O, g, T)`` is filled to this length with
   a tab and the digest repeated.
 - ``part-m-<m>`` of a job without reduces has ``part(O, m, M)`` bytes, or 100: blocks of 65,536 bytes
   ``SHAKE("natjam/1/map-output/<seed>/<m>/<job>", 65536)``, the first 8 bytes of each replaced by its number
   as u64.
 
-Of a task of a job of programs, all that is known is that its directory ``part-c-<task>`` is there once, and what the
-experiment says of files in it (their SHA-256).
+For a task of a job of programs, only two things can be checked: its directory ``part-c-<task>`` exists once, and files
+in it have the SHA-256 that the experiment gives.
 
-A job's files lie in a directory named as the job, percent-encoded (all but letters, digits and ``_.-~``; a
-job named ``.``, ``..`` or ``_partial`` has its first character encoded too); nothing else may lie in the
-output directory, but for empty directories below ``_partial``.  Only a regular file counts as an output file.
+A job's files are in a directory with the job's name, percent-encoded (all but letters, digits and ``_.-~``; a job named
+``.``, ``..`` or ``_partial`` has its first character encoded too).  Nothing else may be in the output directory, except
+empty directories below ``_partial``.  Only a regular file counts as an output file.
 """
 
 from __future__ import annotations
@@ -59,32 +59,30 @@ _PARTIAL = "_partial"
 
 @dataclass(slots=True)
 class Verification:
-    """What the comparison found; everything counted over all jobs given."""
+    """The result of the comparison; counts are over all given jobs."""
 
     files_expected: int = 0
     bytes_compared: int = 0
     keys_expected: int = 0
     keys_written: int = 0
-    """Lines in all reduce output files, right or wrong."""
+    """Lines in all reduce output files, correct or not."""
     keys_lost: int = 0
     """Expected keys that are in no line of their file."""
     keys_duplicated: int = 0
     """Lines of a key beyond its first one."""
     files_differing: list[str] = field(default_factory=list)
-    """With the reason where the file could not be compared: it is no regular file, or cannot be read."""
+    """With the reason, if the file could not be compared: it is not a regular file, or cannot be read."""
     files_missing: list[str] = field(default_factory=list)
     files_extra: list[str] = field(default_factory=list)
-    """Files nobody should have written; partial outputs that were left behind too.  Of directories, the name with a
-    slash."""
+    """Unexpected files, including partial outputs that were left behind; directories end with a slash."""
 
     @property
     def verified(self) -> bool:
-        """True when every expected file is there, equal to the byte, and no other."""
+        """Whether all expected files exist and are byte for byte equal, and there are no others."""
         return not (self.files_differing or self.files_missing or self.files_extra)
 
     def to_summary(self) -> dict[str, Any]:
-        """The ``output`` object of summary.json; names of files, at most 20 a kind, relative to the
-        directory."""
+        """The ``output`` object of summary.json; file names, at most 20 of each kind, are relative to the directory."""
         return {
             "verified": self.verified,
             "keys_expected": self.keys_expected,
@@ -105,10 +103,10 @@ class Verification:
 def verify_output(
     jobs: Sequence[JobSpec], seed: int, output_directory: str | os.PathLike[str], processes: int = 1
 ) -> Verification:
-    """Recompute and compare every output file of ``jobs``.
+    """Compute and compare every output file of ``jobs``.
 
-    ``seed`` is the data seed the maps were given.  Memory stays bounded, except by the keys of one file that
-    is not as it should be.  With ``processes`` above 1, files are spread over that many fresh processes.
+    ``seed`` is the data seed that the maps got.  Memory is bounded, except for the keys of one file that is wrong.
+    With ``processes`` above 1, files are spread over this many new processes.
     """
     root = os.fspath(output_directory)
     tasks = [
@@ -116,7 +114,7 @@ def verify_output(
     ]
     check = partial(_check_file, seed, root)
     if processes > 1:
-        # Spawned, not forked: the caller may have threads.
+        # Spawned, not forked, because the caller may have threads.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
             with unheard_by_children():
@@ -132,7 +130,7 @@ def verify_output(
 
 
 def _end_with_parent() -> None:
-    """A worker ends when whoever waits for its results has gone."""
+    """End this worker when the process that waits for its results has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -158,7 +156,7 @@ def _add(total: Verification, part: Verification) -> None:
 
 
 def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Verification:
-    """Compare one output file; the result counts this file alone."""
+    """Compare one output file; the result counts only this file."""
     job, task = job_and_task
     name = _relative_path(job, task)
     result = Verification(files_expected=1)
@@ -183,7 +181,7 @@ def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Veri
 
 
 def _check_program(program: ProgramSpec, directory: str, name: str, result: Verification) -> None:
-    """Whether a program has left its directory, and in it the files that are known."""
+    """Check that a program has left its directory, with the expected files in it."""
     if os.path.islink(directory) or not os.path.isdir(directory):
         result.files_missing.append(name)
     for file_name, sha256 in program.sha256:
@@ -199,7 +197,7 @@ def _check_program(program: ProgramSpec, directory: str, name: str, result: Veri
 
 
 def _open_regular(path: str) -> int:
-    """A descriptor of a regular file.  Neither a symbolic link is followed nor a pipe waited for.  Raises OSError."""
+    """A descriptor of a regular file, without following symbolic links or waiting for pipes.  Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -230,7 +228,7 @@ def _compare(
 
 
 def _equal(file: BinaryIO, expected: Iterable[bytes]) -> bool:
-    """Whether a file holds exactly these bytes."""
+    """Whether a file has exactly these bytes."""
     pending: list[bytes] = []
     size = 0
     for piece in expected:
@@ -255,7 +253,7 @@ def _next_equals(file: BinaryIO, expected: bytes) -> bool:
 
 
 def _keys_in(file: BinaryIO) -> Iterator[bytes]:
-    """What stands before the first tab of every line, at most 64 bytes of it."""
+    """The text before the first tab of every line, at most 64 bytes."""
     head, at_start = b"", True
     while block := file.read(_READ_BYTES):
         position = 0
@@ -274,7 +272,7 @@ def _keys_in(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _extra(root: str, expected: Collection[str]) -> list[str]:
-    """What lies below ``root`` and should not, relative to it; of a directory that should not, not what it holds."""
+    """Unexpected paths below ``root``, relative to it; the contents of an unexpected directory are not listed."""
     directories_expected = {".", *map(os.path.dirname, expected)}
     found: list[str] = []
 
@@ -306,7 +304,7 @@ def _relative_path(job: JobSpec, task: int) -> str:
 
 
 def reduce_output(job: JobSpec, seed: int, reduce_index: int) -> Iterator[bytes]:
-    """The bytes of one reduce's output file, in pieces; see the module's description."""
+    """The bytes of one reduce's output file, in pieces; see the module's docstring."""
     before, total = sum(job.reduce_keys[:reduce_index]), sum(job.reduce_keys)
     for i, key, maps in _keys(job, seed, reduce_index):
         digest, count = hashlib.sha256(), 0
@@ -333,7 +331,7 @@ def reduce_output(job: JobSpec, seed: int, reduce_index: int) -> Iterator[bytes]
 
 
 def _keys(job: JobSpec, seed: int, reduce_index: int) -> Iterator[tuple[int, bytes, list[int]]]:
-    """Number, key and maps, rising, of every key of a reduce."""
+    """Number, key and maps (ascending) of every key of a reduce."""
     keys, maps = job.reduce_keys[reduce_index], max(1, len(job.map_ns))
     width = 2**64 // keys
     material = b""

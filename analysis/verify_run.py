@@ -1,7 +1,7 @@
-"""What ``natjam verify`` checks after the fact: the files of a run against each other, and its output against the seed.
+"""The checks of ``natjam verify``: the files of a run must agree with each other, and its output with the seed.
 
-The journal is held against its end mark and replayed by fresh machines; the tables are folded again from it and the
-summary built again from them; the committed output is computed again.  Each difference is one finding.
+The journal is checked against its end mark and replayed by fresh machines.  The tables are computed again from it, and
+the summary from them.  The committed output is computed again.  Each difference is one finding.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from workloads.expand import expand
 
 @dataclass(slots=True)
 class Checked:
-    """One run, and what was found."""
+    """One run, and its findings."""
 
     path: Path
     findings: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """What was found to be right, in words."""
+    """What is correct, in words."""
 
 
 def verify_runs(path: Path) -> Iterator[Checked]:
-    """Check every run that ``path`` names, one after the other, and what their repeats came to.
+    """Check every run at ``path``, one after the other, and the summaries of repeats.
 
     Raises:
-        ConfigError: it names no finished run.
+        ConfigError: there is no finished run.
     """
     for run in find_runs([path]):
         checked = Checked(run.path)
@@ -56,7 +56,7 @@ def verify_runs(path: Path) -> Iterator[Checked]:
 
 
 def _check(checked: Checked) -> None:
-    """Where one step cannot be done, those that rest on it are not."""
+    """Check one run.  If a step cannot be done, the steps that need its result are left out."""
     path = checked.path
     try:
         summary, _ = read_summary(path), read_configuration(path)
@@ -77,7 +77,7 @@ def _check(checked: Checked) -> None:
     _check_tables(checked, history)
     output = _check_output(checked, experiment, summary)
     again = _built_again(history, experiment, summary, output)
-    del again["lag"]  # as it stands there: nothing else knows it
+    del again["lag"]  # it is in no other file
     _check_summary(checked, again, summary)
 
 
@@ -141,7 +141,7 @@ def _check_output(checked: Checked, experiment: Experiment, summary: Mapping[str
 def _built_again(
     history: History, experiment: Experiment, summary: Mapping[str, Any], output: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The summary that journal, experiment and output give; what only the run itself could measure is taken over."""
+    """The summary from journal, experiment and output; values that only the run itself could measure are copied."""
     return build_summary(
         history,
         experiment,
@@ -165,7 +165,7 @@ def _check_summary(checked: Checked, expected: Mapping[str, Any], found: Mapping
 
 
 def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any) -> None:
-    """One finding for each value that differs; what the summary has beside is left alone."""
+    """One finding for each value that differs; other values of the summary are not checked."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key, value in expected.items():
             _compare(checked, file, f"{where}.{key}" if where else key, value, found.get(key))

@@ -1,4 +1,4 @@
-"""A run from its experiment to its report: what ``natjam run`` calls."""
+"""A run from its experiment to its report, for ``natjam run``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emulator.experiment.model import Experiment
 
 _VERIFIERS = 2
 _SMALL_OUTPUT_KEYS = 20_000
-"""Below this, one process verifies faster than two have started."""
+"""Below this, one process verifies in less time than two need to start."""
 
 
 class _Aftermath:
@@ -24,17 +24,17 @@ class _Aftermath:
 
     @staticmethod
     def verify(jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
-        from analysis.verify import verify_output  # a simulation need not pay for its imports
+        from analysis.verify import verify_output  # here, because a simulation does not need this import
 
         many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
         return verify_output(jobs, seed, output_path, _VERIFIERS if many else 1).to_summary()
 
 
 def salvage(directory: Path) -> None:
-    """Make of an ended run that has no results what can be made of its journal; see ``emulator.results``."""
+    """Make the results of a run that ended without them, from its journal; see ``emulator.results``."""
     results.salvage(directory, _Aftermath())
 
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Run all repeats of an experiment, verify their output and draw their pictures; see ``emulator.run``."""
+    """Run all repeats of an experiment, verify their output and make their pictures; see ``emulator.run``."""
     return run.run_experiment(experiment, out_dir, on_status, _Aftermath())

@@ -1,4 +1,4 @@
-"""What ``natjam workload inspect`` prints of a workload: tables, and distributions as bars."""
+"""The output of ``natjam workload inspect``: tables, and distributions as bars."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _bar(count: int, highest: int) -> str:
 
 
 def _short(value: float) -> str:
-    """A number of any size in a few characters."""
+    """A number of any size, in a few characters."""
     for factor, suffix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= factor:
             return f"{value / (1e3 if suffix == 'k' else factor):.3g}{suffix}"

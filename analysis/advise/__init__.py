@@ -1,1 +1,1 @@
-"""``natjam advise``: the same workload under every mechanism and the main policies, and which of them to choose."""
+"""``natjam advise``: runs one workload under every mechanism and the main policies, and says which to choose."""

@@ -1,9 +1,9 @@
-"""What is compared: every mechanism under the main policies, each as variants of a campaign.
+"""The candidates to compare: every mechanism under the main policies, each as variants of a campaign.
 
-Mechanisms are those of ``natjam policies``.  Policies are the experiment's own, and beside them, where queues take
-containers from each other (natjam, section 2): the job with the most containers or one drawn in proportion, the task
-with the least or the most time left.  Under YARN's CapacityScheduler they are its preemption as configured, that at its
-quickest, and Natjam's two queues.
+Mechanisms are those of ``natjam policies``.  Policies are the experiment's own.  If queues take containers from each
+other (natjam, section 2), there are also: the job with the most containers, or one drawn in proportion; the task with
+the least or the most time left.  Under YARN's CapacityScheduler the policies are its preemption as configured, its
+quickest preemption, and Natjam's two queues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from emulator.policies import ALLOCATION, MECHANISM
 
 WAIT = "wait"
 NO_POLICIES = "-"
-"""Of ``wait``: nothing is taken, whatever the policy."""
+"""For ``wait``: with every policy, nothing is taken."""
 _PRODUCTION = "production"
 _NEEDS_TIER = ("image", "adaptive")
 _DEFAULT_TIER = "ssd"
@@ -34,10 +34,10 @@ _QUICKEST = {
     "natural_termination_factor": 1,
     "max_ignored_over_capacity": 0,
 }
-"""Of YARN's preemption: all that is too much, every second, at once."""
+"""YARN's preemption at its quickest: everything above a queue's capacity, at once, every second."""
 _QUICKEST_PER_HEARTBEAT = 100
 _NATJAM = (("mr", "srt"), ("mr", "lrt"), ("pr", "srt"))
-"""Job eviction and task eviction."""
+"""Pairs of job eviction and task eviction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Candidate:
     mechanism: str
     policies: str
     settings: Mapping[str, Any]
-    """By the dotted keys of an experiment file, over those of the file."""
+    """By the dotted keys of an experiment file; they replace the file's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: the workload, the queue whose jobs are urgent, and the ways to run it."""
+    """The user's question: the workload, the queue whose jobs are urgent, and the ways to run it."""
 
     experiment: Experiment
     path: Path
@@ -62,12 +62,12 @@ class Question:
     """The production queue first."""
     candidates: tuple[Candidate, ...]
     assumed: tuple[str, ...]
-    """What was set in place of what the experiment says, in words."""
+    """Assumed settings that differ from the experiment's, in words."""
 
     def variants(
         self, candidates: Sequence[Candidate], overrides: Sequence[str], seeds: Sequence[int]
     ) -> list[Variant]:
-        """The candidates as variants of a campaign.  Raises ConfigError: one cannot be run so."""
+        """The candidates as variants of a campaign.  Raises ConfigError: one of them cannot be run."""
         return [
             Variant(one.name, load_experiment(self.path, [*overrides, *as_overrides(dict(one.settings))]), tuple(seeds))
             for one in candidates
@@ -80,10 +80,10 @@ def make_question(path: Path, overrides: Sequence[str], production: str | None) 
     Args:
         path: of the experiment.
         overrides: ``a.b=value`` each.
-        production: the queue whose jobs are urgent; None: the one called ``production``, else the file's first.
+        production: the queue whose jobs are urgent; None: the one called ``production``, or else the file's first.
 
     Raises:
-        ConfigError: the experiment is not valid, or has nothing to take containers from.
+        ConfigError: the experiment is not valid, or nothing in it can be preempted.
     """
     experiment = load_experiment(path, [*overrides, "engine=sim"])
     allocation = experiment.scheduler.allocation
@@ -109,7 +109,7 @@ def make_question(path: Path, overrides: Sequence[str], production: str | None) 
 def _policies(
     scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and settings of each policy that is compared, the experiment's own first."""
+    """Name and settings of each policy to compare, the experiment's own first."""
     allocation = scheduler.allocation
     known = ALLOCATION.by_name.get(allocation.name)
     jobs, tasks = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
@@ -126,7 +126,7 @@ def _policies(
         yield from ((f"{job}, {task}", _two_queue(scheduler, queues, job, task)) for job, task in _NATJAM)
         return
     yield f"{jobs}, {tasks}", {}
-    # of one queue the order of jobs goes with job_eviction, which stays as it is
+    # with one queue, job_eviction decides the order of jobs, so it is not changed
     for job, task in _NATJAM if len(queues) > 1 else ((jobs, "srt"), (jobs, "lrt")):
         if (job, task) != (jobs, tasks):
             yield f"{job}, {task}", {"scheduler.job_eviction": job, "scheduler.task_eviction": task}
@@ -148,7 +148,7 @@ def _yarn_policies(
 
 
 def _two_queue(scheduler: Scheduler, queues: tuple[str, ...], job: str, task: str) -> dict[str, Any]:
-    """Natjam's allocation in place of the experiment's; a hard cap's maximum was its capacity and is lifted."""
+    """Natjam's allocation instead of the experiment's.  A hard cap's maximum was the capacity; it is removed."""
     capped = scheduler.allocation.name == "hard-cap"
     shares = {name: scheduler.allocation.queues[name] for name in queues}
     return {

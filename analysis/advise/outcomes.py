@@ -1,9 +1,9 @@
-"""What became of the workload under each candidate, over all seeds, and how candidates differ seed by seed.
+"""The results of the workload under each candidate, over all seeds, and how candidates differ seed by seed.
 
-A candidate is judged by two numbers: how long its production jobs take, and how long all others do.  Each is a
-geometric mean over jobs: a short job counts as much as a long one, and two candidates can be compared job by job, their
-ratio being the mean ratio of the same job under both.  Seeds draw the workload anew (lengths, queues of a trace's jobs)
-and everything random in a run; each gives one ratio.
+A candidate is judged by two numbers: how long its production jobs take, and how long all others take.  Each is a
+geometric mean over jobs.  So a short job counts as much as a long one, and the ratio of two candidates is the mean
+ratio of the same job under both.  A seed draws the workload (lengths, queues of a trace's jobs) and everything random
+in a run; each seed gives one ratio.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _BYTES_A_GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One candidate, all seeds together; emulated seconds, None where there is no figure."""
+    """The results of one candidate over all seeds; emulated seconds, None if there is no figure."""
 
     candidate: Candidate
     runs: int
     failed: int
-    """Runs that could not be carried through, or in which a job failed."""
+    """Runs that did not finish, or in which a job failed."""
     production_p50_s: float | None
     production_p95_s: float | None
     other_slowdown: float | None
     """Geometric mean, over the jobs of the other queues, of completion / least possible time."""
     deadlines: int
-    """Of all jobs of all seeds."""
+    """Deadlines missed by all jobs of all seeds."""
     missed: int
     lost_s: float
-    """Work done that had to be done again, container seconds; the mean of a run."""
+    """Work that had to be done again, in container seconds; the mean over runs."""
     lost_share: float
-    """Of all work done."""
+    """Lost work as a share of all work done."""
     amounts: Mapping[str, float]
-    """Means of a run of what its summary counts besides: swap_gb, checkpoint_gb, storage_gb, energy_mj."""
+    """Means over runs of other figures of the summary: swap_gb, checkpoint_gb, storage_gb, energy_mj."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,14 @@ class Outcomes:
 
     rows: tuple[Outcome, ...]
     jobs: DataFrame
-    """One row a job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed."""
+    """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed."""
 
     def of(self, name: str) -> Outcome:
-        """Of one candidate."""
+        """The results of one candidate."""
         return next(row for row in self.rows if row.candidate.name == name)
 
     def log_ratios(self, a: str, b: str, production: bool) -> Series:
-        """For each seed the mean logarithm of completion under ``a`` over that under ``b``, of the same jobs."""
+        """For each seed, the mean over jobs of the logarithm of completion under ``a`` divided by that under ``b``."""
         chosen = self.jobs[self.jobs["is_production"] == production]
         sides = [chosen[chosen["candidate"] == name].set_index(["seed", "name"])["completion_s"] for name in (a, b)]
         ratios = numpy.log(sides[0] / sides[1]).dropna()
@@ -69,7 +69,7 @@ class Outcomes:
 
 
 def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:
-    """What a campaign of the candidates came to.  Raises ConfigError where a run's tables cannot be read."""
+    """The results of a campaign of the candidates.  Raises ConfigError if a run's tables cannot be read."""
     table = pyarrow.parquet.read_table(result.directory.path / TABLE_NAME).to_pandas()
     ideal_s = _ideal_s(question, result)
     jobs = table[table["job"].notna()].rename(columns={"variant": "candidate", "job": "name"})
@@ -94,9 +94,9 @@ def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:
 
 
 def _ideal_s(question: Question, result: CampaignResult) -> Any:
-    """The least time each job could take (``analysis.metrics.job_metrics``), by seed and name.
+    """The least possible time of each job (``analysis.metrics.job_metrics``), by seed and name.
 
-    All candidates run the same jobs: any run of a seed that has its tables tells.
+    All candidates run the same jobs, so any run of a seed with its tables is sufficient.
     """
     by_seed = {
         run.experiment.seed: run for run in result.runs if result.summary(run) and run.name not in result.failures
@@ -134,7 +134,7 @@ def _outcome(candidate: Candidate, jobs: DataFrame, summaries: Sequence[Mapping[
 
 
 def _amounts(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What summaries count besides times, as far as these have it."""
+    """Figures of summaries other than times, if the summaries have them."""
     found: dict[str, list[float]] = {}
     for summary in filter(None, summaries):
         storage = summary.get("storage") or {}

@@ -1,4 +1,4 @@
-"""How advice is shown: a table, a picture of the trade-off, and ``advise.json``."""
+"""The output of advice: a table, a picture of the trade-off, and ``advise.json``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "st
 
 
 def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -> Table:
-    """A row a candidate, the chosen one marked."""
+    """One row for each candidate; the chosen one is marked."""
     has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
     runs = max((row.runs for row in found.rows), default=0)
@@ -58,7 +58,7 @@ def _number(value: float | None) -> str:
 
 
 def advice_json(question: Question, found: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
-    """What ``advise.json`` holds; ratios are of a candidate to the chosen one."""
+    """The contents of ``advise.json``; ratios are of a candidate to the chosen one."""
     return {
         "name": question.experiment.name,
         "production": question.production,
@@ -94,9 +94,10 @@ def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
 
 
 def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
-    """The trade-off: how much longer other jobs take against how much shorter production jobs do, both under *wait*.
+    """The trade-off: how much longer other jobs take, against how much shorter production jobs take, than with *wait*.
 
-    A colour a mechanism, a mark a policy; bars are the 95% interval over the seeds.  The chosen one has a ring.
+    Each mechanism has a colour and each policy a marker.  Bars are the 95% interval over the seeds.  The chosen one has
+    a ring.
     """
     figure, (panel,) = style.new_figure(width=7, height=4.4)
     sound = [row for row in found.rows if not row.failed]
@@ -127,7 +128,7 @@ def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
 
 
 def _point(ratio: Ratio | None) -> tuple[float, list[list[float]] | None]:
-    """In percent, with the lengths of its error bars."""
+    """A ratio in percent, with the lengths of its error bars."""
     if ratio is None:
         return 0.0, None
     at = 100 * (ratio.mean - 1)

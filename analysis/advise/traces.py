@@ -1,9 +1,9 @@
-"""A trace as an experiment: what ``natjam advise TRACE`` asks of a trace that comes without a cluster.
+"""Makes an experiment from a trace, which has no cluster, for ``natjam advise TRACE``.
 
-The first hour of the trace (all of a shorter one), its jobs split into production and research by draw, the number of
-tasks scaled so that the work offered is 1.3 times what the cluster can do (``workloads.load``; natjam, section 6).  The
-cluster has 6 nodes of 12 containers, doubled until production's peak fits.  A trace too small to offer that much keeps
-the tasks it has.  Every key can be set otherwise.
+It uses the first hour of the trace, or all of a shorter one.  Its jobs are divided at random into production and
+research.  The number of tasks is scaled so that the work offered is 1.3 times what the cluster can do
+(``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until production's peak
+fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HEAD = """\
 def experiment_of_trace(
     path: Path, format: Format, overrides: Sequence[str], seeds: Sequence[int], out: Path, on_bytes: OnBytes
 ) -> tuple[Path, Problems]:
-    """Write ``experiment.yaml`` and the part of the trace that it uses into ``out``; its path, and what was skipped.
+    """Write ``experiment.yaml``, and the part of the trace it uses, to ``out``.  Returns its path and skipped rows.
 
     Raises:
         ConfigError: an override is wrong, or the trace cannot be fitted to any cluster.
@@ -54,7 +54,7 @@ def experiment_of_trace(
         raise ConfigError("--set workload.trace: a trace was named; it cannot be removed")
     problems, last_s = _write_window(path, wanted, out, on_bytes)
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
-    if last_s < _WINDOW_S:  # the load is that of the time in which jobs come
+    if last_s < _WINDOW_S:  # the load counts only the time in which jobs arrive
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
@@ -72,8 +72,10 @@ def experiment_of_trace(
 
 
 def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> list[str]:
-    """Overrides that let the runs of an experiment read only the part of its trace that it uses; none where it has no
-    trace of another format.  Raises TraceError, ConfigError."""
+    """Overrides with which the runs of an experiment read only the part of its trace that they use.
+
+    There are none without a trace, or if the trace is in natjam's format.  Raises TraceError, ConfigError.
+    """
     entry = experiment.workload.trace
     if entry is None or entry.format == "natjam":
         return []
@@ -85,8 +87,10 @@ def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> li
 
 
 def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -> tuple[Problems, float]:
-    """The jobs of the window as they are in the trace, on a clock that starts with it; what was skipped, and when the
-    last one was submitted."""
+    """Write the unchanged jobs of the window, with times from its start.
+
+    Returns skipped rows, and when the last job was submitted.
+    """
     problems: list[Problems] = []
 
     def opened() -> Trace:

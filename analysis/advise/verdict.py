@@ -1,15 +1,17 @@
-"""Which candidate to choose, by one rule that is always the same, and how sure that is.
+"""Which candidate to choose, by one fixed rule, and how sure the choice is.
 
-The rule, in this order:
+The steps of the rule:
 
-1. Candidates in which a run failed are left out, and so are those that miss more deadlines than another, by more than
-   ``MISSED_TOLERANCE`` of all there are.
-2. Of the others the one that costs least: ``PRODUCTION_WEIGHT`` times the logarithm of the time that production jobs
-   take, plus that of the time that all others take.  So a percent of production is worth three of the others.
-3. Of those within ``COST_TOLERANCE`` of it the one that loses the least work, and of equals the one listed first.
+1. Leave out candidates with a failed run, and those that miss more deadlines than another candidate by more than
+   ``MISSED_TOLERANCE`` of all deadlines.
+2. Take the candidate with the least cost.  The cost is ``PRODUCTION_WEIGHT`` times the logarithm of the time of
+   production jobs, plus the logarithm of the time of all others.  So one percent of production's time is worth three
+   percent of the others'.
+3. Of the candidates within ``COST_TOLERANCE`` of it, choose the one that loses the least work; of equal ones, the first
+   in the list.
 
-How sure that is: the choice against the best of every *other* mechanism, by the difference in cost under each seed
-(Student's 95% interval of the mean, widened by Bonferroni's rule for having compared so many mechanisms).
+The choice is sure if the difference in cost to the best of every *other* mechanism is: from the costs under each seed,
+Student's 95% interval of the mean, widened by Bonferroni's rule for the number of mechanisms compared.
 """
 
 from __future__ import annotations
@@ -29,27 +31,27 @@ from analysis.frames import Series
 MISSED_TOLERANCE = 0.01
 PRODUCTION_WEIGHT = 3
 COST_TOLERANCE = 0.03
-"""A percent of production's time."""
+"""One percent of production's time."""
 CONFIDENCE = 0.95
 _LEAST_SEEDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How much longer jobs take under one candidate than under another; 1: as long."""
+    """How much longer jobs take under one candidate than under another; 1: equally long."""
 
     mean: float
     low: float | None
     high: float | None
-    """Of the interval; None for fewer than three seeds."""
+    """End of the interval; None for fewer than three seeds."""
 
     @property
     def is_apart(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """Whether the interval does not contain 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     def in_words(self) -> str:
-        """As in "12% longer (8% to 16%)"."""
+        """For example "12% longer (8% to 16%)"."""
         interval = ""
         if self.low is not None and self.high is not None and self.high - self.low >= 5e-4:
             interval = f" ({_percent(self.low)} to {_percent(self.high)})"
@@ -63,7 +65,7 @@ def _percent(ratio: float) -> str:
 
 
 class Reason(str, Enum):
-    """What speaks for the chosen candidate."""
+    """The reason for the chosen candidate."""
 
     DEADLINES = "deadlines"
     TIMES = "times"
@@ -73,33 +75,33 @@ class Reason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The best candidate of another mechanism (or another policy of the same), against the chosen one."""
+    """The best candidate of another mechanism, or another policy of the same mechanism, against the chosen one."""
 
     outcome: Outcome
     production: Ratio | None
-    """Of its production jobs' times to those under the chosen one; None where there are none."""
+    """Ratio of its production jobs' times to those under the chosen one; None if there are none."""
     others: Ratio | None
     reason: Reason
     is_sure: bool
-    """Of the times only: whether the interval of the difference in cost leaves 0 out."""
+    """For times only: whether the interval of the difference in cost does not contain 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to choose."""
+    """The choice."""
 
     chosen: Outcome
     rivals: tuple[Rival, ...]
-    """The best of every other mechanism, the best first."""
+    """The best candidate of every other mechanism, the best first."""
     policies: tuple[Rival, ...]
     """The chosen mechanism under the other policies."""
     left_out: tuple[Outcome, ...]
-    """Those in which runs failed."""
+    """Candidates with failed runs."""
     seeds: int
 
 
 def judge(found: Outcomes, seeds: int) -> Verdict | None:
-    """Apply the rule; None where a run of every candidate failed."""
+    """Apply the rule; None if every candidate has a failed run."""
     sound = [row for row in found.rows if not row.failed]
     if not sound:
         return None
@@ -117,7 +119,7 @@ def judge(found: Outcomes, seeds: int) -> Verdict | None:
 
 
 def _cost(found: Outcomes, a: str, b: str) -> Series:
-    """What ``a`` costs more than ``b``, for each seed."""
+    """How much more ``a`` costs than ``b``, for each seed."""
     production, others = (found.log_ratios(a, b, which) for which in (True, False))
     if not len(production) or not len(others):
         return PRODUCTION_WEIGHT * production if len(production) else others
@@ -153,7 +155,7 @@ def _rival(found: Outcomes, chosen: Outcome, row: Outcome, comparisons: int) -> 
 
 
 def ratio_of(log_ratios: ArrayLike, comparisons: int = 1) -> Ratio | None:
-    """Mean and interval of ratios given as logarithms, one a seed; None where there are none."""
+    """Mean and interval of ratios, from their logarithms, one for each seed; None if there are none."""
     found = known(log_ratios)
     n = len(found)
     if not n:
@@ -161,7 +163,7 @@ def ratio_of(log_ratios: ArrayLike, comparisons: int = 1) -> Ratio | None:
     mean = float(found.mean())
     if n < _LEAST_SEEDS:
         return Ratio(math.exp(mean), None, None)
-    from scipy.stats import t as student_t  # here: it takes long to import
+    from scipy.stats import t as student_t  # here, because its import takes long
 
     tail = (1 - CONFIDENCE) / 2 / max(1, comparisons)
     half = float(student_t.ppf(1 - tail, n - 1)) * float(found.std(ddof=1)) / math.sqrt(n)
@@ -179,7 +181,7 @@ _REASONS = {
 
 
 def sentences(verdict: Verdict) -> Iterator[str]:
-    """What to choose and how sure that is."""
+    """What to choose, and how sure the choice is."""
     chosen = verdict.chosen
     yield f"Choose {_called(chosen)}."
     for rival in verdict.rivals:

@@ -1,7 +1,7 @@
-"""Running both engines on several experiments, so that it can be stopped and gone on with.
+"""Runs both engines on several experiments; it can be stopped and continued.
 
-Simulations come first and are always run anew, from the calibration as it is now; live runs leave their run directories
-and are not run again where those are whole.
+Simulations come first.  They are always run again, with the present calibration.  Live runs keep their run directories,
+and complete ones are not repeated.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from emulator.sim.session import simulate
 from workloads.expand import expand
 
 SIMULATED_RUNS = 10
-"""Of each experiment: they are cheap, and their mean is to be that of the model."""
+"""Simulations of each experiment: they are cheap, and their mean should be that of the model."""
 REPEATS, REPEATS_DRAWING = 1, 5
-"""Live runs of an experiment; of one whose policies draw at random, each with a seed of its own: what is drawn is what
-their mean is to be free of."""
+"""Live runs of an experiment.  If its policies draw at random, each run has another seed, so that the mean does not
+depend on the draws."""
 NOISY_LAG_FACTOR = 1.5
-"""A live run whose timers are this much later than when the machine was measured was not alone on it."""
+"""If a live run's timers are later than when the machine was measured by this factor, other programs were running."""
 _AROUND_REAL_S = 8.0
-"""What a live run takes besides its emulated time, until one has been timed."""
+"""Real time of a live run in addition to its emulated time, until one was timed."""
 _LIVE = "-live-"
 _Summaries = list[Mapping[str, Any]]
 
@@ -51,7 +51,7 @@ class Case:
 
     name: str
     label: str
-    """Of its live runs' directories; no other case has it."""
+    """Name of its live runs' directories, unique among cases."""
     experiment: Experiment
     repeats: int
     draws: bool
@@ -65,14 +65,14 @@ class Case:
         return [self.experiment.model_copy(update={"seed": seed}) for seed in seeds]
 
     def run_dirs(self, directory: Path) -> list[Path]:
-        """Of its live runs."""
+        """The directories of its live runs."""
         return [directory / f"{self.label}{_LIVE}{number}" for number in range(1, self.repeats + 1)]
 
 
 def make_case(name: str, label: str, experiment: Experiment, repeats: int | None) -> Case:
-    """The case of an experiment: its simulations take this machine's costs where it names no others.
+    """The case of an experiment; its simulations use this machine's costs, unless it names others.
 
-    ``repeats``: None for as many as its policies need.
+    ``repeats``: number of live runs; None: as many as its policies need.
 
     Raises:
         ConfigError: this machine has not been measured.
@@ -92,10 +92,10 @@ def _draws(axis: str, name: str) -> bool:
 
 
 def take_directory(directory: Path) -> None:
-    """Make the directory, or take one that holds nothing but an earlier comparison's results.
+    """Create the directory, or use one that has only an earlier comparison's results.
 
     Raises:
-        ConfigError: it cannot be had.
+        ConfigError: it cannot be used.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,13 +112,13 @@ def run_cases(
     on_status: Callable[[WorkStatus], None],
     on_noise: Callable[[str], None],
 ) -> Iterator[FileFidelity]:
-    """Run all that has not been run, and say of one case after another how far the engines are apart.
+    """Make all missing runs, and say for each case in turn how far the engines differ.
 
-    ``on_noise`` is told of live runs that were not alone on the machine.
+    ``on_noise`` is called for live runs that were not alone on the machine.
 
     Raises:
-        ConfigError: the directory holds live runs of other experiments under these names.
-        RunError: a run could not be carried through.
+        ConfigError: the directory has live runs of other experiments under these names.
+        RunError: a run failed.
     """
     simulated = []
     for case in cases:
@@ -140,7 +140,7 @@ def run_cases(
 
 
 class _Clock:
-    """How much is done and left of the live runs, from what they emulate and what has come on top of that so far."""
+    """Estimates what is done and left of the live runs, from their emulated times and the additional time so far."""
 
     def __init__(self, cases: Sequence[Case], simulated: Sequence[Sequence[_Summaries]], directory: Path) -> None:
         self._left_real_s = {
@@ -149,20 +149,20 @@ class _Clock:
             for run_dir, summaries in zip(case.run_dirs(directory), by_run, strict=True)
             if RunDirectory(run_dir).finished_summary() is None
         }
-        """What is emulated in the runs to come, without what comes on top."""
+        """Emulated time of the runs to come, without the additional time."""
         self._began_real_s = time.monotonic()
         self._around_real_s: list[float] = []
 
     @contextlib.contextmanager
     def timing(self, run_dir: Path) -> Iterator[None]:
-        """A run begins and ends."""
+        """Time one run."""
         began_real_s = time.monotonic()
         yield
         took_real_s = time.monotonic() - began_real_s
         self._around_real_s.append(took_real_s - self._left_real_s.pop(run_dir, took_real_s))
 
     def status(self, part: str) -> WorkStatus:
-        """The work as it is now, busy with ``part``."""
+        """The status of the work during ``part``."""
         around_real_s = fmean(self._around_real_s) if self._around_real_s else _AROUND_REAL_S
         left_real_s = sum(self._left_real_s.values()) + around_real_s * len(self._left_real_s)
         spent_real_s = time.monotonic() - self._began_real_s
@@ -170,7 +170,7 @@ class _Clock:
 
 
 def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
-    """What to know of live runs that something else has disturbed."""
+    """A warning about live runs that were disturbed."""
     path = chosen_path(case.experiment.overheads, case.experiment.calibration)
     assert path is not None
     measured_ms = load_calibration(path).operations.timer_lag.p99_real_ns[0] / 1e6
@@ -185,7 +185,7 @@ def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _simulate(case: Case) -> list[_Summaries]:
-    """For each live run, simulations with its seed."""
+    """For each live run, the simulations with its seed."""
     of_seed: dict[int, _Summaries] = {}
     for experiment in case.experiments:
         if experiment.seed not in of_seed:
@@ -194,7 +194,7 @@ def _simulate(case: Case) -> list[_Summaries]:
 
 
 def _fluid(case: Case) -> list[Mapping[str, float]]:
-    """Completion times in fluid runs with the seeds of the live ones, where the allocation gives shares."""
+    """Completion times in fluid runs with the seeds of the live runs, if the allocation gives shares."""
     known = ALLOCATION.by_name.get(case.experiment.scheduler.allocation.name)
     if known is None or not known.gives_shares:
         return []
@@ -224,10 +224,10 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
 
 
 def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:
-    """Of a live run made before; None where there is none, or one that was stopped, which is removed.
+    """The summary of a live run made before; None if there is none.  A run that was stopped is removed.
 
     Raises:
-        ConfigError: there is one of another experiment.
+        ConfigError: there is a run of another experiment.
     """
     try:
         if not run_dir.exists():

@@ -1,4 +1,4 @@
-"""How results move as time is compressed, and how far one can go."""
+"""How results change as time is compressed, and how far time can be compressed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Drift:
 
 
 def drifts(files: Sequence[FileFidelity]) -> list[Drift]:
-    """How completion times move with the time scale; ``files`` are the same experiments at several."""
+    """How completion times change with the time scale; ``files`` are the same experiments at several scales."""
     found = []
     base: dict[tuple[str, str | None], Metric] = {}
     for file in sorted(files, key=lambda file: file.time_scale):

@@ -1,4 +1,4 @@
-"""The figures that are compared, and how far apart they are."""
+"""The figures that are compared, and how far they differ."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from emulator.experiment.model import Experiment
 from emulator.policies import ALLOCATION, AUTO, AXES, JOB_EVICTION, selection_for
 
 MEAN_LIMIT, WORST_LIMIT, WORST_LIMIT_HEARTBEATS = 0.02, 0.05, 2.0
-"""How far job completion times may be off: on average; at worst, as a share or in heartbeats, whichever is more."""
+"""Limits on errors of job completion times: on average; at worst, as a share or in heartbeats, whichever is larger."""
 COMPLETION = "completion_s"
 _WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of an experiment, by both engines; emulated seconds, counts or shares."""
+    """One figure of an experiment, from both engines; emulated seconds, counts or shares."""
 
     job: str | None
     """None for a figure of the whole run."""
     name: str
     live: tuple[float, ...]
-    """One for each live run."""
+    """One value for each live run."""
     simulated: tuple[tuple[float, ...], ...]
-    """For each live run, those of the simulations with its seed."""
+    """For each live run, the values of the simulations with its seed."""
 
     @property
     def live_mean(self) -> float:
@@ -39,18 +39,20 @@ class Metric:
 
     @property
     def difference(self) -> float:
-        """Simulated less live."""
+        """Simulated minus live."""
         return self.simulated_mean - self.live_mean
 
     @property
     def error(self) -> float | None:
-        """The difference as a share of the live figure; None where that is 0."""
+        """The difference as a share of the live figure; None if that is 0."""
         return self.difference / self.live_mean if self.live_mean else None
 
     @property
     def live_sd(self) -> float | None:
-        """How far live runs are from each other, what their seeds make of them left out: the sample standard deviation
-        of live less simulated with the same seed; None for a single run."""
+        """How far live runs differ from each other, apart from the effect of their seeds.
+
+        It is the sample standard deviation of live minus simulated with the same seed; None for a single run.
+        """
         if len(self.live) < 2:
             return None
         return stdev(live - fmean(simulated) for live, simulated in zip(self.live, self.simulated, strict=True))
@@ -69,14 +71,14 @@ class FileFidelity:
     time_scale: float
     heartbeat_s: float
     choices: tuple[tuple[str, str], ...]
-    """What the scheduler was made of, as far as it mattered: (axis, name)."""
+    """The scheduler's choices that had an effect: (axis, name)."""
     metrics: tuple[Metric, ...]
     fluid: Mapping[str, float] = field(default_factory=dict)
-    """Completion time of every job as the fluid engine has it, mean over the seeds; empty where it cannot."""
+    """Completion time of every job in the fluid engine, mean over the seeds; empty if it cannot run the experiment."""
 
     @property
     def fluid_errors(self) -> list[float]:
-        """How far these are from the simulated ones, as a share of them."""
+        """Their differences from the simulated times, as a share of those."""
         completions = [metric for metric in self.completions if metric.job in self.fluid]
         return [self.fluid[str(metric.job)] / metric.simulated_mean - 1 for metric in completions]
 
@@ -86,7 +88,7 @@ class FileFidelity:
         return [metric for metric in self.metrics if metric.name == COMPLETION]
 
     def is_beyond(self, metric: Metric) -> bool:
-        """Whether a figure in seconds is off by more than both worst limits."""
+        """Whether the error of a figure in seconds is above both worst limits."""
         far = abs(metric.difference) > WORST_LIMIT_HEARTBEATS * self.heartbeat_s
         return far and abs(metric.error or 0.0) > WORST_LIMIT
 
@@ -99,7 +101,7 @@ class Fidelity:
 
     @property
     def errors(self) -> list[float]:
-        """Of job completion times, absolute."""
+        """Absolute errors of job completion times."""
         return [abs(metric.error) for file in self.files for metric in file.completions if metric.error is not None]
 
     @property
@@ -119,17 +121,17 @@ class Fidelity:
 
     @property
     def mean_abs_fluid_error(self) -> float | None:
-        """Mean distance of fluid from simulated completion times; None where the fluid engine can run none of them."""
+        """Mean absolute error of fluid against simulated completion times; None if the fluid engine can run none."""
         found = [abs(error) for file in self.files for error in file.fluid_errors]
         return fmean(found) if found else None
 
     @property
     def beyond(self) -> list[tuple[FileFidelity, Metric]]:
-        """Completion times that are off by more than both worst limits."""
+        """Completion times with errors above both worst limits."""
         return [(file, metric) for file in self.files for metric in file.completions if file.is_beyond(metric)]
 
     def by_choice(self) -> dict[tuple[str, str], Fidelity]:
-        """For every policy and mechanism, the experiments it took part in."""
+        """For every policy and mechanism, the experiments that use it."""
         found: dict[tuple[str, str], list[FileFidelity]] = {}
         for file in self.files:
             for choice in file.choices:
@@ -138,7 +140,7 @@ class Fidelity:
 
     @property
     def missed(self) -> list[str]:
-        """The limits that are not kept, in words: by all together, and by each policy and mechanism alone."""
+        """The limits that are exceeded, in words: by all together, and by each policy and mechanism."""
         groups = {"all": self, **{f"{axis} {name}": group for (axis, name), group in self.by_choice().items()}}
         return [
             f"{who}: mean error {group.mean_abs_error:.2%}"
@@ -150,7 +152,7 @@ class Fidelity:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``fidelity.json`` holds."""
+        """The contents of ``fidelity.json``."""
         return {
             "files": [_file_json(file) for file in self.files],
             **self._summary_json(),
@@ -207,8 +209,11 @@ def compare(
     simulated: Sequence[Sequence[Mapping[str, Any]]],
     fluid: Sequence[Mapping[str, float]] = (),
 ) -> FileFidelity:
-    """How far apart the runs of one experiment are, from their summaries: live ones, and with the seed of each at least
-    one simulated; and the completion times of the jobs in fluid ones."""
+    """How far the runs of one experiment differ.
+
+    ``live`` and ``simulated`` are summaries, with at least one simulation for the seed of each live run; ``fluid`` has
+    completion times of jobs.
+    """
     by_live = [_figures(summary) for summary in live]
     by_seed = [[_figures(summary) for summary in summaries] for summaries in simulated]
     everywhere = set(by_live[0]).intersection(*by_live, *(run for runs in by_seed for run in runs))
@@ -222,12 +227,12 @@ def compare(
 
 
 def choices_of(experiment: Experiment) -> tuple[tuple[str, str], ...]:
-    """(axis, name) of what an experiment's scheduler is made of, as far as it matters."""
+    """(axis, name) of an experiment's scheduler choices that have an effect."""
     return choices({axis: experiment.scheduler.choice(axis).name for axis in AXES})
 
 
 def choices(names: Mapping[str, str], **more: str) -> tuple[tuple[str, str], ...]:
-    """The same of the names on each axis; nothing is evicted by those that wait."""
+    """The same, from the names on each axis; with wait, evictions have no effect."""
     found = {**names, **more}
     eviction = JOB_EVICTION.by_name.get(found["job_eviction"])
     if found["job_selection"] == AUTO and eviction is not None:
@@ -239,7 +244,7 @@ def choices(names: Mapping[str, str], **more: str) -> tuple[tuple[str, str], ...
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[tuple[str | None, str], float]:
-    """The figures that are compared, by (job or None, name), from a run's summary; those it lacks are left out."""
+    """The figures to compare, by (job or None, name), from a run's summary; missing ones are left out."""
     found: dict[tuple[str | None, str], float | None] = {}
     for job in summary["jobs"]:
         for name in (COMPLETION, "suspensions", "kills", "lost_work_s"):

@@ -1,8 +1,8 @@
-"""Experiments drawn at random by seed, which together meet every policy and mechanism: for comparing the engines.
+"""Random experiments by seed, for comparing the engines; together they use every policy and mechanism.
 
-Schedulers are drawn so that each one meets as many policies not met before as possible, then as many pairs of them.
-A few jobs of any kind (with and without maps, with and without reduces, small data and large, deadlines, priorities)
-compete for a small cluster that the first one fills: it lasts some hundred emulated seconds.
+Schedulers are drawn so that each one has as many new policies as possible, then as many new pairs of policies.  A few
+jobs of all kinds (with and without maps or reduces, with little or much data, with deadlines and priorities) compete
+for a small cluster, which the first job fills.  An experiment lasts some hundred emulated seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Scheduler = dict[str, str]
 
 
 def random_experiments(count: int, seed: int) -> list[Experiment]:
-    """``count`` experiments, the same for the same seed; ten or more meet every policy and mechanism there is."""
+    """``count`` experiments, equal for equal seeds; ten or more use every policy and mechanism."""
     random = Random(f"natjam fidelity:{seed}")
     found = []
     for number, scheduler in enumerate(_varied(count, random), start=1):
@@ -60,7 +60,7 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
 
 
 def in_both_engines() -> dict[str, tuple[str, ...]]:
-    """Names of the policies that live runs and simulations both can do, by axis; of allocations, those of queues."""
+    """By axis, the policies that both live runs and simulations support; of allocations, only those with queues."""
     return {
         "allocation": tuple(policy.name for policy in policies.ALLOCATION.policies if not policy.gives_shares),
         "job_eviction": policies.JOB_EVICTION.names,
@@ -72,7 +72,7 @@ def in_both_engines() -> dict[str, tuple[str, ...]]:
 
 
 def _schedulers() -> Iterator[Scheduler]:
-    """Every one that can be made of them."""
+    """Every scheduler that can be made from them."""
     for names in itertools.product(*in_both_engines().values()):
         scheduler = dict(zip(_AXES, names, strict=True))
         if scheduler["mechanism"] == _WAIT or policies.ALLOCATION.by_name[scheduler["allocation"]].preempts:
@@ -102,7 +102,7 @@ def _queues(allocation: str, random: Random) -> dict[str, Any]:
 
 
 def _jobs(containers: int, queues: list[str], random: Random) -> Iterator[dict[str, Any]]:
-    """The first one is of the least urgent queue, the second of the most urgent."""
+    """The first job is in the least urgent queue, the second in the most urgent."""
     for number in range(random.randint(3, 6)):
         if number == 0:
             reduces, longest_s, submit_s = containers - random.randint(0, 2), random.uniform(40, 90), 0.0

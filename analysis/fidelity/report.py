@@ -1,4 +1,4 @@
-"""What ``natjam fidelity`` prints and leaves: tables, ``fidelity.json``, a plot."""
+"""The output of ``natjam fidelity``: tables, ``fidelity.json``, a plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from analysis.figures.style import save
 from emulator.files.whole_files import write_json
 
 _SHOWN_JOBS = 12
-"""Of more jobs than this, only the completion times furthest off are shown; the file has all."""
+"""With more jobs than this, only the completion times with the largest errors are shown; the file has all."""
 
 
 def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) -> None:
@@ -48,7 +48,7 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
 
 
 def file_table(file: FileFidelity) -> Table:
-    """Every figure of one experiment: simulated, live, how far apart, and how far live runs are from each other."""
+    """Every figure of one experiment: simulated, live, their difference, and the spread of live runs."""
     table = Table(title=f"{file.name} at time scale {file.time_scale:g}", title_justify="left")
     for name in ("job", "figure"):
         table.add_column(name)
@@ -80,7 +80,7 @@ def _shown(file: FileFidelity) -> list[Metric]:
 
 
 def choices_table(fidelity: Fidelity) -> Table:
-    """Errors of job completion times for every policy and mechanism that took part."""
+    """Errors of job completion times for every policy and mechanism in use."""
     table = Table(title="completion times by policy and mechanism", title_justify="left")
     for name in ("axis", "name"):
         table.add_column(name)
@@ -93,7 +93,7 @@ def choices_table(fidelity: Fidelity) -> Table:
 
 
 def closing_lines(fidelity: Fidelity) -> list[str]:
-    """The whole in words, against the limits."""
+    """The result in words, compared with the limits."""
     spread = fidelity.live_spread
     lines = [
         f"job completion times: mean error {fidelity.mean_abs_error:.2%} (limit {MEAN_LIMIT:.0%}), worst "
@@ -107,7 +107,7 @@ def closing_lines(fidelity: Fidelity) -> list[str]:
 
 
 def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
-    """How completion times move as time is compressed, and how far one can go."""
+    """How completion times change as time is compressed, and how far time can be compressed."""
     scales = sorted({drift.time_scale for drift in found})
     table = Table(title="completion times by time scale, against the lowest: live (simulated)", title_justify="left")
     table.add_column("job")

@@ -1,1 +1,1 @@
-"""Figures: one function each, which returns a matplotlib figure; colour-blind safe, legible in print and in grey."""
+"""Figures: each function returns one matplotlib figure, safe for colour-blind readers, legible in print and in grey."""

@@ -1,4 +1,4 @@
-"""Who holds the cluster over time, below what a transactional workload leaves (reverse-adaptive, Figs 1 to 3)."""
+"""Which jobs hold the cluster over time, beside a transactional workload (reverse-adaptive, Figs 1 to 3)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from analysis.figures import style
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.VERMILLION)
 MOST_JOBS = 20
-"""More are one area."""
+"""Most jobs with an area each; more jobs share one area."""
 
 
 def holders(steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> Figure:
-    """A figure of one run; see ``draw_holders``."""
+    """The figure of one run; see ``draw_holders``."""
     drawing, (panel,) = style.new_figure(width=7)
     draw_holders(panel, steps, jobs)
     style.finish(panel, "time, h", "containers", legend=False)
@@ -25,10 +25,10 @@ def holders(steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]
 
 
 def draw_holders(panel: Axes, steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> None:
-    """An area a job, one above the other; a thick line for the containers there are; upright lines for deadlines.
+    """One area for each job, stacked; a thick line for the available containers; vertical lines for deadlines.
 
     Args:
-        panel: what is drawn on.
+        panel: where to draw.
         steps: ``start_s``, ``end_s``, ``available`` and ``containers`` by job.
         jobs: ``name`` and ``deadline_s`` of each, the lowest first.
     """

@@ -1,4 +1,4 @@
-"""A packing: what every job holds over time, as FLEX's paper draws it (flex, Fig. 4)."""
+"""A packing: what every job holds over time, drawn as in FLEX's paper (flex, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.figures import style
 
 
 def packing(steps: Sequence[Mapping[str, Any]], jobs: Sequence[str]) -> Figure:
-    """A figure of one run; ``steps``: ``start_s``, ``end_s`` and ``containers`` by job."""
+    """The figure of one run; ``steps``: ``start_s``, ``end_s`` and ``containers`` by job."""
     drawing, (panel,) = style.new_figure(width=7)
     draw_packing(panel, steps, jobs)
     style.finish(panel, "containers", "time, s", legend=len(jobs) <= 20)
@@ -30,7 +30,7 @@ def steps_of(shares: pyarrow.Table) -> list[dict[str, Any]]:
 
 
 def draw_packing(panel: Axes, steps: Sequence[Mapping[str, Any]], jobs: Sequence[str]) -> None:
-    """Containers across, time upwards, a colour a job; a line at each change."""
+    """Containers across, time upwards, one colour for each job, and a line at each change."""
     colours = matplotlib.colormaps["rainbow_r"]
     colour_of = {job: colours(place / max(1, len(jobs) - 1)) for place, job in enumerate(jobs)}
     labelled: set[str] = set()

@@ -1,4 +1,4 @@
-"""Figures of runs, from what ``analysis.load`` gives."""
+"""Figures of runs, from the frames of ``analysis.load``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from analysis.frames import DataFrame, Series
 from analysis.load import Results
 
 MOST_DOTS = 30
-"""Of more jobs only the distribution can be made out."""
+"""With more jobs, only the distribution is readable."""
 _OPERATION_NAMES = {"application_master_start": "AM start"}
 
 
 def completion_cdf(results: Results) -> Figure:
-    """Share of jobs done within a time, a panel a queue and a curve a run (its repeats together)."""
+    """Share of jobs done within a time: one panel for each queue, one curve for each run (with all its repeats)."""
     queues = sorted(results.jobs["queue"].unique())
     figure, panels = style.new_figure(1, len(queues))
     for queue, panel in zip(queues, panels, strict=True):
@@ -32,12 +32,12 @@ def completion_cdf(results: Results) -> Figure:
 
 
 def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion time, s") -> Figure:
-    """Per-job differences, ``a`` less ``b``: left of 0 are the jobs that ``a`` finished earlier.
+    """Per-job differences, ``a`` minus ``b``: left of 0 are the jobs that ``a`` finished earlier.
 
-    The papers' CDF; of up to ``MOST_DOTS`` jobs a dot each, with its name.  A colour a queue.
+    The papers' CDF; for up to ``MOST_DOTS`` jobs, one dot for each, with its name.  Each queue has a colour.
 
     Args:
-        pairs: of ``analysis.statistics.pair_jobs``.
+        pairs: from ``analysis.statistics.pair_jobs``.
         a, b: names of the two sides.
         quantity: what is compared, with its unit.
     """
@@ -71,7 +71,7 @@ def _cdf(panel: Axes, values: Series, index: int, label: str) -> None:
 
 
 def utilization_over_time(results: Results) -> Figure:
-    """Share of the containers in which a process is at work, a curve a run; of the first repeat of each."""
+    """Share of the containers in which a process works: one curve for each run, from its first repeat."""
     figure, (panel,) = style.new_figure(width=7)
     containers = results.runs.drop_duplicates("run").set_index("run")["containers"]
     for index, (run, attempts) in enumerate(_first_repeats(results.attempts)):
@@ -84,7 +84,7 @@ def utilization_over_time(results: Results) -> Figure:
 
 
 def queue_length(results: Results) -> Figure:
-    """Jobs submitted of which no task works yet, over time, a curve a run; of the first repeat of each."""
+    """Submitted jobs without a task that has started work, over time: one curve for each run, from its first repeat."""
     figure, (panel,) = style.new_figure(width=7)
     for index, (run, jobs) in enumerate(_first_repeats(results.jobs)):
         times_s, waiting = metrics.waiting_jobs(jobs)
@@ -100,7 +100,7 @@ def _first_repeats(frame: DataFrame) -> list[tuple[str, DataFrame]]:
 
 
 def overhead_distributions(results: Results) -> Figure:
-    """What each operation took, a box a run and operation: quartiles, whiskers at the 1st and 99th percentile."""
+    """Durations: one box for each run and operation, with quartiles, and whiskers at the 1st and 99th percentile."""
     found = {
         (str(operation), str(run)): frame["total_s"].to_numpy()
         for (operation, run), frame in results.operations.groupby(["operation", "run"], sort=False)

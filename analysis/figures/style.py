@@ -1,5 +1,5 @@
-"""How all figures look: Okabe and Ito's colours, which every kind of colour vision tells apart, and lines and hatches
-that tell the same in grey."""
+"""The style of all figures: Okabe and Ito's colours, which people with any colour vision can distinguish, and lines and
+hatches that can be distinguished in grey."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LINES: tuple[dict[str, Any], ...] = (
     {"color": ORANGE, "linestyle": (0, (8, 3))},
     {"color": SKY, "linestyle": (0, (3, 1))},
 )
-"""Colour and dashes of the first, second ... curve: neighbours differ in both."""
+"""Colour and dashes of the first, second ... curve; neighbours differ in both."""
 _MARKERS = "os^Dvp"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
 FONT_POINTS = 9
-"""Of labels; nothing is smaller than two points less."""
+"""Size of labels; no text is more than two points smaller."""
 
 
 def line(index: int) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def new_figure(rows: int = 1, columns: int = 1, width: float = 5.0, height: floa
 
 
 def finish(panel: Axes, x_label: str, y_label: str, title: str = "", legend: bool = True) -> None:
-    """Label a panel; ``x_label`` and ``y_label`` carry their units."""
+    """Label a panel; ``x_label`` and ``y_label`` include their units."""
     panel.set_xlabel(x_label, fontsize=FONT_POINTS)
     panel.set_ylabel(y_label, fontsize=FONT_POINTS)
     if title:
@@ -72,7 +72,7 @@ def save(figure: Figure, paths: Iterable[Path]) -> None:
 
 
 def save_as(figure: Figure, path: Path) -> None:
-    """Write a figure where a user wants it.  Raises ConfigError where that cannot be, or is no known format."""
+    """Write a figure to the user's path.  Raises ConfigError if it cannot be written or the format is unknown."""
     known = figure.canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
         raise ConfigError(f"{path}: the suffix tells the format; use .png, .svg or .pdf")

@@ -9,7 +9,7 @@ from workloads.inspection import DISTRIBUTIONS, Inspection
 
 
 def workload_figure(inspection: Inspection) -> Figure:
-    """Submissions an hour, and a histogram of each distribution that holds anything, on logarithmic axes."""
+    """Submissions an hour, and a histogram of each distribution that is not empty, on logarithmic axes."""
     names = [name for name in DISTRIBUTIONS if inspection.distributions[name].count]
     columns = 3
     figure, panels = style.new_figure(-(-(len(names) + 1) // columns), columns)

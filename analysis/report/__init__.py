@@ -1,1 +1,1 @@
-"""The report of runs as one HTML file, and the payload it shares with the live page."""
+"""The report of runs as one HTML file, and the payload that the live page uses too."""

@@ -1,4 +1,4 @@
-"""Reports of run directories: what ``natjam report`` writes."""
+"""Reports of run directories, for ``natjam report``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from emulator.records.run_directory import EXPERIMENT_NAME
 
 REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")
 DETAILED_RUNS = 12
-"""More runs than this are in the overview only."""
+"""Most runs shown in detail; further runs are only in the overview."""
 
 
 def report_of(paths: Sequence[Path]) -> str:
-    """The report of the runs that ``paths`` name, as HTML.
+    """The report of the runs at ``paths``, as HTML.
 
     Raises:
-        ConfigError: a path that names no finished run, or a run of which a file is missing or broken.
+        ConfigError: a path has no finished run, or a file of a run is missing or broken.
     """
     runs = find_runs(paths)
     several = len({run.run for run in runs}) < len(runs)
@@ -34,7 +34,7 @@ def report_of(paths: Sequence[Path]) -> str:
 
 
 def to_detail(runs: Sequence[RunPath]) -> set[Path]:
-    """The first run of each variant, then the second of each, as far as it goes."""
+    """The runs to show in detail: the first of each variant, then the second of each, up to the limit."""
     before: Counter[str] = Counter()
     rounds: list[tuple[int, int]] = []
     for place, run in enumerate(runs):
@@ -57,7 +57,7 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
 
 
 def run_tables(tables: Mapping[str, pyarrow.Table], cluster: Mapping[str, Any]) -> RunTables:
-    """Of a finished run: ``REPORT_TABLES`` by name, and the section ``cluster`` of its experiment."""
+    """The tables of a finished run, from ``REPORT_TABLES`` by name and the section ``cluster`` of its experiment."""
     jobs, attempts, operations, decisions = (tables[name] for name in REPORT_TABLES)
     shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
     return RunTables(jobs, attempts, operations, decisions, shape, last_instant_s(jobs, attempts))

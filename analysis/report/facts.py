@@ -1,6 +1,7 @@
-"""The figures of a report, all from ``summary.json``: headline, queues, jobs, overheads, each with how it is shown.
+"""The figures of a report, all from ``summary.json``: headline, queues, jobs, overheads, each with its text.
 
-Nothing here is computed that the summary has; what is computed of its jobs equals ``analysis.metrics.queue_metrics``.
+Figures that the summary has are not computed here; figures computed from its jobs equal
+``analysis.metrics.queue_metrics``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _Summary = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One figure: its exact value, and what is read of it."""
+    """One figure: its exact value, and the text to show."""
 
     value: float | int | str | None
     text: str
@@ -27,7 +28,7 @@ class Cell:
 
     @property
     def is_text(self) -> bool:
-        """Whether it stands on the left, as words do."""
+        """Whether it is left-aligned, as words are."""
         return isinstance(self.value, str)
 
 
@@ -48,17 +49,17 @@ class Grid:
     rows: tuple[tuple[Cell, ...], ...]
 
     def is_text(self, column: int) -> bool:
-        """Whether a column holds words."""
+        """Whether a column has words."""
         return bool(self.rows) and self.rows[0][column].is_text
 
 
 def text(value: object, tone: str = "") -> Cell:
-    """A cell that says something."""
+    """A cell with text."""
     return Cell(str(value), str(value), tone)
 
 
 def figure(value: float | None, unit: str = "") -> Cell:
-    """A number with three or four significant digits; a dash for none, as in the terminal's tables."""
+    """A number with three or four significant digits, or a dash for None, as in the terminal's tables."""
     if value is None:
         return Cell(None, "-")
     if isinstance(value, int):
@@ -73,7 +74,7 @@ def percent(value: float | None) -> Cell:
 
 
 def size(count_bytes: int) -> Cell:
-    """A number of bytes in the unit that suits it."""
+    """A number of bytes in a suitable unit."""
     amount = float(count_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024 or unit == "GiB":
@@ -86,7 +87,7 @@ def size(count_bytes: int) -> Cell:
 
 
 def headline(summary: _Summary) -> list[Tile]:
-    """What one looks at first."""
+    """The most important figures."""
     jobs, work, lag = summary["jobs"], summary["work"], summary["lag"]
     failed = sum(job["state"] != "succeeded" for job in jobs)
     suspensions, kills = (sum(job[name] for job in jobs) for name in ("suspensions", "kills"))
@@ -117,7 +118,7 @@ def _missed(job: Mapping[str, Any]) -> bool:
 
 
 def queues(summary: _Summary) -> Grid:
-    """A row a queue."""
+    """One row for each queue."""
     by_queue: dict[str, list[Mapping[str, Any]]] = {}
     for job in summary["jobs"]:
         by_queue.setdefault(job["queue"], []).append(job)
@@ -150,11 +151,11 @@ JOB_COLUMNS = (
     *(("margin_s", "margin, s"), ("attempts", "attempts"), ("suspensions", "suspensions"), ("kills", "kills")),
     ("lost_work_s", "lost work, s"),
 )
-"""Key in the summary, and head; deadlines only where a job has one."""
+"""Keys in the summary, and heads; deadlines only if a job has one."""
 
 
 def jobs(summary: _Summary) -> Grid:
-    """A row a job, in the summary's order."""
+    """One row for each job, in the summary's order."""
     deadlines = any(job["deadline_s"] is not None for job in summary["jobs"])
     columns = [column for column in JOB_COLUMNS if deadlines or column[0] not in ("deadline_s", "margin_s")]
     rows = tuple(tuple(_job_cell(job, key) for key, _ in columns) for job in summary["jobs"])
@@ -172,7 +173,7 @@ def _job_cell(job: Mapping[str, Any], key: str) -> Cell:
 
 
 def overheads(summary: _Summary) -> Grid:
-    """A row an operation."""
+    """One row for each operation."""
     heads = ("operation", "n", "mean, s", "p50", "p95", "p99", "overruns")
     real = ("heartbeat", "key", "mechanism", "total")
     rows = []
@@ -186,7 +187,7 @@ def overheads(summary: _Summary) -> Grid:
 
 
 def facts(summary: _Summary) -> list[tuple[str, Cell]]:
-    """What else there is to know, each with its name."""
+    """Other facts, by name."""
     lag, output = summary["lag"], summary["output"]
     rows = [
         ("useful work", figure(summary["work"]["useful_s"], " s")),
@@ -224,7 +225,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
-    """A row a run."""
+    """One row for each run."""
     heads = ("run", "seed", "makespan, s", "jobs", "failed", "mean completion, s", "utilization", "work lost")
     rows = []
     for label, summary in zip(labels, summaries, strict=True):

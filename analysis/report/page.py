@@ -20,7 +20,7 @@ WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
 _COMPRESSION_LEVEL = 6
 MOST_TOGETHER = 6
-"""Runs that are drawn over one another: as many as there are kinds of curves."""
+"""Most runs drawn over one another: the number of kinds of curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class ReportRun:
 
     label: str
     variant: str
-    """Shared by the runs that differ by their seed only."""
+    """The same for runs that differ only by their seed."""
     summary: Mapping[str, Any]
     configuration: str
     """``experiment.yaml`` as text."""
     payload: bytes | None
-    """Of ``analysis.report.payload``; None where it is not shown in detail."""
+    """From ``analysis.report.payload``; None if the run is not shown in detail."""
 
 
 def render_report(runs: Sequence[ReportRun]) -> str:
-    """The report's HTML; the first run is shown first."""
+    """The report's HTML; it opens with the first run."""
     shown = [run for run in runs if run.payload is not None]
     variants = find_variants([run.variant for run in runs], [run.summary for run in runs])
     return (
@@ -62,7 +62,7 @@ def render_report(runs: Sequence[ReportRun]) -> str:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Templates of the pages; what is put into them is escaped."""
+    """The templates of the pages; inserted values are escaped."""
     loader = jinja2.FileSystemLoader(WEB)
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
@@ -73,7 +73,7 @@ def style() -> Markup:
 
 
 def scripts(*names: str) -> list[Markup]:
-    """Our own scripts as they stand: the timeline's, and ``names``."""
+    """Our own scripts, unchanged: the timeline's, and ``names``."""
     return [_source(name) for name in (*_SCRIPTS, *names)]
 
 

@@ -1,8 +1,8 @@
-"""What the pages' JavaScript draws: one run's timeline and curves as compact columns.
+"""The data for the pages' JavaScript: one run's timeline and curves as compact columns.
 
-A payload is a little-endian u32, the length of its JSON header, the header, padding to 8 bytes, and the columns one
-after the other, each padded to 8 bytes.  The header says of each column its type (``u1``, ``i4``, ``f4``), where it
-begins behind the header, and how many values it has.  Times are whole ticks of ``tick_s``; -1 is none.
+A payload has the length of its JSON header as a little-endian u32, the header, padding to 8 bytes, and the columns in
+order, each padded to 8 bytes.  For each column the header has its type (``u1``, ``i4``, ``f4``), its offset after the
+header, and its number of values.  Times are whole ticks of ``tick_s``; -1 means none.
 ``analysis/report/web/payload.js`` reads it.
 """
 
@@ -29,7 +29,7 @@ _Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """What rows the timeline has."""
+    """The rows of the timeline."""
 
     nodes: int
     containers_per_node: int
@@ -41,7 +41,7 @@ class ClusterShape:
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The tables of one run, as its Parquet files hold them, and what its timeline needs besides."""
+    """The tables of one run, as in its Parquet files, and other values for its timeline."""
 
     jobs: pyarrow.Table
     attempts: pyarrow.Table
@@ -52,12 +52,12 @@ class RunTables:
     """When the run ended, or now."""
 
     def timeline(self) -> Timeline:
-        """The attempts laid out on containers."""
+        """The attempts placed on containers."""
         return make_timeline(self.attempts, self.shape.node_names, self.shape.containers_per_node, self.end_s)
 
 
 def last_instant_s(jobs: pyarrow.Table, attempts: pyarrow.Table) -> float:
-    """The end of a run: the last instant its tables know."""
+    """The end of a run: the last time in its tables."""
     columns = [
         _floats(jobs, "finish_s"),
         *(_floats(attempts, f"{name}_s") for name in ("ready", "ended", "slot_freed")),
@@ -117,7 +117,7 @@ def _attempts(attempts: pyarrow.Table, tick_s: float) -> dict[str, _Array]:
 
 
 def _names(attempts: pyarrow.Table) -> dict[str, Any]:
-    """Texts of the attempts: names one for each, others as places in a list of those there are."""
+    """Texts of the attempts: one name for each; other texts as indices in a list of distinct ones."""
     texts: dict[str, Any] = {name: attempts.column(name).to_pylist() for name in ("attempt", "container")}
     for name in ("job", "kind", "outcome", "reason"):
         encoded = attempts.column(name).combine_chunks().dictionary_encode()
@@ -127,14 +127,14 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
 
 
 def _reasons(tables: RunTables) -> dict[str, str]:
-    """Why attempts were chosen to give way, by their rows."""
+    """Why attempts were chosen for eviction, by their rows."""
     reasons = eviction_reasons(tables.decisions)
     attempts = tables.attempts.column("attempt").to_pylist()
     return {str(row): reasons[attempt] for row, attempt in enumerate(attempts) if attempt in reasons}
 
 
 def _curves(tables: RunTables, timeline: Timeline) -> dict[str, _Array]:
-    """Step functions: instants in seconds, and the count from each on."""
+    """Step functions: times in seconds, each with the count from then on."""
     jobs, attempts = tables.jobs, tables.attempts
     stopped = numpy.flatnonzero(timeline.state == STATES.index("suspended"))
     left, came = _checkpointed(attempts)
@@ -152,7 +152,7 @@ def _curves(tables: RunTables, timeline: Timeline) -> dict[str, _Array]:
 
 
 def _stops(attempts: pyarrow.Table) -> _Array:
-    """When each process was stopped, when it went on, and when its attempt ended."""
+    """When each process was stopped, when it was resumed, and when its attempt ended."""
     spans = attempts.column("suspended_spans").combine_chunks()
     flat = spans.flatten()
     parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_numpy()))
@@ -161,7 +161,7 @@ def _stops(attempts: pyarrow.Table) -> _Array:
 
 
 def _checkpointed(attempts: pyarrow.Table) -> tuple[_Array, _Array]:
-    """When checkpointed tasks left their containers, and when they had one again (NaN: never)."""
+    """When checkpointed tasks left their containers, and when they got one again (NaN: never)."""
     names = attempts.column("attempt").to_pylist()
     resumed = dict(zip(attempts.column("resumed_from").to_pylist(), _floats(attempts, "ready_s").tolist(), strict=True))
     outcomes, ended = attempts.column("outcome").to_pylist(), _floats(attempts, "ended_s").tolist()
@@ -171,7 +171,7 @@ def _checkpointed(attempts: pyarrow.Table) -> tuple[_Array, _Array]:
 
 
 def _overheads(operations: pyarrow.Table) -> dict[str, _Array]:
-    """What each operation took, in emulated seconds, sorted."""
+    """The durations of each operation, in emulated seconds, sorted."""
     names = numpy.array(operations.column("operation").to_pylist(), dtype=object)
     totals = _floats(operations, "total_s")
     return {

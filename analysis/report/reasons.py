@@ -1,4 +1,4 @@
-"""Why each attempt was chosen to give its container back, from ``decisions.parquet``, as the timeline says it."""
+"""Why each attempt was chosen to give back its container, from ``decisions.parquet``, in words for the timeline."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pyarrow.compute
 from analysis.evictions import why_text
 
 _TASKS_OWN = "application-master"
-"""Takes back a container of its own job: nobody asked the job."""
+"""It takes back a container of its own job, so nobody asked the job."""
 
 
 def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
-    """A clause for each time that an attempt was chosen, by the attempt's name: why it, and why its job.
+    """By attempt: for each time it was chosen, a clause with the reason for it and for its job.
 
     Args:
         decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
@@ -33,7 +33,7 @@ def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
 
 
 def _candidates(decisions: pyarrow.Table) -> dict[int, int]:
-    """How many candidates each choice had, those that are not in the table included."""
+    """How many candidates each choice had, including those that are not in the table."""
     grouped = decisions.group_by("decision").aggregate([("left_out", "max"), ("place", "count")])
     columns = (grouped.column(name).to_pylist() for name in ("decision", "left_out_max", "place_count"))
     return {decision: left_out + kept for decision, left_out, kept in zip(*columns, strict=True)}

@@ -1,4 +1,4 @@
-"""Runs that differ by their seed only, taken together: a row and a chart of intervals for repeats and campaigns."""
+"""Summaries over runs that differ only by their seed: a row and a chart of intervals, for repeats and campaigns."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from emulator.display.closing_tables import missed_text
 
 _NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
-"""Variants of a campaign that its closing table shows."""
+"""Most variants in the closing table of a campaign."""
 _Summary = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The runs of one name."""
+    """The runs with one name."""
 
     name: str
     summaries: tuple[_Summary, ...]
 
     def spread(self, values: Sequence[float | None]) -> Spread | None:
-        """Of one value a run; None where there is none."""
+        """The spread of one value for each run; None if there is none."""
         known = [value for value in values if value is not None]
         return spread(known) if known else None
 
@@ -36,7 +36,7 @@ class Variant:
         return self.spread([summary["makespan_s"] for summary in self.summaries])
 
     def completion_s(self, queue: str) -> Spread | None:
-        """Of the mean completion time of a queue's jobs in each run."""
+        """The spread of the mean completion time of a queue's jobs in each run."""
         return self.spread([_mean_completion_s(summary, queue) for summary in self.summaries])
 
 
@@ -47,7 +47,7 @@ def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
 
 
 def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[Variant]:
-    """Runs by name, in their order; none where no name has several: then there is nothing to take together."""
+    """Runs by name, in their order; empty if no name has several runs, because there is nothing to summarise."""
     by_name: dict[str, list[_Summary]] = {}
     for name, summary in zip(names, summaries, strict=True):
         by_name.setdefault(name, []).append(summary)
@@ -62,7 +62,7 @@ def _queues(variants: Sequence[Variant]) -> list[str]:
 
 
 def variants_grid(variants: Sequence[Variant]) -> Grid:
-    """A row a variant: means with their 95% bootstrap intervals."""
+    """One row for each variant: means with their 95% bootstrap intervals."""
     queues = _queues(variants)
     measures = ["makespan, s", *(f"{queue}: mean completion, s" for queue in queues)]
     heads = ["variant", "runs", "jobs failed"]
@@ -79,7 +79,7 @@ def variants_grid(variants: Sequence[Variant]) -> Grid:
 
 
 def differences_grid(variants: Sequence[Variant]) -> Grid | None:
-    """Every variant less the first one, of runs with the same seed; None where they have no seed in common."""
+    """Every variant minus the first one, for runs with the same seed; None if they have no seed in common."""
     queues = _queues(variants)
     names = _short([variant.name for variant in variants])
     measures: list[tuple[str, Callable[[_Summary], float | None]]] = [
@@ -104,9 +104,9 @@ def differences_grid(variants: Sequence[Variant]) -> Grid | None:
 
 
 def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) -> Table:
-    """What a campaign closes with on a terminal: a row a variant, means over its runs.
+    """The last table of a campaign on a terminal: one row for each variant, with means over its runs.
 
-    Beside a mean stands half of its 95% bootstrap interval where there are several runs.
+    With several runs, each mean is followed by half of its 95% bootstrap interval.
     """
     queues = _queues(variants)
     jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
@@ -142,7 +142,7 @@ def _mean_and_half(found: Spread | None) -> str:
 
 
 def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """What the charts beside the table draw: of each a title, and for every variant mean, low and high."""
+    """The charts beside the table: for each a title, and for every variant mean, low and high."""
     queues = _queues(variants)
     charts = [("makespan", _NEUTRAL_COLOUR, [variant.makespan_s() for variant in variants])]
     charts += [
@@ -169,7 +169,7 @@ def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """Names without what all of them have in common: the campaign's directory, the keys of its grid."""
+    """Names without their common parts: the campaign's directory, the keys of its grid."""
     first = names[0].rpartition("/")[0]
     common = f"{first}/" if first and all(name.startswith(f"{first}/") for name in names) else ""
     settings = [[part.partition("=") for part in name.removeprefix(common).split(",")] for name in names]

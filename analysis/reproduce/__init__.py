@@ -1,1 +1,1 @@
-"""Published figures, run again: what a paper claims, the experiments that measure it, the two side by side."""
+"""Published figures, run again: a paper's claims, the experiments that measure them, and both side by side."""

@@ -1,4 +1,4 @@
-"""Figures made of cells at the points of a grid: lines, and maps of who does best where."""
+"""Figures from cells at the points of a grid: lines, and maps of the best variant at each point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def cell_lines(figure: Reproduced) -> Figure:
-    """Lines over the number at the end of the points' names; those beside on an axis of their own."""
+    """Lines over the number at the end of the points' names; the lines of ``beside`` have a separate axis."""
     look = figure.definition.plot
     drawing, (panel,) = style.new_figure(width=6)
     _draw_lines(figure, panel, look.lines, 0)
@@ -38,7 +38,7 @@ def _draw_lines(figure: Reproduced, panel: Axes, lines: dict[str, str], first: i
 
 
 def cell_map(figure: Reproduced) -> Figure:
-    """A field a point of the grid, in the colour of the line with the least figure, which stands in it."""
+    """One field for each point of the grid, with the least figure, in the colour of the line that has it."""
     look = figure.definition.plot
     means = [_means(figure, name) for name in look.lines.values()]
     along, down = (sorted({place[axis] for place in means[0]}) for axis in (0, 1))
@@ -64,7 +64,7 @@ def cell_map(figure: Reproduced) -> Figure:
 
 
 def _means(figure: Reproduced, name: str) -> dict[tuple[float, ...], float | None]:
-    """Of a cell at each point, by the numbers in the point's name."""
+    """The means of a cell at each point, by the numbers in the point's name."""
     grid = figure.definition.grid
     assert grid is not None
     places = {point: tuple(map(float, _NUMBER.findall(point))) for point in grid.points}

@@ -12,7 +12,7 @@ from analysis.reproduce.run import Reproduced
 
 
 def curve_panels(figure: Reproduced) -> Figure:
-    """A panel a quantity, a line a variant, over the number that each point of the grid ends with."""
+    """One panel for each quantity, one line for each variant, over the number at the end of the points' names."""
     look, grid = figure.definition.plot, figure.definition.grid
     assert grid is not None
     drawing, panels = style.new_figure(columns=len(look.rows), width=3.8)
@@ -33,7 +33,7 @@ def curve_panels(figure: Reproduced) -> Figure:
 
 
 def response_times(figure: Reproduced) -> Figure:
-    """The CDF of the jobs' completion times, a line a variant, over all its runs."""
+    """The CDF of the jobs' completion times: one line for each variant, over all its runs."""
     look = figure.definition.plot
     drawing, (panel,) = style.new_figure(width=6)
     for index, (name, variant) in enumerate(look.lines.items()):

@@ -1,4 +1,4 @@
-"""Figures of Reverse-Adaptive's paper: who holds the cluster, the steps of the fit, and deadlines by load."""
+"""Figures of Reverse-Adaptive's paper: which jobs hold the cluster, the steps of the fit, and deadlines by load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIT, _REQUIRED, _PENDING, _REDUCES = 10, 15, 35, 10
 
 
 def holder_panels(figure: Reproduced) -> Figure:
-    """A panel a variant, of the first of its runs."""
+    """One panel for each variant, from its first run."""
     variants = [name for name in figure.definition.variants if figure.summaries.get(name)]
     drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
     for variant, panel in zip(variants, panels, strict=False):
@@ -38,7 +38,7 @@ def holder_panels(figure: Reproduced) -> Figure:
 
 
 def fit_steps(figure: Reproduced) -> Figure:
-    """The first panel what the last period takes, the next also the one before; the last one the utility."""
+    """The first panel shows the last period; each further panel adds the period before; the last one is the utility."""
     experiment = next(iter(next(iter(figure.runs.values())).values())).experiment
     jobs, cluster = experiment.workload.jobs or (), experiment.cluster
     capacity = capacity_of(cluster.availability, cluster.containers)
@@ -59,7 +59,7 @@ def fit_steps(figure: Reproduced) -> Figure:
 
 
 def _draw_fit(panel: Axes, periods: list[Period], capacity: Capacity, names: list[str]) -> None:
-    """Each job of a period as the same share of the capacity all through it."""
+    """Draw each job of a period as a constant share of the capacity."""
     labelled: set[int] = set()
     for period in periods:
         instants = numpy.linspace(period.start_ns, period.end_ns, 200)
@@ -91,7 +91,7 @@ def _draw_utility(panel: Axes) -> None:
 
 
 def week_panels(figure: Reproduced) -> Figure:
-    """A row of panels a metric, a column a group of points, a group of bars a load; whiskers of one deviation."""
+    """Rows of panels are metrics, columns groups of points, groups of bars loads; whiskers are one deviation."""
     look, grid = figure.definition.plot, figure.definition.grid
     assert grid is not None
     columns = list(dict.fromkeys(point.rpartition("-")[0] for point in grid.points))
@@ -113,7 +113,7 @@ def week_panels(figure: Reproduced) -> Figure:
 
 
 def _draw_week(panel: Axes, figure: Reproduced, points: list[str], shown: Scaled, is_first: bool) -> float:
-    """Bars of one panel; how high they reach."""
+    """Draw the bars of one panel.  Returns their greatest height."""
     look, top = figure.definition.plot, 0.0
     width, last = _WIDTH / len(look.lines), len(look.lines) - 1
     for place, (label, of) in enumerate(look.lines.items()):
@@ -136,7 +136,7 @@ def _draw_week(panel: Axes, figure: Reproduced, points: list[str], shown: Scaled
 
 
 def _levels(figure: Reproduced, of: str, points: list[str], shown: Scaled) -> tuple[list[float], list[float]]:
-    """Mean and deviation over the seeds at each point; 0 where there is no figure."""
+    """Mean and deviation over the seeds at each point; 0 if there is no figure."""
     found = [
         list(level_by_seed(figure.definition, Level(of=of, at=(point,), value=shown.value), figure.summaries).values())
         for point in points

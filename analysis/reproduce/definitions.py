@@ -1,8 +1,8 @@
-"""Claims and figures of papers, which are data: ``analysis/claims/<paper>.yaml`` and ``<paper>/<figure>.yaml`` there.
+"""Claims and figures of papers, as data in ``analysis/claims``: ``<paper>.yaml`` and ``<paper>/<figure>.yaml``.
 
-A claim is what a paper publishes and what is accepted of a run.  A figure names an experiment of ``workloads/catalog``,
-variants of it (settings by dotted key), and cells: which figure of which variant's summaries stands for which published
-one.  A new paper is a new file of claims and a directory of figures.
+A claim is what a paper publishes, and what is accepted from a run.  A figure names an experiment of
+``workloads/catalog``, its variants (settings by dotted key), and cells.  A cell says which figure of a variant's
+summaries corresponds to which published one.  A new paper needs a file of claims and a directory of figures.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Published = Number | dict[str, Any] | str
 ALL = "all"
 POINT = "{point}"
-"""Stands for the name of a point of the grid."""
+"""Placeholder for the name of a point of the grid."""
 
 
 class Recorded(Strict):
-    """Runs of another system that were recorded: a JSON file in the paper's directory, by run; and a job's figure."""
+    """Recorded runs of another system: a JSON file in the paper's directory, by run, and the figure of a job."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
     value: str
 
     def published(self, paper: str) -> dict[str, float]:
-        """The figure of every job, by ``run.seed.job``; where it is 0 there is nothing to be held to."""
+        """The figure of every job, by ``run.seed.job``, without those of 0, which cannot be compared."""
         runs = json.loads((_folder() / paper / self.file).read_text())
         return {
             f"{name}.{case['seed']}.{job['job']}": job[self.value]
@@ -54,14 +54,14 @@ class Claim(Strict):
     engine: Literal["sim", "live", "both"]
     profile: str = "hadoop-0.23"
     published: Published | None = None
-    """One figure, parts of it by name, or what the paper says in words."""
+    """One figure, parts of it by name, or the paper's words."""
     recorded: Recorded | None = None
-    """In place of it: where its parts were recorded."""
+    """Instead of it: where its parts were recorded."""
     accept: Annotated[dict[str, Any], Field(min_length=1)]
     note: str = ""
 
     def published_of(self, part: str | None) -> float | None:
-        """The published figure, or that of a part; None where the paper prints none."""
+        """The published figure, or that of a part; None if the paper has none."""
         found = self.published.get(part or "") if isinstance(self.published, dict) else self.published
         return float(found) if isinstance(found, int | float) else None
 
@@ -73,21 +73,21 @@ class ClaimFile(Strict):
     claims: tuple[Claim, ...]
 
     def with_published(self) -> Iterator[Claim]:
-        """The claims, recorded figures read."""
+        """The claims, with recorded figures read."""
         for claim in self.claims:
             recorded = claim.recorded
             yield claim if recorded is None else claim.model_copy(update={"published": recorded.published(self.paper)})
 
 
 class Linear(Strict):
-    """A setting that moves with a sweep: ``offset + slope x value``."""
+    """A setting that depends on a sweep: ``offset + slope x value``."""
 
     offset: Number
     slope: Number
 
 
 class Sweep(Strict):
-    """One variant for each value of something, called ``<name>-<value>``."""
+    """One variant for each value of a parameter, called ``<name>-<value>``."""
 
     name: str
     values: Annotated[tuple[Number, ...], Field(min_length=2)]
@@ -95,10 +95,11 @@ class Sweep(Strict):
 
 
 class Difference(Strict):
-    """Jobs of two variants compared one by one, in runs of the same seed, as ``natjam compare`` does: a figure a run.
+    """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
 
-    Give one of ``share``, the percentage of jobs whose difference, the variant's less the other's, is at most, at
-    least, below or above a number; and ``between``: how far apart the jobs' medians, or means, are.
+    Give either ``share`` or ``between``.  ``share`` is the percentage of jobs whose difference (the variant's minus the
+    other's) is at most, at least, below or above a number.  ``between`` is the difference of the jobs' medians or
+    means.
     """
 
     against: str
@@ -117,9 +118,9 @@ class Difference(Strict):
 
 
 class Ratio(Strict):
-    """A figure of one scheduler over that of another in runs of the same seed, which have the same workload.
+    """A figure of one scheduler divided by that of another, in runs of the same seed and so the same workload.
 
-    Runs in which the other's is not above 0 are left out: a ratio says nothing there.
+    Runs in which the other's figure is not above 0 are left out.
     """
 
     of: str
@@ -127,17 +128,18 @@ class Ratio(Strict):
     at: Annotated[tuple[str, ...], Field(min_length=1)]
     """Points of the grid."""
     take: Literal["mean", "worst", "peak", "gain", "excess"] = "mean"
-    """Of all runs and points; of several points ``mean`` gives that where it is most, ``peak`` says which: the
-    number at the end of its name; ``gain``: what the mean lacks to 1, ``excess``: what it has more than 1."""
+    """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
+    largest, and ``peak`` is that point: the number at the end of its name.  ``gain`` is 1 minus the mean, ``excess``
+    the mean minus 1."""
     against: tuple[str, ...] = ()
-    """In place of the ratio itself: it over the least mean ratio of these, where that is most."""
+    """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""
     value: str | None = None
     """A dotted path into ``summary.json``; null: the grid's."""
 
 
 class Straight(Strict):
-    """How straight a line the ratio of two schedulers' figures makes over another figure of the first, a point of the
-    grid each: r squared."""
+    """How linearly the ratio of two schedulers' figures depends on another figure of the first: r squared over the
+    points of the grid."""
 
     of: str
     over: str
@@ -145,21 +147,21 @@ class Straight(Strict):
     by: str
     """A dotted path into ``summary.json``."""
     value: str | None = None
-    """As of a ratio."""
+    """As in a ratio."""
 
 
 class Quick(Strict):
-    """What is run in place of all, for a first look."""
+    """A part to run instead of all, for a first look."""
 
     live_repeats: Annotated[int, Field(ge=1)]
     points: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Of the grid."""
+    """Points of the grid."""
 
 
 class Level(Strict):
-    """A figure of one scheduler, or what it has more than another, in the mean over points of the grid, by seed.
+    """A figure of one scheduler, or its excess over another's, as the mean over points of the grid, by seed.
 
-    Runs that have no such figure, as where no deadline was missed, are left out.
+    Runs without such a figure, for example because no deadline was missed, are left out.
     """
 
     of: str
@@ -171,13 +173,13 @@ class Level(Strict):
 
 
 class Grid(Strict):
-    """Points that variants are run at: settings of each, called ``<variant>-<point>``."""
+    """Points at which variants are run, with the settings of each; runs are called ``<variant>-<point>``."""
 
     points: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     values: dict[str, str] = Field(default_factory=dict)
-    """What ratios are of: a dotted path into ``summary.json`` for each point, or one for ``all``."""
+    """The figures for ratios: a dotted path into ``summary.json`` for each point, or one for ``all``."""
     variants: tuple[str, ...] | None = None
-    """Those that the points' settings are for; the others are run once, and are the same at every point; null: all."""
+    """Variants to which the points' settings apply; others are run once and count at every point; null: all."""
 
     def value(self, point: str) -> str:
         """The path at ``point``."""
@@ -185,18 +187,18 @@ class Grid(Strict):
 
 
 class Cell(Strict):
-    """One measured figure: of a variant's runs, one value each.
+    """One measured figure, with one value for each run of a variant.
 
-    The value is one of a run's summary (``value``), or the least, the most or the number not below 0 of several
-    (``values``, ``take``), or of its jobs beside those of another variant (``difference``).  ``cell`` and ``over``
-    instead: the ratio of the means of two other cells.  ``level`` instead: over the grid.  ``first_met`` instead: the
-    lowest value of the sweep from which on all of the named figures are 0 or more.
+    The value is one from a run's summary (``value``); or the least, the largest or the count of non-negative ones of
+    several (``values``, ``take``); or from the comparison of its jobs with another variant's (``difference``).
+    Instead, ``cell`` and ``over`` give the ratio of the means of two other cells; ``level`` is a figure over the grid;
+    and ``first_met`` is the lowest value of the sweep from which on all named figures are 0 or more.
     """
 
     variant: str | None = None
     value: str | None = None
-    """A dotted path into ``summary.json``, jobs by their names: ``jobs.research-XL.completion_s``; ``*``: the mean of
-    all, ``*@queue``: of those of a queue."""
+    """A dotted path into ``summary.json``, with jobs by name: ``jobs.research-XL.completion_s``.  ``*`` is the mean of
+    all jobs, ``*@queue`` that of a queue's jobs."""
     values: tuple[str, ...] = ()
     take: Literal["least", "most", "met"] | None = None
     scale: Number = 1.0
@@ -212,7 +214,7 @@ class Cell(Strict):
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
-    """Where the paper prints a figure that is no claim."""
+    """The paper's figure, if it is not a claim."""
     bar: tuple[str, str] | None = None
     """Where it is drawn: group and series."""
 
@@ -231,7 +233,7 @@ class Cell(Strict):
 
 
 class Scaled(Strict):
-    """A dotted path into ``summary.json``, and what its values are divided by."""
+    """A dotted path into ``summary.json``, and the divisor of its values."""
 
     value: str
     over: Annotated[Number, Field(gt=0)] = 1.0
@@ -244,7 +246,7 @@ Form = (
 
 
 class Plot(Strict):
-    """The form the paper gives the figure; axis labels carry units.  ``differences``: the CDF of what cells compare."""
+    """The form of the figure in the paper; axis labels have units.  ``differences``: the CDF that cells compare."""
 
     form: Form
     x: str
@@ -253,25 +255,25 @@ class Plot(Strict):
     """Of a sweep: a dotted path for each line, by its label; of ``curves`` and ``responses``: a variant; of ``cells``
     and ``map``: a cell at each point of the grid."""
     beside: dict[str, str] = Field(default_factory=dict)
-    """Of ``cells``: the same, drawn on an axis of its own."""
+    """Of ``cells``: the same, drawn on a separate axis."""
     down: str | None = None
-    """Of ``map``: what its upright axis shows, the second number in the points' names; the first is along."""
+    """Of ``map``: the label of its vertical axis, the second number in the points' names; the first is horizontal."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
-    groups of bars what comes after.  Of ``curves``: what each panel shows, over the numbers that the points' names end
-    with."""
+    groups of bars the rest of the names.  Of ``curves``: what each panel shows, over the numbers at the end of the
+    points' names."""
     least: str | None = None
-    """Of ``weeks``: the variant drawn as a line across the bars of the last scheduler, in the first row."""
+    """Of ``weeks``: the variant drawn as a line over the bars of the last scheduler, in the first row."""
     log: bool = False
     highest: Number | None = None
-    """Of the axis: higher bars are cut off, their values beside them."""
+    """Upper end of the axis; higher bars are cut off, with their values beside them."""
 
 
 class FigureDefinition(Strict):
     """One figure or table of a paper.
 
-    A cell with ``{point}`` in its name stands for one at each point of the grid, an order of such cells for one at
-    each; ``at: all`` is all points.
+    A cell with ``{point}`` in its name means one cell at each point of the grid, and an order of such cells one order
+    at each; ``at: all`` is all points.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
@@ -280,12 +282,12 @@ class FigureDefinition(Strict):
     about: str = ""
     engines: tuple[Literal["sim", "live"], ...] = ("sim", "live")
     calibration: bool = False
-    """Its figures were fitted: they are left out of the mean error."""
+    """Whether its figures were fitted; they are then left out of the mean error."""
     sim_repeats: Annotated[int, Field(ge=1)] | None = None
     live_repeats: Annotated[int, Field(ge=1)] | None = None
     quick: Quick | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
-    """That it is always run at: 1 where real time is what it shows."""
+    """The time scale at which it is always run: 1 if it shows real time."""
     experiment: str
     """A file of ``workloads/catalog``."""
     set: dict[str, Any] = Field(default_factory=dict)
@@ -299,12 +301,12 @@ class FigureDefinition(Strict):
 
     @property
     def paper(self) -> str:
-        """The paper it is of."""
+        """Its paper."""
         return self.id.partition("/")[0]
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """The settings of every variant, those of the sweep too."""
+        """The settings of every variant, including those of the sweep."""
         found = {name: {**self.set, **variant} for name, variant in self.variants.items()}
         if self.grid is not None:
             for name in self.grid.variants or self.variants:
@@ -317,7 +319,7 @@ class FigureDefinition(Strict):
         return found
 
     def quickly(self) -> FigureDefinition:
-        """With the points and cells of a first look only."""
+        """The figure with only the points and cells of a first look."""
         if self.quick is None or self.grid is None:
             return self
         points = self.quick.points
@@ -401,7 +403,7 @@ class FigureDefinition(Strict):
 
 
 def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
-    """What a cell says at one point."""
+    """The cell's definition at one point."""
     if isinstance(value, dict):
         return {
             key: points if key == "at" and inner == ALL else _pointed(inner, point, points)
@@ -413,7 +415,7 @@ def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
 
 
 def _at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
-    """The cell over those of its points that are left; None: over none."""
+    """The cell over its remaining points; None if there are none."""
     for kind in ("ratio", "level", "straight"):
         over = getattr(cell, kind)
         if over is not None:
@@ -448,7 +450,7 @@ def catalog_path(figure: FigureDefinition) -> Path:
 
 
 def chosen_figures(ids: Sequence[str]) -> list[FigureDefinition]:
-    """The figures that ids name: ``natjam/fig4``, a whole paper (``natjam``), or ``all``.  Raises ConfigError."""
+    """The figures of some ids: ``natjam/fig4``, a whole paper (``natjam``), or ``all``.  Raises ConfigError."""
     figures = all_figures()
     found: dict[str, FigureDefinition] = {}
     for wanted in ids:
@@ -466,6 +468,6 @@ def _folder() -> Path:
 
 
 def _in_order(path: Path) -> tuple[str, bool, int, str]:
-    """fig9 before fig10."""
+    """Sort key that puts fig9 before fig10."""
     digits = "".join(character for character in path.stem if character.isdigit())
     return path.parent.name, not digits, int(digits or 0), path.stem

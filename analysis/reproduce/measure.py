@@ -12,19 +12,19 @@ from typing import Any
 from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
-"""Of every variant, by seed."""
+"""Summaries of every variant, by seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One cell as it came out."""
+    """One cell and its result."""
 
     name: str
     cell: Cell
     by_seed: Mapping[int, float]
     """The value of every run that has one."""
     mean: float | None
-    """None where no run has a value.  Of a ratio: that of the means."""
+    """None if no run has a value.  For a ratio: the ratio of the means."""
     published: float | None
 
     @property
@@ -38,14 +38,14 @@ class Measured:
 
     @property
     def error(self) -> float | None:
-        """Relative distance from the published figure; None where there is none, or it is 0."""
+        """Relative error against the published figure; None if there is none, or it is 0."""
         if self.mean is None or not self.published:
             return None
         return self.mean / self.published - 1
 
 
 def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str, Claim]) -> dict[str, Measured]:
-    """Every cell of a figure, in the order of its definition; those of variants that were not run have no value."""
+    """Every cell of a figure, in the order of its definition; cells of variants that were not run have no value."""
     own = {name: cell for name, cell in figure.cells.items() if cell.variant is not None}
     found = {name: _of_variant(cell, summaries) for name, cell in own.items()}
     found |= {
@@ -77,7 +77,7 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
 def ratios(
     figure: FigureDefinition, of: str, over: str, point: str, summaries: Summaries, value: str | None = None
 ) -> dict[int, float]:
-    """By seed, at one point of the grid; ``value``: a path, else the grid's.  Without those over 0 or less."""
+    """Ratios by seed at one point of the grid, without divisors of 0 or less; ``value``: a path; None: the grid's."""
     assert figure.grid is not None
     read = _path(value or figure.grid.value(point))
     above, below = (_of_runs(summaries.get(figure.at(name, point), {}), read) for name in (of, over))
@@ -85,7 +85,7 @@ def ratios(
 
 
 def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) -> dict[int, float]:
-    """The mean over the points, of the runs of each seed."""
+    """By seed, the mean over the points."""
     read, found = _path(level.value), dict[int, list[float]]()
     for point in level.at:
         values = _of_runs(summaries.get(figure.at(level.of, point), {}), read)
@@ -98,7 +98,7 @@ def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) 
 
 
 def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:
-    """The worst by seed, and the figure."""
+    """The worst ratio by seed, and the figure."""
     value = ratio.value
     found = {point: ratios(figure, ratio.of, ratio.over, point, summaries, value) for point in ratio.at}
     seeds = {seed for by_seed in found.values() for seed in by_seed}
@@ -121,7 +121,7 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
 
 
 def _straight(figure: FigureDefinition, line: Straight, summaries: Summaries) -> float | None:
-    """r squared over the points at which both were measured; None for fewer than three."""
+    """r squared over the points at which both were measured; None for fewer than three points."""
     read, pairs = _path(line.by), []
     for point in line.at:
         by = _mean(_of_runs(summaries.get(figure.at(line.of, point), {}), read))
@@ -134,7 +134,7 @@ def _straight(figure: FigureDefinition, line: Straight, summaries: Summaries) ->
 
 
 def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summaries) -> float | None:
-    """The lowest value of the sweep from which on the mean of every path is 0 or more; None if that is never so."""
+    """The lowest value of the sweep from which on the mean of every path is 0 or more; None if there is none."""
     assert figure.sweep is not None
     lowest = None
     for value in sorted(figure.sweep.values, reverse=True):
@@ -146,7 +146,7 @@ def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summa
 
 
 def swept_means(figure: FigureDefinition, path: str, summaries: Summaries) -> list[tuple[float, float, float | None]]:
-    """Value of the sweep, mean and deviation of a path there, for a line of a plot."""
+    """For a line of a plot: each value of the sweep, with mean and deviation of a path there."""
     assert figure.sweep is not None
     points = []
     for value in figure.sweep.values:
@@ -170,7 +170,7 @@ def _of_variant(cell: Cell, summaries: Summaries) -> dict[int, float]:
 def job_pairs(
     summary: Mapping[str, Any], other: Mapping[str, Any], difference: Difference
 ) -> list[tuple[str, float, float]]:
-    """Queue and values, of this run and of the other, of each job that succeeded in both."""
+    """For each job that succeeded in both runs: its queue, and its values in this run and in the other."""
     theirs = {job["name"]: job[difference.by] for job in other["jobs"] if job["state"] == "succeeded"}
     return [
         (job["queue"], job[difference.by], theirs[job["name"]])
@@ -214,8 +214,8 @@ def _reader(cell: Cell) -> _Read:
 
 
 def _path(path: str) -> _Read:
-    """Reads a dotted path of a summary; None where there is nothing.  ``jobs.*.completion_s``: the mean of all jobs,
-    ``jobs.*@production.completion_s``: of those of a queue."""
+    """Reads a dotted path of a summary; None if there is no value.  ``jobs.*.completion_s`` is the mean of all jobs,
+    ``jobs.*@production.completion_s`` that of a queue's jobs."""
     listed, star, rest = path.partition(".*")
     if star:
         queue, _, of_each = rest.partition(".")

@@ -1,4 +1,4 @@
-"""Figures in the form the paper gives them, the published values beside the measured ones."""
+"""Figures in the paper's form, with published values beside measured ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROGRESS_POINTS = 400
 
 
 def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
-    """The figure that a definition's ``plot`` asks for."""
+    """The figure of the form in the definition's ``plot``."""
     form = figure.definition.plot.form
     if form == "progress":
         return _progress(figure, reproduction)
@@ -36,7 +36,7 @@ def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
 
 
 def _bars(figure: Reproduced) -> Figure:
-    """A group of bars a case, whiskers of one standard deviation, diamonds where the paper's values are."""
+    """One group of bars for each case, with whiskers of one standard deviation, and diamonds at the paper's values."""
     look = figure.definition.plot
     drawn = [(cell, *cell.cell.bar) for cell in figure.cells.values() if cell.cell.bar is not None]
     groups = list(dict.fromkeys(group for _, group, _ in drawn))
@@ -68,7 +68,7 @@ def _bars(figure: Reproduced) -> Figure:
 
 
 def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
-    """Where the paper's values are; not of a claim that only sets a bound, which is of something else."""
+    """Mark the paper's values; not for a claim that only sets a bound, because it is about something else."""
     claims = all_claims()
     known = [
         (place, cell.published)
@@ -86,7 +86,7 @@ def _broken(words: str) -> str:
 
 
 def _sweep(figure: Reproduced) -> Figure:
-    """A line a figure, a band of one standard deviation around it."""
+    """One line for each figure, in a band of one standard deviation."""
     look, sweep = figure.definition.plot, figure.definition.sweep
     assert sweep is not None
     drawing, (panel,) = style.new_figure(width=6)
@@ -106,7 +106,7 @@ def _sweep(figure: Reproduced) -> Figure:
 
 
 def _differences(figure: Reproduced) -> Figure:
-    """The papers' CDF of per-job differences between the two variants that the cells compare, a curve a queue."""
+    """The papers' CDF of per-job differences between the two variants that the cells compare: a curve per queue."""
     cell = next(cell for cell in figure.definition.cells.values() if cell.difference is not None)
     assert cell.difference is not None
     ours, theirs = (figure.summaries.get(name or "", {}) for name in (cell.variant, cell.difference.against))
@@ -117,7 +117,7 @@ def _differences(figure: Reproduced) -> Figure:
 
 
 def _ratios(figure: Reproduced) -> Figure:
-    """A group of bars a point of the grid: the mean over all runs, and behind it, paler, the worst."""
+    """One group of bars for each point of the grid: the mean over all runs, and the worst run, paler, behind it."""
     look, grid = figure.definition.plot, figure.definition.grid
     assert grid is not None
     drawing, (panel,) = style.new_figure(width=max(6, 0.75 * len(grid.points) + 1), height=3.8)
@@ -143,7 +143,7 @@ def _ratios(figure: Reproduced) -> Figure:
 
 
 def _packings(figure: Reproduced) -> Figure:
-    """A panel a variant: what each job holds over time, in the first of its runs."""
+    """One panel for each variant: what each job holds over time, in the variant's first run."""
     variants = [name for name in figure.definition.variants if figure.summaries.get(name)]
     drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
     for variant, panel in zip(variants, panels, strict=False):
@@ -154,7 +154,7 @@ def _packings(figure: Reproduced) -> Figure:
 
 
 def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:
-    """A panel a variant: how far each job's reduces are, against time, in the first of its runs."""
+    """One panel for each variant: the progress of each job's reduces over time, in the variant's first run."""
     look = figure.definition.plot
     variants = [name for name in figure.definition.variants if name in figure.runs]
     drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
@@ -174,9 +174,9 @@ def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:
 
 
 def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
-    """How far the reduces of a job are at each time, in percent of all their keys.
+    """Progress of the reduces of a job at each time, in percent of all their keys.
 
-    ``attempts``: rows of ``attempts.parquet``; the keys of an attempt are taken to pass evenly.
+    ``attempts``: rows of ``attempts.parquet``; the keys of an attempt are assumed to take equal times.
     """
     total = attempts.drop_duplicates("task")["keys_total"].sum()
     done = numpy.zeros_like(times_s)

@@ -1,4 +1,4 @@
-"""What a reproduction leaves: figures, claims and a page, beside the campaign's runs."""
+"""The results of a reproduction: figures, claims and a page, beside the campaign's runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLAIMS_NAME, PAGE_NAME = "claims.json", "reproduction.html"
 
 
 def write_results(reproduction: Reproduction, path: Path) -> None:
-    """Write ``claims.json``, PNG and SVG of every figure, and the page.  Raises RunError when they cannot be."""
+    """Write ``claims.json``, PNG and SVG of every figure, and the page.  Raises RunError if they cannot be written."""
     drawings = {}
     for figure in reproduction.figures:
         drawings[figure.definition.id] = drawing = plot(figure, reproduction)

@@ -1,4 +1,4 @@
-"""Runs what figures need, as one campaign, and holds the results against the claims."""
+"""Makes the runs for figures, as one campaign, and compares the results with the claims."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from emulator.records.disturbance import disturbances
 SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
 DISTURBED_LAG_REAL_MS = 25.0
-"""A live run one in a hundred of whose timers was later than this was not alone on the machine."""
+"""If 1% of a live run's timers were later than this, the run was not alone on the machine."""
 WITHIN = "within"
 PADDED = ("schedule_s", "suspend_s", "resume_s")
 """Overheads that a published profile sets."""
@@ -39,10 +39,11 @@ class Reproduced:
     cells: Mapping[str, Measured]
     verdicts: Sequence[Verdict]
     runs: Mapping[str, Mapping[int, PlannedRun]]
-    """Of every variant, by seed."""
+    """Summaries of every variant, by seed."""
     summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
     simulated: Mapping[str, Measured]
-    """Of live runs, what simulations with the same seeds give: the same lengths, without the machine.  Else empty."""
+    """For live runs, simulations with the same seeds: the same lengths, without effects of the machine.  Otherwise
+    empty."""
 
     @property
     def disturbed(self) -> dict[tuple[str, int], str]:
@@ -56,12 +57,12 @@ class Reproduced:
 
     @property
     def errors(self) -> list[float]:
-        """Distances from the published figures of the claims that must be within some distance; absolute."""
+        """Absolute errors against the published figures, for claims with a limit on this error."""
         return [abs(cell.error) for cell in self._held if cell.error is not None]
 
     @property
     def distances_from_simulation(self) -> list[float]:
-        """Of the same cells from what simulations with the same seeds give; absolute."""
+        """Absolute errors of the same cells against simulations with the same seeds."""
         pairs = [(cell.mean, self.simulated[cell.name].mean) for cell in self._held if cell.name in self.simulated]
         return [abs(live / simulated - 1) for live, simulated in pairs if live is not None and simulated]
 
@@ -81,7 +82,7 @@ def _disturbances(summary: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Some figures by one engine."""
+    """Some figures from one engine."""
 
     engine: str
     figures: tuple[Reproduced, ...]
@@ -89,22 +90,23 @@ class Reproduction:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """Of all claims."""
+        """The verdicts on all claims."""
         return [verdict for figure in self.figures for verdict in figure.verdicts]
 
     @property
     def mean_abs_error(self) -> float | None:
-        """Of all cells, those that were fitted apart."""
+        """Over all cells, without fitted ones."""
         return _mean([error for figure in self.figures for error in figure.errors])
 
     @property
     def distance_from_simulation(self) -> float | None:
-        """Mean over the same cells; None where nothing was live."""
+        """Mean over the same cells; None if no run was live."""
         return _mean([distance for figure in self.figures for distance in figure.distances_from_simulation])
 
     @property
     def overruns(self) -> dict[str, tuple[int, int, float]]:
-        """Of live runs that pad to published overheads: operations that took longer, all, and their mean, by name."""
+        """For live runs padded to published overheads, by operation: how many took longer, how many there were, and
+        their mean."""
         summaries = [
             summary
             for figure in self.figures
@@ -147,7 +149,7 @@ def planned(
 
 
 def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) -> dict[str, int]:
-    """How many runs each figure takes."""
+    """How many runs each figure needs."""
     return {figure.id: len(figure.settings) * _repeats(figure, engine, quick) for figure in figures}
 
 
@@ -167,17 +169,17 @@ def reproduce(
     path: Path,
     on_status: Callable[[CampaignStatus], None],
 ) -> Reproduction:
-    """Make the runs that are not there yet and measure every cell.
+    """Make the missing runs and measure every cell.
 
     Args:
-        figures: those that ``engine`` can run.
-        variants: of ``planned``.
+        figures: figures that ``engine`` can run.
+        variants: from ``planned``.
         engine: sim or live.
-        path: the campaign's directory, see ``run_campaign``.
+        path: the campaign's directory; see ``run_campaign``.
         on_status: as for ``run_campaign``.
 
     Raises:
-        ConfigError, RunError: as ``run_campaign`` does.
+        ConfigError, RunError: as ``run_campaign``.
     """
     runs = {figure.id: planned_runs(variants[figure.id]) for figure in figures}
     simulated = {id: [_as_simulation(run) for run in found if _is_padded(run)] for id, found in runs.items()}
@@ -197,7 +199,7 @@ def reproduce(
 
 
 def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Make one run; of a fluid one, of which a figure takes hundreds, nothing but its summary is written."""
+    """Make one run.  Of a fluid run only the summary is written, because a figure needs hundreds of them."""
     if experiment.engine != "fluid":
         return run_experiment(experiment, out_dir, on_status)
     from emulator.fluid.session import run_briefly
@@ -206,7 +208,7 @@ def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[
 
 
 def _is_padded(run: PlannedRun) -> bool:
-    """Whether it is live, and its overheads are not this machine's own: a simulation can do without a calibration."""
+    """Whether it is live and its overheads are not this machine's own, so that a simulation needs no calibration."""
     return run.experiment.engine == "live" and run.experiment.overheads != NATIVE
 
 
@@ -218,7 +220,7 @@ def _as_simulation(run: PlannedRun) -> PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """Runs of a figure that are there, and their summaries, by variant and seed."""
+    """Existing runs of a figure and their summaries, by variant and seed."""
 
     runs: dict[str, dict[int, PlannedRun]]
     summaries: dict[str, dict[int, Mapping[str, Any]]]

@@ -1,4 +1,4 @@
-"""A reproduction as tables: rows that the terminal and the page both show."""
+"""A reproduction as tables; their rows are shown on the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Row:
     """One line of a figure's table."""
 
     texts: tuple[str, ...]
-    """As ``columns`` says."""
+    """In the order of ``columns``."""
     ok: bool | None
-    """None where nothing is claimed."""
+    """None if nothing is claimed."""
 
 
 def columns(figure: Reproduced) -> tuple[str, ...]:
-    """What the columns of a figure's table are."""
+    """The columns of a figure's table."""
     more = (SIMULATED,) if figure.simulated else ()
     return (*COLUMNS[:_SIMULATED_PLACE], *more, *COLUMNS[_SIMULATED_PLACE:])
 
 
 def rows(figure: Reproduced) -> list[Row]:
-    """A row for every cell, then one for every order."""
+    """One row for every cell, then one for every order."""
     held = {verdict.claim.id: verdict for verdict in figure.verdicts}
     disturbed = Counter(variant for variant, _ in figure.disturbed)
     found = [
@@ -98,7 +98,7 @@ def _word(ok: bool | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A figure for people."""
+    """A figure as text."""
     if value is None:
         return ""
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.4f}"
@@ -153,7 +153,7 @@ def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]])
 
 
 def claims_without_figure(figures: list[FigureDefinition]) -> str:
-    """How many claims of each part of a paper nothing measures yet."""
+    """How many claims of each part of a paper have no figure yet."""
     measured = {claim for figure in figures for claim in figure.claims}
     left = Counter(".".join(claim.split(".")[:2]) for claim in all_claims() if claim not in measured)
     return ", ".join(f"{part} ({count})" if count > 1 else part for part, count in left.items())

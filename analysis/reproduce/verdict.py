@@ -1,4 +1,4 @@
-"""Whether a claim holds of what was measured."""
+"""Whether a claim holds for the measurements."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from analysis.reproduce.definitions import Claim, FigureDefinition
 from analysis.reproduce.measure import Measured
 
 NOISE_STANDARD_ERRORS = 2.0
-"""Two means are tied when their difference is within this many of its standard errors."""
+"""Two means are tied if their difference is within this many of its standard errors."""
 TIE_OF_SINGLE_RUNS = 0.01
-"""The same where there is one run of each, or where an order is held at many points: as a share of the larger one."""
+"""The same for single runs, or for an order that must hold at many points: as a share of the larger mean."""
 _ROUNDING = 1e-9
 
 Value = float | None
@@ -22,14 +22,14 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One claim and what came out."""
+    """One claim and its result."""
 
     claim: Claim
     figure: str
     measured: Value | dict[str, Value]
     ok: bool
     why: str
-    """Which part misses what; empty where all is well."""
+    """Which part misses what; empty if the claim holds."""
 
     def to_json(self) -> dict[str, Any]:
         """An entry of ``claims.json``."""
@@ -46,7 +46,7 @@ class Verdict:
 def judge(
     figure: FigureDefinition, measured: Mapping[str, Measured], claims: Mapping[str, Claim], engine: str
 ) -> list[Verdict]:
-    """Every claim that the figure measures and ``engine`` is to be held to."""
+    """Verdicts on all claims that the figure measures and that apply to ``engine``."""
     verdicts = []
     for name in figure.claims:
         claim = claims[name]
@@ -70,7 +70,7 @@ def judge(
 
 
 def misses(claim: Claim, part: str | None, mean: Value) -> str:
-    """What a part of a claim misses, empty if nothing."""
+    """What a part of a claim misses; empty if nothing."""
     of_part = f"{part}: " if part else ""
     if mean is None:
         return f"{of_part}was not measured"
@@ -101,8 +101,10 @@ def _mean(values: Sequence[Value]) -> Value:
 
 
 def _order(order: Sequence[str], cells: Mapping[str, Measured], tie: float) -> str:
-    """What is out of order by more than noise, and by more than ``tie``, a share of the larger: of many points compared
-    some differ by two standard errors although nothing does."""
+    """What is out of order by more than noise, and by more than ``tie``, a share of the larger mean.
+
+    ``tie`` is needed because of many compared points some differ by two standard errors by chance.
+    """
     for first, second in pairwise(order):
         a, b = cells[first], cells[second]
         if a.mean is None or b.mean is None:
@@ -113,7 +115,7 @@ def _order(order: Sequence[str], cells: Mapping[str, Measured], tie: float) -> s
 
 
 def _noise(a: Measured, b: Measured) -> float:
-    """What the difference of two means may be by chance; runs of a seed have the same workload, and are paired."""
+    """The difference of two means that may be chance; runs of the same seed have the same workload and are paired."""
     differences = [a.by_seed[seed] - b.by_seed[seed] for seed in a.by_seed if seed in b.by_seed]
     if len(differences) < 2:
         return TIE_OF_SINGLE_RUNS * max(abs(a.mean or 0.0), abs(b.mean or 0.0))

@@ -1,1 +1,1 @@
-"""The page that ``natjam run --watch`` serves: a process of its own that is told of a run and draws it as it grows."""
+"""The page of ``natjam run --watch``: a separate process gets the status of a run and draws it while it grows."""

@@ -1,4 +1,4 @@
-"""What is known so far of a run that goes on: its journal folded as it comes, and the payload the page draws."""
+"""The state of a run in progress: tables made from its journal as it grows, and the payload that the page draws."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FollowedRun:
 
     def __init__(self, begin: Mapping[str, Any]) -> None:
         self.version = 0
-        """Grows with every message."""
+        """Increases with every message."""
         self._title: str = begin["title"]
         self._shape = ClusterShape(begin["nodes"], begin["containers_per_node"])
         self._history = HistoryBuilder(msgspec.convert(begin["jobs"], list[JobSpec]))
@@ -29,7 +29,7 @@ class FollowedRun:
         self._lag: list[tuple[float, float]] = []
 
     def take(self, status: Mapping[str, Any]) -> None:
-        """A newer status, and the records that have come with it.  Raises JournalError."""
+        """Add a newer status, and the records in it.  Raises JournalError."""
         for line in status["journal"]:
             self._history.add(decode_record(line))
         self._status = {name: value for name, value in status.items() if name not in ("kind", "journal")}
@@ -40,7 +40,7 @@ class FollowedRun:
         self.version += 1
 
     def payload(self, ended: str | None) -> bytes:
-        """All that the page draws; ``ended`` says how the run has ended, None while it goes on."""
+        """The data that the page draws; ``ended`` says how the run ended, None while it is running."""
         history = self._history.tables()
         jobs, attempts = jobs_table(history.jobs), attempts_table(history.attempts)
         end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))

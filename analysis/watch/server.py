@@ -1,10 +1,11 @@
-"""``python -m analysis.watch.server``: serves the page on loopback, told of the run on standard input.
+"""``python -m analysis.watch.server``: serves the page on loopback, with messages about the run on standard input.
 
-Messages are msgpack maps: ``begin`` (a run, or its next repeat), ``status`` (three times a second), ``end``.  The one
-line it prints is its address.  It ends when its input does, after the pages that are open have had the last state, and
-the report where there is one.
-The run it shows is not to feel it: its process stands behind the run's, and works out pictures at most a tenth of the
-time: twice a second for some dozen containers, every ten seconds for thousands.
+Messages are msgpack maps: ``begin`` (a run, or its next repeat), ``status`` (three times a second), ``end``.  It prints
+one line, its address.  It ends when its input ends, after open pages have got the last state, and the report if there
+is one.
+
+It must not disturb the run.  So its process has a lower priority than the run's, and it makes pictures at most a tenth
+of the time: twice a second for some dozen containers, every ten seconds for thousands.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from analysis.watch.follow import FollowedRun
 _NICENESS = 19
 _NOTHING = {"title": "", "nodes": 1, "containers_per_node": 1, "jobs": []}
 _LAST_LOOK_REAL_S = 3.0
-"""For how long, at most, a page that is open is waited for at the end."""
+"""Longest wait for an open page at the end."""
 _OPEN_REAL_S = 10.0
-"""A page that has asked within this time is open."""
+"""A page counts as open if its last request was within this time."""
 _SENT_AFTER_REAL_S = 0.1
-"""By then the last answer is on its way."""
+"""After this time the last answer has been sent."""
 _REST_FACTOR = 9
-"""Rest after a picture, as a multiple of the time it took."""
+"""Pause after a picture, as a multiple of the time it took."""
 _STOPPED = "the run has been stopped"
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = {
@@ -45,27 +46,27 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer: no other site may frame it or read it, and the address, which is the key, goes nowhere."""
+"""Headers of every answer: no other site may frame or read it, and the address, which is the key, is not passed on."""
 
 
 class PageServer:
-    """What the page is told, and when."""
+    """The answers to the page's requests."""
 
     def __init__(self) -> None:
         self._run: FollowedRun | None = None
         self._number = 0
         self._ended: str | None = None
         self._report: Path | None = None
-        """Where the run's report is, once it has ended."""
+        """The path of the run's report, after it has ended."""
         self._payload = b""
         self._made_of = ""
-        """What state of the run the payload shows."""
+        """The state of the run that the payload shows."""
         self._rest_until_s = 0.0
         self._asked_s = float("-inf")
         self._final_seen = asyncio.Event()
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """A message about the run."""
+        """Handle a message about the run."""
         if message["kind"] == "begin":
             self._run = FollowedRun(message)
             self._number += 1
@@ -75,14 +76,14 @@ class PageServer:
             self._ended, self._report = message["said"], Path(message["report"]) if message["report"] else None
 
     async def ended(self) -> None:
-        """No more is told: wait until pages that are open have seen how it ended."""
+        """The input has ended: wait until open pages have got the last state."""
         self._ended = self._ended or _STOPPED
         if time.monotonic() - self._asked_s < _OPEN_REAL_S:
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._final_seen.wait(), _LAST_LOOK_REAL_S)
 
     async def page(self, request: web.Request) -> web.Response:
-        """The page; only its own scripts run in it, and it loads nothing but its state."""
+        """The page; it runs only its own scripts, and loads only its state."""
         nonce = secrets.token_urlsafe(16)
         page = environment().get_template("watch.html.j2")
         text = page.render(style=style(), scripts=scripts("watch.js"), nonce=nonce)
@@ -91,7 +92,7 @@ class PageServer:
         )
 
     async def state(self, request: web.Request) -> web.Response:
-        """The newest payload, or 204 where the page has it."""
+        """The newest payload, or 204 if the page already has it."""
         self._asked_s = time.monotonic()
         if self._run is not None and (self._ended or self._asked_s >= self._rest_until_s):
             self._remake(self._run)
@@ -99,13 +100,13 @@ class PageServer:
             return web.Response(status=204)
         headers = {"X-State": self._made_of}
         if self._report is not None:
-            headers["X-Report"] = "yes"  # it is asked for next
+            headers["X-Report"] = "yes"  # the page requests it next
         elif self._ended is not None:
             self._is_seen()
         return web.Response(body=self._payload, headers=headers)
 
     async def report(self, request: web.Request) -> web.Response:
-        """The report of the run, once it has ended: what the page gives way to."""
+        """The report of the run after it has ended; it replaces the page."""
         if self._report is None:
             raise web.HTTPNotFound(text="the run has no report yet")
         text = await asyncio.to_thread(self._report.read_text)
@@ -115,7 +116,7 @@ class PageServer:
         )
 
     def _is_seen(self) -> None:
-        """The last answer is on its way."""
+        """Note that the last answer is being sent."""
         asyncio.get_running_loop().call_later(_SENT_AFTER_REAL_S, self._final_seen.set)
 
     def _remake(self, run: FollowedRun) -> None:
@@ -138,8 +139,10 @@ def _policy(scripts: str) -> str:
 async def _only_by_loopback_names(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """A name that somebody else's server gives for 127.0.0.1 is refused: its pages must not read ours.  Any port will
-    do, for ssh forwards them."""
+    """Refuse requests by other host names: a foreign name that resolves to 127.0.0.1 must not let its pages read ours.
+
+    Any port is accepted, because ssh may forward it.
+    """
     name, colon, port = request.host.rpartition(":")
     if (name if colon and port.isdigit() else request.host).lower() not in _LOOPBACK_NAMES:
         raise web.HTTPForbidden(text="ask for this page by the address that natjam has printed")
@@ -165,7 +168,7 @@ async def serve() -> None:
     port = runner.addresses[0][1]
     sys.stdout.write(f"http://127.0.0.1:{port}{path}/\n")
     sys.stdout.flush()
-    FollowedRun(_NOTHING).payload(None)  # what is loaded at first use is loaded before the run's clock starts
+    FollowedRun(_NOTHING).payload(None)  # load what is loaded at first use, before the run's clock starts
     await _read_messages(server)
     await server.ended()
     await runner.cleanup()
@@ -182,7 +185,7 @@ async def _read_messages(server: PageServer) -> None:
 
 
 def main() -> None:
-    """Serve, behind the run's processes."""
+    """Serve, with a lower priority than the run's processes."""
     os.nice(_NICENESS)
     asyncio.run(serve())
 
