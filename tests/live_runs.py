@@ -27,6 +27,7 @@ from tests.run_results import RunResults
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_BOUND_S = 60.0
 END_BOUND_S = 60.0
+COMMAND_BOUND_S = 90.0
 LEFT_BOUND_S = 5.0
 """After its end, for any reason, a run must leave nothing behind within this time."""
 
@@ -309,6 +310,12 @@ class NatjamRun(RunResults):
         for text in said:
             assert text in message, self.log
         assert "Traceback" not in self.log
+
+
+def natjam(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """What a command says and its exit status, within a bound."""
+    command = [sys.executable, "-c", "from emulator.cli.script import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=COMMAND_BOUND_S)
 
 
 # ---- /proc ----

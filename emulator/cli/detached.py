@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-_Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.", show_default=False)]
-_Cluster = Annotated[
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.", show_default=False)]
+OnCluster = Annotated[
     Path | None,
     typer.Option("--cluster", metavar="FILE", help="The run is on the cluster of `ray up FILE`."),
 ]
@@ -22,7 +22,7 @@ def add_commands(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def attach(run: _Run, cluster: _Cluster = None) -> None:
+def attach(run: Run, cluster: OnCluster = None) -> None:
     """Show what a detached run prints, until it ends.
 
     Ctrl-C leaves the run alone. What a run on a cluster leaves is fetched. Exit status: 1 if the run has failed.
@@ -41,7 +41,7 @@ def attach(run: _Run, cluster: _Cluster = None) -> None:
     detached.verdict(run)
 
 
-def status(run: _Run, cluster: _Cluster = None) -> None:
+def status(run: Run, cluster: OnCluster = None) -> None:
     """Say whether a detached run is running, finished, or failed, and why.
 
     \b
@@ -55,7 +55,7 @@ def status(run: _Run, cluster: _Cluster = None) -> None:
     typer.echo(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
 
 
-def stop(run: _Run, cluster: _Cluster = None) -> None:
+def stop(run: Run, cluster: OnCluster = None) -> None:
     """End a detached run as Ctrl-C would: nothing of it is left running.
 
     \b

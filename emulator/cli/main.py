@@ -25,6 +25,7 @@ from emulator.cli import (
     fidelity,
     imports,
     machine,
+    orders,
     results,
     start,
     workload,
@@ -286,7 +287,20 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (start, advise, engines, detached, fidelity, results, campaign, chaos, workload, imports, machine):
+for commands in (
+    start,
+    advise,
+    engines,
+    detached,
+    orders,
+    fidelity,
+    results,
+    campaign,
+    chaos,
+    workload,
+    imports,
+    machine,
+):
     commands.add_commands(app)
 
 

@@ -34,7 +34,7 @@ def run_live(
         raise RunError(f"{output_dir}: cannot be made ({error.strerror}); storage.url must be writable") from None
     with open_records() as records:
         live = LiveSession(
-            experiment, experiment.seed, jobs, output_dir.absolute(), records, on_status, started_real_s
+            experiment, jobs, directory.path, output_dir.absolute(), records, on_status, started_real_s
         ).run()
     _remove_empty(output_dir / PARTIAL_DIRECTORY)
     shutil.rmtree(output_dir / IMAGES_DIRECTORY, ignore_errors=True)

@@ -69,9 +69,9 @@ class RemoteCluster:
         command = f'{shlex.join(["natjam", "run", *arguments, "--detach"])} --out "$HOME"/{RUNS}/{_checked(name)}'
         self.call(f"mkdir -p {at} && cd {at} && RAY_ADDRESS=auto {command}")
 
-    def natjam(self, command: str, name: str) -> str:
+    def natjam(self, command: str, name: str, *arguments: str) -> str:
         """What ``natjam status`` or another command about a run says on the head.  Raises ConfigError, RunError."""
-        return self.call(f"cd ~/{RUNS} && natjam {command} {_checked(name)}")
+        return self.call(f"cd ~/{RUNS} && natjam {shlex.join([command, _checked(name), *arguments])}")
 
     def send(self, directory: Path, name: str) -> None:
         """Copy a directory to the head, as ``RUNS/name.files``.  Raises ConfigError if it is too large, RunError."""

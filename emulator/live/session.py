@@ -31,6 +31,7 @@ from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
+from emulator.live.orders import close_door, open_door
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
 from emulator.records.journal import JournalError
@@ -63,8 +64,8 @@ class LiveSession:
     def __init__(
         self,
         experiment: Experiment,
-        seed: int,
         jobs: tuple[JobSpec, ...],
+        run_dir: Path,
         output_dir: Path,
         records: RecordSink,
         on_status: OnStatus,
@@ -72,7 +73,7 @@ class LiveSession:
     ) -> None:
         self.run_id = secrets.token_hex(4)
         self._experiment = experiment
-        self._seed = seed
+        self._run_dir = run_dir
         self._jobs = {job.name: job for job in jobs}
         self._output_dir = output_dir
         self._on_status = on_status
@@ -130,6 +131,7 @@ class LiveSession:
                 yield
         finally:
             self._show("cleaning up")
+            close_door(self._run_dir)
             with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
                 self._journal.write_all()
             for handle in self._hosts.values():
@@ -151,7 +153,7 @@ class LiveSession:
         ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
         ray_nodes.sort(key=lambda node: (node["NodeID"] != head, node["NodeID"]))
         addresses = [node["NodeManagerAddress"] for node in ray_nodes]
-        plan = make_plan(self.run_id, self._experiment, self._seed, self._jobs, self._output_dir, addresses)
+        plan = make_plan(self.run_id, self._experiment, self._experiment.seed, self._jobs, self._output_dir, addresses)
         marker = self._output_dir / f".natjam-{self.run_id}"
         marker.touch()
         try:
@@ -178,7 +180,11 @@ class LiveSession:
         offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
         self._all("beginning", lambda handle, name: handle.begin.remote(self._origin_real_ns + offsets[name]))
         self._finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
+        self._open_door(plan)
         return plan, machines
+
+    def _open_door(self, plan: RunPlan) -> None:
+        open_door(self._run_dir, self._root, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
 
     def _own_journal(self, name: str) -> str:
         return str(self._root / f"{name}.journal")
@@ -340,6 +346,7 @@ class LiveSession:
         self._reports.replaced(name)
         if name == RESOURCE_MANAGER_HOST:
             self._finished = host.finished.remote()
+            self._open_door(plan)
 
     def _lives(self, name: str) -> bool:
         """Whether a host answers.  A host that has died meanwhile is replaced later, and then connects to all."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from emulator.live.detached import log_path, process_of
-from tests.live_runs import REPOSITORY, SMALL, until
+from tests.live_runs import SMALL, natjam, until
 
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 BOUND_S = 90
@@ -15,21 +13,21 @@ BOUND_S = 90
 
 def test_a_run_goes_on_by_itself_until_its_end(tmp_path: Path) -> None:
     out = _started(tmp_path, SMALL)
-    assert _natjam("status", out).stdout == f"{out}: running\n"
-    attached = _natjam("attach", out)
+    assert natjam("status", out).stdout == f"{out}: running\n"
+    attached = natjam("attach", out)
     assert attached.returncode == 0
     assert "verified" in attached.stdout
     assert attached.stdout == log_path(out).read_text()
     assert (out / "summary.json").exists()
-    assert _natjam("status", out).stdout == f"{out}: finished\n"
+    assert natjam("status", out).stdout == f"{out}: finished\n"
 
 
 def test_a_run_is_stopped(tmp_path: Path) -> None:
     out = _started(tmp_path, ENDLESS)
     until(lambda: "running" in log_path(out).read_text(), "the run at work", BOUND_S)
-    assert _natjam("stop", out).returncode == 0
+    assert natjam("stop", out).returncode == 0
     assert process_of(out) is None
-    said = _natjam("status", out)
+    said = natjam("status", out)
     assert said.returncode == 1
     assert f"{out}: has ended without results; {log_path(out)} says why" in said.stderr
     assert "interrupted" in log_path(out).read_text()
@@ -37,7 +35,7 @@ def test_a_run_is_stopped(tmp_path: Path) -> None:
 
 def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:
     for command in ("attach", "status", "stop"):
-        said = _natjam(command, tmp_path / "nowhere")
+        said = natjam(command, tmp_path / "nowhere")
         assert said.returncode == 2, command
         assert "no run that was started with --detach" in said.stderr
 
@@ -45,14 +43,8 @@ def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:
 def _started(directory: Path, experiment: str) -> Path:
     (directory / "mine.yaml").write_text(experiment)
     out = directory / "out"
-    started = _natjam("run", directory / "mine.yaml", "--detach", "--out", out)
+    started = natjam("run", directory / "mine.yaml", "--detach", "--out", out)
     assert started.returncode == 0, started.stderr
     assert process_of(out) is not None
     assert f"natjam stop {out}" in started.stdout
     return out
-
-
-def _natjam(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    program = "from emulator.cli.script import main; main()"
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=BOUND_S)
