@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.fidelity.figures import Fidelity, compare
 from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.verdict import Verdict, judge
@@ -15,8 +16,9 @@ from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
 from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
-from emulator.costs.overheads import NATIVE
+from emulator.costs.calibration import chosen_path
 from emulator.engine import OnStatus
+from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbances
@@ -42,8 +44,9 @@ class Reproduced:
     """Summaries of every variant, by seed."""
     summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
     simulated: Mapping[str, Measured]
-    """For live runs, simulations with the same seeds: the same lengths, without effects of the machine.  Otherwise
-    empty."""
+    """For live runs, simulations with the same seeds: without effects of the machine.  Otherwise empty."""
+    fidelity: Fidelity
+    """Distance of the live runs from these simulations, by job."""
 
     @property
     def disturbed(self) -> dict[tuple[str, int], str]:
@@ -58,20 +61,11 @@ class Reproduced:
     @property
     def errors(self) -> list[float]:
         """Absolute errors against the published figures, for claims with a limit on this error."""
-        return [abs(cell.error) for cell in self._held if cell.error is not None]
-
-    @property
-    def distances_from_simulation(self) -> list[float]:
-        """Absolute errors of the same cells against simulations with the same seeds."""
-        pairs = [(cell.mean, self.simulated[cell.name].mean) for cell in self._held if cell.name in self.simulated]
-        return [abs(live / simulated - 1) for live, simulated in pairs if live is not None and simulated]
-
-    @property
-    def _held(self) -> list[Measured]:
         if self.definition.calibration:
             return []
         claims = all_claims()
-        return [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
+        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
+        return [abs(cell.error) for cell in held if cell.error is not None]
 
 
 def _disturbances(summary: Mapping[str, Any]) -> list[str]:
@@ -97,11 +91,6 @@ class Reproduction:
     def mean_abs_error(self) -> float | None:
         """Over all cells, without fitted ones."""
         return _mean([error for figure in self.figures for error in figure.errors])
-
-    @property
-    def distance_from_simulation(self) -> float | None:
-        """Mean over the same cells; None if no run was live."""
-        return _mean([distance for figure in self.figures for distance in figure.distances_from_simulation])
 
     @property
     def overruns(self) -> dict[str, tuple[int, int, float]]:
@@ -182,7 +171,11 @@ def reproduce(
         ConfigError, RunError: as ``run_campaign``.
     """
     runs = {figure.id: planned_runs(variants[figure.id]) for figure in figures}
-    simulated = {id: [_as_simulation(run) for run in found if _is_padded(run)] for id, found in runs.items()}
+    simulated = {
+        figure.id: [_as_simulation(run) for run in runs[figure.id] if _can_be_simulated(run)]
+        for figure in figures
+        if "sim" in figure.engines
+    }
     made = CampaignDirectory(path).made()
     first: dict[str, PlannedRun] = {}
     """The same run may serve several figures: it is made once, by the name it has in the first, now or before."""
@@ -193,7 +186,7 @@ def reproduce(
     found = []
     for figure in figures:
         made = _made(figure, runs[figure.id], first, summaries)
-        beside = _made(figure, simulated[figure.id], first, summaries)
+        beside = _made(figure, simulated.get(figure.id, ()), first, summaries)
         found.append(_reproduced(figure, made, beside, engine))
     return Reproduction(engine, tuple(found), campaign)
 
@@ -207,9 +200,15 @@ def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[
     return run_briefly(experiment, out_dir, on_status)
 
 
-def _is_padded(run: PlannedRun) -> bool:
-    """Whether it is live and its overheads are not this machine's own, so that a simulation needs no calibration."""
-    return run.experiment.engine == "live" and run.experiment.overheads != NATIVE
+def _can_be_simulated(run: PlannedRun) -> bool:
+    """Whether it is live, and this machine has been measured if its overheads are the machine's own."""
+    if run.experiment.engine != "live":
+        return False
+    try:
+        chosen_path(run.experiment.overheads, run.experiment.calibration)
+    except ConfigError:
+        return False
+    return True
 
 
 def _as_simulation(run: PlannedRun) -> PlannedRun:
@@ -246,7 +245,18 @@ def _reproduced(figure: FigureDefinition, made: _Made, simulated: _Made, engine:
     claims = all_claims()
     cells = measure(figure, made.summaries, claims)
     beside = measure(figure, simulated.summaries, claims) if simulated.runs else {}
-    return Reproduced(figure, cells, judge(figure, cells, claims, engine), made.runs, made.summaries, beside)
+    verdicts = judge(figure, cells, claims, engine)
+    return Reproduced(figure, cells, verdicts, made.runs, made.summaries, beside, _fidelity(made, simulated))
+
+
+def _fidelity(made: _Made, simulated: _Made) -> Fidelity:
+    files = []
+    for variant, live in made.summaries.items():
+        beside = simulated.summaries.get(variant, {})
+        if seeds := [seed for seed in live if seed in beside]:
+            experiment = made.runs[variant][seeds[0]].experiment
+            files.append(compare(variant, experiment, [live[n] for n in seeds], [[beside[n]] for n in seeds]))
+    return Fidelity(tuple(files))
 
 
 def _mean(values: Sequence[float]) -> float | None:

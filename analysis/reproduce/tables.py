@@ -123,8 +123,14 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     if reproduction.mean_abs_error is not None:
         cells = sum(len(figure.errors) for figure in reproduction.figures)
         yield f"mean distance from the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
-    if reproduction.distance_from_simulation is not None:
-        yield f"mean distance from simulations with the same seeds {reproduction.distance_from_simulation:.1%}"
+    for figure in reproduction.figures:
+        fidelity = figure.fidelity
+        if fidelity.errors:
+            yield (
+                f"{figure.definition.id}: {len(fidelity.errors)} completion times of jobs are"
+                f" {fidelity.mean_abs_error:.1%} from simulations with the same seeds on average,"
+                f" {fidelity.worst_abs_error:.1%} at worst"
+            )
     for name, (over, n, mean_s) in reproduction.overruns.items():
         if over:
             yield (

@@ -88,7 +88,9 @@ def reproduce(
         str | None, typer.Option(help="sim or live [default: sim where a figure can be simulated]", show_default=False)
     ] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, of live runs.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="5 seeds of each simulation, a single live run.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
     ] = None,

@@ -11,12 +11,18 @@ from pathlib import Path
 import pytest
 
 from emulator.core.settings import NodeSettings
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+from emulator.live.memory import cgroup
+from emulator.live.memory.fitting import fitted_to_machine
 from emulator.live.memory.held import HeldMemory, MemoryChanged
 from emulator.live.memory.left_over import end_memory
 from emulator.live.memory.nodes import NodeMemories
 from emulator.live.memory.swap_file import SwapFailed, make_swap_file
+from tests.full_disk import file_size_limit
 from tests.memory import MIB, groups_of, needs_swap, overwrite_memory, swaps_below
 from tests.supervision import Host, in_host
+from workloads.expand import expand
 
 SIZE_BYTES = 96 * MIB
 CYCLES = 3
@@ -179,6 +185,38 @@ def test_a_swap_file_larger_than_the_disk_is_refused_with_the_numbers(tmp_path: 
     with pytest.raises(SwapFailed, match=r"swap of 1073741824 MiB does not fit: \d+ MiB are free"):
         make_swap_file(tmp_path / "swap", 1 << 50)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_swap_file_that_cannot_be_written_is_refused_with_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        file_size_limit(8 * MIB),
+        pytest.raises(SwapFailed, match="no swap file of 16 MiB can be made there: File too"),
+    ):
+        make_swap_file(tmp_path / "swap", 16 * MIB)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SwapFailed, match="mkswap cannot be run: No such file or directory; install util-linux"):
+        make_swap_file(tmp_path / "swap", 16 * MIB)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others have no swap")
+def test_a_machine_without_the_memory_controller_is_said_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = load_experiment("catalog:os-assisted", ["workload.jobs.0.memory_gb=1"])
+    jobs = expand(experiment, 1)
+    mounts = tmp_path / "mounts"
+    mounts.write_text("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n")
+    monkeypatch.setattr(cgroup, "_MOUNTS", mounts)
+    why = "cluster.swap_gb: 4 GB a node: real swap needs memory cgroups: no memory controller of cgroups is mounted"
+    with pytest.raises(ConfigError, match=f"{why}; set it to 0"):
+        fitted_to_machine(experiment, jobs)
+    memories = NodeMemories("mark", tmp_path, 1.0, [node(MIB, MIB)])
+    with pytest.raises(SwapFailed, match="no memory controller of cgroups is mounted, on every machine"):
+        memories.open()  # as on another machine of a cluster
+    assert list(tmp_path.iterdir()) == [mounts]
 
 
 @needs_swap

@@ -515,6 +515,8 @@ def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
 ) -> None:
     def slow(summary: dict[str, Any]) -> None:
         summary["makespan_s"] *= 1.1
+        for job in summary["jobs"]:
+            job["completion_s"] *= 1.05
         summary["overheads"]["schedule_s"] |= {"overruns": 3, "mean": 7.25}
 
     found = told_of(tmp_path, slow)
@@ -524,7 +526,9 @@ def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
     assert row.texts[columns(figure).index("simulated")] == f"{figure.simulated['c'].mean:.1f}"
     assert len(row.texts) == len(columns(figure))
     n = next(iter(figure.summaries["v"].values()))["overheads"]["schedule_s"]["n"]
-    assert f"schedule: 3 of {n} took longer than the published time, 7.25 s on average" in "".join(closing_lines(found))
+    said = "".join(closing_lines(found))
+    assert f"schedule: 3 of {n} took longer than the published time, 7.25 s on average" in said
+    assert f"p/f: {len(figure.fidelity.errors)} completion times of jobs are 4.8% from simulations" in said
     assert not made(tmp_path_factory.mktemp("x"), "p/f", "v").figures[0].simulated, (
         "a simulation has no need of another"
     )
