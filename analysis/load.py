@@ -142,7 +142,7 @@ def _without_spans(attempts: DataFrame) -> tuple[DataFrame, DataFrame]:
     exploded = attempts[[*keys, "suspended_spans"]].explode("suspended_spans").dropna(subset="suspended_spans")
     spans = pandas.DataFrame(exploded.pop("suspended_spans").tolist(), exploded.index, SPAN_COLUMNS, dtype=float)
     suspensions = exploded.join(spans).reset_index(drop=True)
-    attempts = attempts.drop(columns="suspended_spans")
+    attempts = attempts.drop(columns=["suspended_spans", "paging_spans"])
     ended_s = attempts["ended_s"].loc[spans.index]
     stopped_s = (spans["resumed_s"].fillna(ended_s) - spans["stopped_s"]).groupby(level=0).sum()
     return attempts.assign(suspended_s=stopped_s.reindex(attempts.index, fill_value=0.0)), suspensions

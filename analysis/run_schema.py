@@ -25,6 +25,7 @@ from emulator.records.parquet_tables import tables_of
 
 _LARGEST_SECONDS = 1e10
 _LARGEST_COUNT = 2**31 - 1
+_LARGEST_BYTES = 2**62
 _OPTIONAL: dict[str, set[str]] = {
     "jobs": {"start_s", "finish_s", "completion_s", "deadline_s", "margin_s"},
     "tasks": {"outcome", "start_s", "finish_s"},
@@ -77,7 +78,7 @@ def _column_problem(table: str, name: str, column: pyarrow.ChunkedArray) -> str 
     if column.null_count and name not in _OPTIONAL[table]:
         return "lacks values"
     if pyarrow.types.is_list(column.type):
-        return _spans_problem(column)
+        return _spans_problem(column, "stopped_s" if name == "suspended_spans" else "began_s")
     known = column.drop_null()
     if (table, name) in _DISTINCT and len(known.unique()) < len(known):
         return "has a value twice"
@@ -86,13 +87,17 @@ def _column_problem(table: str, name: str, column: pyarrow.ChunkedArray) -> str 
         return f"holds {printable(min(others))!r:.60}, which is none of {', '.join(sorted(words))}"
     if pyarrow.types.is_string(column.type) or not len(known):
         return None
-    return _range_problem(known, name.endswith("_s"), (table, name) in _NEGATIVE)
+    return _range_problem(known, name, (table, name) in _NEGATIVE)
 
 
-def _range_problem(known: Any, is_time: bool, may_be_negative: bool) -> str | None:
+def _range_problem(known: Any, name: str, may_be_negative: bool) -> str | None:
     bounds = compute.call_function("min_max", [known]).as_py()
     low, high = bounds["min"], bounds["max"]
-    most = _LARGEST_COUNT if pyarrow.types.is_integer(known.type) else _LARGEST_SECONDS
+    is_time, most = name.endswith("_s"), _LARGEST_COUNT
+    if not pyarrow.types.is_integer(known.type):
+        most = _LARGEST_SECONDS
+    elif name.endswith("_bytes"):
+        most = _LARGEST_BYTES
     if pyarrow.types.is_floating(known.type) and not _all_finite(known):
         return "holds what is no number"
     if max(-low, high) > most or (low < 0 and not may_be_negative):
@@ -104,13 +109,13 @@ def _all_finite(values: Any) -> bool:
     return compute.call_function("all", [compute.call_function("is_finite", [values])]).as_py()
 
 
-def _spans_problem(column: pyarrow.ChunkedArray) -> str | None:
+def _spans_problem(column: pyarrow.ChunkedArray, known_field: str) -> str | None:
     flat = column.combine_chunks().flatten()
-    if flat.null_count or flat.field("stopped_s").null_count:
+    if flat.null_count or flat.field(known_field).null_count:
         return "lacks values"
     for field in flat.type:
         known = flat.field(field.name).drop_null()
-        if len(known) and (problem := _range_problem(known, True, False)):
+        if len(known) and (problem := _range_problem(known, field.name, False)):
             return problem
     return None
 

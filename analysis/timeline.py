@@ -14,6 +14,7 @@ that the container is free again.  This time is divided into segments, each in o
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,9 +34,13 @@ STATES = (
     "checkpointing",
     "suspending",
     "suspended",
+    "paging out",
+    "paging in",
 )
-"""``checkpointing`` and ``suspending`` last from the eviction's order until the container is known free."""
-_AM, _STARTING, _WAITING, _MAP, _REDUCE, _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED = range(len(STATES))
+"""``checkpointing`` and ``suspending`` last from the eviction's order until the container is known free.  In ``paging
+out`` and ``paging in`` a task writes its memory or reads it back, while others' pages go to swap, or its own come back.
+"""
+_AM, _STARTING, _WAITING, _MAP, _REDUCE, _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED, _OUT, _IN = range(11)
 _GIVING_WAY = (_CHECKPOINTING, _SUSPENDING)
 _GONE = -1
 """The process has ended, but the ResourceManager does not know it yet; this gives no segment."""
@@ -43,7 +48,7 @@ _EVICTIONS = frozenset({"preempted", "asked back and not given in time"})
 """The reasons of kills that are evictions; other kills are not."""
 _COLUMNS = (
     *("kind", "node", "outcome", "reason", "ready_s", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s"),
-    *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans"),
+    *("ended_s", "slot_freed_s", "resumed_from", "suspended_spans", "paging_spans"),
 )
 
 
@@ -149,7 +154,10 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_
     columns = [attempts.column(name).to_pylist() for name in _COLUMNS]
     for number, values in enumerate(zip(*columns, strict=True)):
         row = dict(zip(_COLUMNS, values, strict=True))
-        by_node.setdefault(row["node"], []).extend(_stays(row, number, end_s))
+        stays = _stays(row, number, end_s)
+        for stay, span in itertools.product(stays, row["paging_spans"]):
+            _show_paging(stay, span)
+        by_node.setdefault(row["node"], []).extend(stays)
     handovers: list[Handover] = []
     lanes: list[Lane] = []
     segments: list[tuple[int, float, float, int, int]] = []
@@ -243,6 +251,18 @@ def _bounded(stay: _Stay) -> _Stay:
         latest_s = min(max(latest_s, at_s), stay.end_s)
         stay.cuts[place] = (latest_s, state)
     return stay
+
+
+def _show_paging(stay: _Stay, span: dict[str, Any]) -> None:
+    """Work in a span of paging is shown as that."""
+    cuts: list[tuple[float, int]] = []
+    ends_s = [at_s for at_s, _ in stay.cuts[1:]] + [stay.end_s]
+    for (at_s, state), until_s in zip(stay.cuts, ends_s, strict=True):
+        cuts.append((at_s, state))
+        from_s, to_s = max(at_s, span["began_s"]), min(until_s, span["ended_s"])
+        if state in (_MAP, _REDUCE) and from_s < to_s:
+            cuts += [(from_s, _IN if span["in_bytes"] else _OUT), (to_s, state)]
+    stay.cuts = cuts
 
 
 def _first_known(*values: float | None) -> Any:

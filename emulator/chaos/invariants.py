@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.completions import Exited
 from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
 from emulator.core.messages import (
     RESOURCE_MANAGER,
-    Exited,
     JobFinished,
     JobState,
     NodeLost,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from emulator.core.saved import Saved
 from emulator.vocabulary import Frozen
 
@@ -86,6 +88,18 @@ class FirstKey(_Completion):
     """From the launch order to this moment, without the padding of a profile and the wait for maps."""
 
 
+class Paged(_Completion):
+    """A task has written its memory, or read it back, and pages went to swap or came back for it."""
+
+    container: str
+    began_ns: int
+    ended_ns: int
+    out_bytes: int
+    """Emulated, of others on its node."""
+    in_bytes: int
+    """Emulated, of its own."""
+
+
 class Committing(_Completion):
     """All keys are done; the output is being assembled."""
 
@@ -100,3 +114,22 @@ class Exited(_Completion):
     signal: int | None
     keys_done: int
     reason: str = ""
+
+
+Completion: TypeAlias = (
+    Launched
+    | LaunchFailed
+    | Suspended
+    | SuspendFailed
+    | Resumed
+    | ResumeFailed
+    | Checkpointed
+    | CheckpointFailed
+    | Killed
+    | KillFailed
+    | FirstKey
+    | Paged
+    | Committing
+    | Exited
+)
+"""All of it."""

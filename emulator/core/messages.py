@@ -16,21 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from emulator.core.completions import (
-    Checkpointed,
-    CheckpointFailed,
-    Committing,
-    Exited,
-    FirstKey,
-    Killed,
-    KillFailed,
-    Launched,
-    LaunchFailed,
-    Resumed,
-    ResumeFailed,
-    Suspended,
-    SuspendFailed,
-)
+from emulator.core.completions import Completion
 from emulator.core.saved import Saved
 from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Order
 
@@ -432,19 +418,7 @@ Message: TypeAlias = (
     | TimerFired
     | NodeLost
     | ProgressSamples
-    | Launched
-    | LaunchFailed
-    | Suspended
-    | SuspendFailed
-    | Resumed
-    | ResumeFailed
-    | Checkpointed
-    | CheckpointFailed
-    | Killed
-    | KillFailed
-    | FirstKey
-    | Committing
-    | Exited
+    | Completion
     | FetchFailed
 )
 """All messages there are."""

@@ -28,6 +28,7 @@ from emulator.core.completions import (
     KillFailed,
     Launched,
     LaunchFailed,
+    Paged,
     Resumed,
     ResumeFailed,
     Suspended,
@@ -302,7 +303,7 @@ class NodeManager(StateMachine):
         return []  # reported with the exit, which follows
 
     def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
-        return []  # the exit that follows reports everything
+        return []  # for the journal: the exit that follows reports everything
 
     def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
         container = self._named(message.container)
@@ -414,6 +415,7 @@ class NodeManager(StateMachine):
         Launched: _launched,
         LaunchFailed: _launch_failed,
         FirstKey: _first_key,
+        Paged: _ignore,
         Committing: _committing,
         Suspended: _suspended,
         SuspendFailed: _operation_failed,

@@ -122,11 +122,11 @@ def run_map(params: dict[str, Any], services: TaskProcess) -> None:
             waited=False,
         )
         if services.memory is not None:
-            services.memory.write(time_spent.give_way)
+            services.use_memory(services.memory.write, time_spent.give_way)
             time_spent.work_from_now()
         time_spent.wait(duration_real_ns)
         if services.memory is not None:
-            services.memory.check(time_spent.give_way)
+            services.use_memory(services.memory.check, time_spent.give_way)
 
     if params.get("only_partition") is not None:
         localise_without_maps(params)

@@ -34,6 +34,7 @@ from emulator.core.completions import (
     KillFailed,
     Launched,
     LaunchFailed,
+    Paged,
     RealCost,
     Resumed,
     ResumeFailed,
@@ -387,6 +388,11 @@ class NodeHost(MachineHost):
         input_ready_ns = self.clock.to_emulated_ns(event["input_ready_real_ns"]) if event["waited"] else 0
         return FirstKey(event["id"], first_key_ns, input_ready_ns, RealCost(max(0, cost_real_ns)))
 
+    def _paged(self, process: _Process, event: dict[str, Any]) -> Message:
+        began_ns, ended_ns = (self.clock.to_emulated_ns(event[f"{name}_real_ns"]) for name in ("began", "ended"))
+        out_bytes, in_bytes = (self._memories.emulated_bytes(event[f"{name}_bytes"]) for name in ("out", "in"))
+        return Paged(event["id"], began_ns, ended_ns, out_bytes, in_bytes)
+
     def _committing(self, process: _Process, event: dict[str, Any]) -> Message:
         return Committing(event["id"])
 
@@ -521,6 +527,7 @@ _COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]]
     "launched": NodeHost._launched,
     "launch_failed": NodeHost._launch_failed,
     "first_key": NodeHost._first_key,
+    "paged": NodeHost._paged,
     "committing": NodeHost._committing,
     "suspended": NodeHost._suspended,
     "suspend_failed": NodeHost._suspend_failed,

@@ -166,12 +166,12 @@ class _Reduce:
     def _write_memory(self) -> None:
         if self._task.memory is not None:
             began_real_ns = time.monotonic_ns()
-            self._task.memory.write(self._obey_pending)
+            self._task.use_memory(self._task.memory.write, self._obey_pending)
             self._base_real_ns += time.monotonic_ns() - began_real_ns
 
     def _check_memory(self) -> None:
         if self._task.memory is not None:
-            self._task.memory.check(self._obey_pending)
+            self._task.use_memory(self._task.memory.check, self._obey_pending)
 
     def _obey_pending(self) -> None:
         self._task.slot.alive(time.monotonic_ns())

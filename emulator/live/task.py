@@ -12,13 +12,15 @@ import select
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgpack
 
 from emulator.live.clock import ScaledClock
-from emulator.live.memory.held import HeldMemory
+from emulator.live.memory.cgroup import swapped_bytes_in
+from emulator.live.memory.held import HeldMemory, swapped_bytes_of
 from emulator.live.progress_page import ProgressPage, SlotWriter
 from emulator.live.wire import pack
 
@@ -33,6 +35,8 @@ CONTROL_SIGNALS = frozenset({SUSPEND, CHECKPOINT, INPUT_CHANGED})
 ATTACHMENT = "attachment"
 """File in the folder of a task's images: the new place of a process that criu has restored."""
 _REASON_CHARACTERS = 600
+_NOISE_BYTES = 1 << 20
+"""No more than this is paged by anything but the memory that tasks hold."""
 _SIGN_OF_LIFE_REAL_NS = 2_000_000_000
 """A waiting task gives signs of life at least this often; keys are usually shorter."""
 
@@ -81,6 +85,21 @@ class TaskProcess:
         self._page = ProgressPage.open(there["page"])
         self.slot = self._page.writer(there["slot"])
         self._report_descriptor = os.open(there["reports"], os.O_WRONLY | os.O_CLOEXEC)
+
+    def use_memory(self, use: Callable[[Callable[[], None]], None], between: Callable[[], None]) -> None:
+        """Write the memory, or check it, and report what was paged out of others and in of its own for that."""
+        group: str | None = self.params.get("memory_group")
+        if group is None:
+            use(between)
+            return
+        own_bytes, all_bytes = swapped_bytes_of(os.getpid()), swapped_bytes_in(group)
+        began_real_ns = time.monotonic_ns()
+        use(between)
+        instants = {"began_real_ns": began_real_ns, "ended_real_ns": time.monotonic_ns()}
+        in_bytes = max(0, own_bytes - swapped_bytes_of(os.getpid()))
+        out_bytes = max(0, swapped_bytes_in(group) - all_bytes + in_bytes)
+        if max(in_bytes, out_bytes) > _NOISE_BYTES:
+            self.report("paged", **instants, out_bytes=out_bytes, in_bytes=in_bytes)
 
     @property
     def container_directory(self) -> Path:

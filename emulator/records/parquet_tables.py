@@ -19,6 +19,9 @@ _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
 _STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
 _SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
 _SPANS = pyarrow.list_(pyarrow.struct([(f"{name}_s", _SECONDS) for name in _SPAN_TIMES]))
+_PAGING_SPANS = pyarrow.list_(
+    pyarrow.struct([("began_s", _SECONDS), ("ended_s", _SECONDS), ("out_bytes", _COUNT), ("in_bytes", _COUNT)])
+)
 
 
 def _seconds(ns: int | None) -> float | None:
@@ -67,6 +70,18 @@ def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
         return {f"{name}_s": _seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
 
     return [span(found) for found in row.suspended_spans]
+
+
+def _paging_spans(row: AttemptRow) -> list[dict[str, float | None]]:
+    return [
+        {
+            "began_s": _seconds(span.began_ns),
+            "ended_s": _seconds(span.ended_ns),
+            "out_bytes": span.out_bytes,
+            "in_bytes": span.in_bytes,
+        }
+        for span in row.paging_spans
+    ]
 
 
 def _real_ms(field: str) -> Callable[[Operation], float | None]:
@@ -119,6 +134,7 @@ _ATTEMPT_COLUMNS = [
     _each("suspended_spans", _SPANS, _spans),
     *map(_time, ("busy", "active", "useful", "lost", "overhead")),
     _count("swapped_bytes"),
+    _each("paging_spans", _PAGING_SPANS, _paging_spans),
 ]
 _OPERATION_COLUMNS = [
     _each("operation", _STRING, attrgetter("name")),

@@ -22,6 +22,7 @@ from emulator.core.completions import (
     KillFailed,
     Launched,
     LaunchFailed,
+    Paged,
     RealCost,
     Resumed,
     ResumeFailed,
@@ -37,7 +38,7 @@ from emulator.sim.data import JobData
 from emulator.sim.devices import VirtualDevices
 from emulator.sim.disks import NO_SPACE, VirtualDisks
 from emulator.sim.kernel import Kernel
-from emulator.sim.memory import VirtualMemory
+from emulator.sim.memory import Moved, VirtualMemory
 from emulator.sim.tasks import Failure, VirtualTask
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
@@ -274,7 +275,15 @@ class VirtualProcesses:
             written = self._memory.of(task.node).write(container, task.launch.memory_bytes)
             if not isinstance(task.launch.saved, ProcessImage):  # the image has brought its memory back
                 task.setup_ns = self._memory.times.write_ns(written)
+                self._tell_paged(container, task, written, task.setup_ns)
         self._plan_end(container, task)
+
+    def _tell_paged(self, container: str, task: VirtualTask, moved: Moved, takes_ns: int) -> None:
+        """What it begins now; a stop meanwhile is not counted."""
+        if moved.paged_out_bytes or moved.paged_in_bytes:
+            now_ns = self._kernel.now_ns
+            paged = Paged(container, now_ns, now_ns + takes_ns, moved.paged_out_bytes, moved.paged_in_bytes)
+            self._tell(node_address(task.node), paged)
 
     def _plan_end(self, container: str, task: VirtualTask) -> None:
         task.token += 1
@@ -287,7 +296,9 @@ class VirtualProcesses:
         if task is None or task.token != token:
             return
         if task.launch.memory_bytes and task.check_ns is None:
-            task.check_ns = self._memory.times.read_ns(self._memory.of(task.node).read(container))
+            read = self._memory.of(task.node).read(container)
+            task.check_ns = self._memory.times.read_ns(read)
+            self._tell_paged(container, task, read, task.check_ns)
             self._plan_end(container, task)
             return
         task.committing, now_ns = True, self._kernel.now_ns

@@ -37,6 +37,7 @@ workload:
     - {name: high, queue: production, submit_s: 20, maps: 0, reduces: 1, reduce_s: 20, key_s: 1, memory_gb: 1}
 """
 """Of two tasks that fill a node the first is stopped for the second."""
+JOBS = ("low", "high")
 ENDLESS = PAGED.replace("reduce_s: 20", "reduce_s: 9000")
 
 
@@ -50,6 +51,13 @@ def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_cluster: RayCl
     assert sum(row["swapped_bytes"] for row in run.table("attempts") if row["job"] == "low") == summary["swap_bytes"]
     (resume,) = [row for row in run.table("operations") if row["operation"] == "resume"]
     assert resume["swapped_bytes"] == summary["swap_bytes"]
+    low, high = [
+        [span for row in run.table("attempts") if row["job"] == job for span in row["paging_spans"]] for job in JOBS
+    ]
+    assert [span["in_bytes"] for span in high] == [0]
+    assert high[0]["out_bytes"] == pytest.approx(summary["swap_bytes"], rel=0.3)
+    assert low[-1]["in_bytes"] == pytest.approx(summary["swap_bytes"], rel=0.1)
+    assert all(span["began_s"] < span["ended_s"] for span in (*low, *high))
     assert [job["suspensions"] for job in summary["jobs"]] == [1, 0]
     assert summary["work"]["lost_s"] == 0
 

@@ -14,7 +14,7 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
-from emulator.records.history import History, ImageRow, Operation, SuspendedSpan, fold, overhead_statistics
+from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, fold, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 
@@ -288,12 +288,14 @@ def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
     script = Script()
     stop(script)
     go_on(script)
+    script.at(121.5, "nm:n1", cs.Paged("c1", ns(120.5), ns(121.5), out_bytes=0, in_bytes=700))
     script.succeed(121.6, "c1")
     script.told(122)
     script.finish(123, 121.6)
     history = script.history(job())
 
     (row,) = history.attempts
+    assert row.paging_spans == (PagingSpan(ns(120.5), ns(121.5), 0, 700),)
     assert row.suspended_spans == (SuspendedSpan(ns(40.1), ns(50.6), ns(40), ns(41), ns(50)),)
     assert (row.ended_ns, row.slot_freed_ns, row.keys_done) == (ns(121.6), ns(122), 100)
     assert row.active_ns == row.useful_ns == ns(121.6 - 11) - ns(10.5)

@@ -15,6 +15,8 @@ from emulator.core.effects import Launch
 from emulator.experiment.load import load_experiment
 from emulator.policies import TASK_EVICTION
 from emulator.policies.views import ClusterView, Known, TaskView
+from emulator.records.history import HistoryBuilder
+from emulator.sim.session import simulate
 from emulator.vocabulary import Kind
 from workloads.expand import expand
 
@@ -64,6 +66,22 @@ def test_the_smallest_goes_first_and_what_is_not_known_last() -> None:
     tasks = tuple(TaskView(name, "j", Kind.MAP, "n", 0, memory_bytes=size) for name, size in held.items())
     order = TASK_EVICTION.by_name["smallest-memory"].function(ClusterView(0, Known()), tasks, Random(1))
     assert order == ("c", "d", "a", "b")
+
+
+def test_what_is_paged_in_a_simulation_is_said_of_the_attempts() -> None:
+    """Low and high hold 4.5 GB of 3.8."""
+    options = ["engine=sim", "overheads=hadoop-0.23", "workload.jobs.0.memory_gb=2.5", "workload.jobs.1.memory_gb=2"]
+    experiment = load_experiment("catalog:os-assisted", options)
+    jobs = expand(experiment, 1)
+    history = HistoryBuilder(jobs)
+    simulate(experiment, jobs, history.add)
+    low, high = (row for row in history.finish().attempts if row.kind is Kind.REDUCE)
+    assert low.swapped_bytes == pytest.approx(0.7 * GIB_BYTES, abs=2)
+    (written,), (read,) = high.paging_spans, low.paging_spans
+    assert (written.out_bytes, written.in_bytes) == (low.swapped_bytes, 0)
+    assert (read.out_bytes, read.in_bytes) == (0, low.swapped_bytes)
+    assert (high.first_key_ns, high.ended_ns) < (read.began_ns, low.ended_ns)
+    assert written.began_ns == high.first_key_ns
 
 
 TRACE = """\

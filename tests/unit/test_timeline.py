@@ -12,9 +12,11 @@ import jsonschema
 import numpy
 import pyarrow
 import pytest
+from msgspec import structs
 
 from analysis.load import read_table
 from analysis.timeline import STATES, Timeline, make_timeline
+from emulator.records.history import PagingSpan
 from emulator.records.parquet_tables import attempts_table
 from tests.histories import ATTEMPT
 from tests.run_results import RunResults
@@ -180,6 +182,16 @@ def test_a_process_that_was_never_resumed_and_one_whose_container_was_not_freed(
         ("suspended", False, 4.0, 9.0),
         ("suspended", True, 2.5, 2.9),
     ]
+
+
+def test_paging_is_shown_as_part_of_the_work() -> None:
+    """Of two spans in one attempt, one is cut where it was stopped."""
+    spans = (PagingSpan(1_700_000_000, 2_050_000_000, 5, 0), PagingSpan(3_200_000_000, 3_500_000_000, 2, 9))
+    paged = structs.replace(ATTEMPT, paging_spans=spans)
+    timeline = make_timeline(attempts_table([paged]), ["node-1"], 2, end_s=20.0)
+    found = [(STATES[state], start_s, end_s) for _, state, start_s, end_s, _ in segments(timeline)]
+    assert found[1:3] == [("paging out", 1.7, 2.0), ("suspending", 2.0, 2.5)]
+    assert found[4:7] == [("reduce", 3.0, 3.2), ("paging in", 3.2, 3.5), ("reduce", 3.5, 3.9)]
 
 
 def test_a_run_in_which_nothing_has_happened_yet() -> None:

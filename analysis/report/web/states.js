@@ -11,6 +11,8 @@ const STATE_LOOKS = {
   checkpointing: { variable: "--state-giving-way", pattern: "vertical" },
   suspending: { variable: "--state-giving-way", pattern: "vertical" },
   suspended: { variable: "--state-suspended", pattern: "diagonal" },
+  "paging out": { variable: "--state-paging", pattern: "vertical" },
+  "paging in": { variable: "--state-paging", pattern: "horizontal" },
 };
 const CURVES = 6;
 const MOST_IN_LEGEND = 12;

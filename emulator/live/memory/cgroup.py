@@ -90,6 +90,17 @@ class MemoryGroup:
         return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
+def swapped_bytes_in(processes_file: str) -> int:
+    """How much of the memory of a group's processes is in swap."""
+    folder = Path(processes_file).parent
+    with suppress(OSError):
+        if (current := folder / "memory.swap.current").exists():  # version 2
+            return int(current.read_text())
+        lines = (folder / "memory.stat").read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("swap ")), 0)
+    return 0
+
+
 def remove_groups(mark: str) -> None:
     """Remove the groups whose mark begins with ``mark``; processes still in them are killed."""
     with suppress(NoMemoryGroups, OSError):

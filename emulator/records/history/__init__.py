@@ -3,7 +3,16 @@
 from emulator.records.history.decisions import Candidate, Decision
 from emulator.records.history.fold import HistoryBuilder, fold
 from emulator.records.history.overheads import overhead_statistics
-from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.records.history.rows import (
+    AttemptRow,
+    History,
+    ImageRow,
+    JobRow,
+    Operation,
+    PagingSpan,
+    SuspendedSpan,
+    TaskRow,
+)
 from emulator.records.history.tables import joined
 
 __all__ = [
@@ -15,6 +24,7 @@ __all__ = [
     "ImageRow",
     "JobRow",
     "Operation",
+    "PagingSpan",
     "SuspendedSpan",
     "TaskRow",
     "fold",

@@ -9,7 +9,7 @@ from emulator.core.completions import RealCost
 from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.saved import ProcessImage
 from emulator.core.speculation import BEATEN
-from emulator.records.history.rows import Operation, SuspendedSpan
+from emulator.records.history.rows import Operation, PagingSpan, SuspendedSpan
 from emulator.vocabulary import Kind
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
@@ -67,6 +67,7 @@ class ContainerStory:
     """For the last resume; its cost is below."""
     swapped_bytes: int = 0
     """Sum over all its stops."""
+    paging_spans: tuple[PagingSpan, ...] = ()
     stops: tuple[Stop, ...] = ()
     told_free: tuple[ToldFree, ...] = ()
     """In the order of revisions."""

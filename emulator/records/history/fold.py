@@ -22,6 +22,7 @@ from emulator.core.completions import (
     Killed,
     Launched,
     LaunchFailed,
+    Paged,
     Resumed,
     Suspended,
 )
@@ -54,7 +55,7 @@ from emulator.core.messages import (
 from emulator.core.saved import ProcessImage
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision
-from emulator.records.history.rows import History
+from emulator.records.history.rows import History, PagingSpan
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
 
@@ -164,6 +165,10 @@ class HistoryBuilder:
         story.first_key_ns, story.input_ready_ns = message.at_ns, message.input_ready_ns or None
         story.first_key_cost = message.cost
 
+    def _paged(self, message: Paged, record: Record) -> None:
+        span = PagingSpan(message.began_ns, message.ended_ns, message.out_bytes, message.in_bytes)
+        self._story(message.container).paging_spans += (span,)
+
     def _suspended(self, message: Suspended, record: Record) -> None:
         self._story(message.container).suspend_cost = message.cost
 
@@ -249,6 +254,7 @@ _ON_MESSAGE: dict[type[Message], _Handler] = {
     Launched: HistoryBuilder._launched,
     LaunchFailed: HistoryBuilder._launch_failed,
     FirstKey: HistoryBuilder._first_key,
+    Paged: HistoryBuilder._paged,
     Suspended: HistoryBuilder._suspended,
     Resumed: HistoryBuilder._resumed,
     Checkpointed: HistoryBuilder._checkpointed,

@@ -24,6 +24,17 @@ class SuspendedSpan(Frozen):
     """The later of the request for a container to resume in and that container being free: start of the overhead."""
 
 
+class PagingSpan(Frozen):
+    """A time in which an attempt wrote its memory or read it back, and pages went to swap or came back for it."""
+
+    began_ns: int
+    ended_ns: int
+    out_bytes: int
+    """Emulated, of others on its node."""
+    in_bytes: int
+    """Emulated, of its own."""
+
+
 class AttemptRow(Frozen):
     """One attempt that got a container: of a task, or of an ApplicationMaster."""
 
@@ -70,6 +81,7 @@ class AttemptRow(Frozen):
     node; or of a map whose output was lost and made again."""
     swapped_bytes: int = 0
     """Emulated bytes of its memory that its stops sent to swap, as found when it was resumed or ended."""
+    paging_spans: tuple[PagingSpan, ...] = ()
     overhead_ns: int = 0
     """How long its container was held by the restore it began with and by the dump it ended with."""
 

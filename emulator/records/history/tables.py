@@ -190,6 +190,7 @@ def _attempt_row(spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, 
         useful_ns=active_ns if useful else 0,
         lost_ns=active_ns if lost else 0,
         swapped_bytes=story.swapped_bytes,
+        paging_spans=story.paging_spans,
         overhead_ns=story.imaging_ns,
     )
 
