@@ -126,10 +126,10 @@ def _running(directory: Path) -> Path:
     if not (directory / EXPERIMENT_NAME).exists():
         raise ConfigError(f"{directory}: no such run; name the directory that 'natjam run' writes to (--out)")
     for place in (directory, *directory.glob("repeat-*")):
-        if (place / _LINK_NAME).exists():
+        if (place / _LINK_NAME).is_symlink():
             return place
     if RunDirectory(directory).finished_summary() is None:
-        raise RunError(f"{directory}: no live run is at work there on this machine: it has not begun, or it is over")
+        raise RunError(f"{directory}: no live run is at work there: it is simulated, has not begun, or is over")
     raise _over(directory)
 
 
@@ -140,6 +140,8 @@ def _over(directory: Path) -> RunError:
 def _door(run: Path) -> _Door:
     try:
         return msgspec.json.decode((run / _LINK_NAME).read_bytes(), type=_Door)
+    except PermissionError:
+        raise RunError(f"{run}: is another user's run, who alone may give it orders") from None
     except OSError:
         raise _over(run) from None
 
