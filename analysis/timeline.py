@@ -14,7 +14,6 @@ that the container is free again.  This time is divided into segments, each in o
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -155,8 +154,9 @@ def make_timeline(attempts: pyarrow.Table, nodes: Sequence[str], containers_per_
     for number, values in enumerate(zip(*columns, strict=True)):
         row = dict(zip(_COLUMNS, values, strict=True))
         stays = _stays(row, number, end_s)
-        for stay, span in itertools.product(stays, row["paging_spans"]):
-            _show_paging(stay, span)
+        for span in row["paging_spans"]:
+            for stay in stays:
+                _show_paging(stay, span)
         by_node.setdefault(row["node"], []).extend(stays)
     handovers: list[Handover] = []
     lanes: list[Lane] = []
