@@ -70,7 +70,7 @@ class RemoteCluster:
         self.call(f"mkdir -p {at} && cd {at} && RAY_ADDRESS=auto {command}")
 
     def natjam(self, command: str, name: str, *arguments: str) -> str:
-        """What ``natjam status`` or another command about a run says on the head.  Raises ConfigError, RunError."""
+        """The output of ``natjam status``, or the like, about a run on the head.  Raises ConfigError, RunError."""
         return self.call(f"cd ~/{RUNS} && natjam {shlex.join([command, _checked(name), *arguments])}")
 
     def send(self, directory: Path, name: str) -> None:
