@@ -118,6 +118,9 @@ class NodeHost(MachineHost):
         self._closing = False
         self._held_back: list[dict[str, Any]] = []
         """Commands given while there is no supervisor."""
+        self._early: list[tuple[str, Message]] = []
+        """What NodeManagers have been told that have not started: the ResourceManager starts before them, and may send
+        ApplicationMasters that take no container to nodes it has not heard of."""
         tier = self.settings.tier
         makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
         self._images = NodeImages(name, plan, tier, work_dir) if makes_images and tier is not None else None
@@ -162,6 +165,16 @@ class NodeHost(MachineHost):
 
     def _boot_node(self, node: str) -> None:
         self.boot(node_address(node), Start())
+        early, self._early = self._early, []
+        for address, message in early:
+            self.tell(address, message)
+
+    def tell(self, address: str, message: Message) -> None:
+        """Have a NodeManager handle ``message``, once it has started."""
+        if address in self._recorders:
+            super().tell(address, message)
+        else:
+            self._early.append((address, message))
 
     async def close(self) -> dict[str, int]:
         """End all processes and remove the directory; returns what the shuffle service has served."""

@@ -1,4 +1,4 @@
-"""Hosts of a run in this process; one dies and is replaced: its machines go on from the journal it has kept."""
+"""Hosts of a run in this process: how they begin, and one that dies and is replaced goes on from its journal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from emulator.assemble import make_machine, make_settings
-from emulator.core.messages import Start
+from emulator.core.effects import Send
+from emulator.core.messages import Start, StartContainer
 from emulator.experiment.load import load_experiment
 from emulator.live.application_host import ApplicationHost
 from emulator.live.host import MachineHost
@@ -24,6 +25,11 @@ from workloads.expand import expand
 
 BOUND_S = 120.0
 ALONE = "workload.only={jobs: [research]}"
+MASTERS_OUTSIDE = [
+    "cluster.application_masters=outside",
+    "scheduler.allocation={name: fair, queues: {production: {capacity: 0}, research: {capacity: 0}}}",
+    "scheduler.mechanism=wait",
+]
 
 
 class _Kept:
@@ -56,7 +62,8 @@ class _Hosts:
         host = self.all[name] = kind(name, self._plan, self._directory / f"{name}.journal")
         return host
 
-    async def start(self) -> None:
+    async def start(self, in_real_ns: int = 0) -> None:
+        """Emulated time 0 is ``in_real_ns`` from when they begin."""
         self.make("rm")
         self.make("applications-1")
         urls = await self.nodes.open()
@@ -64,7 +71,7 @@ class _Hosts:
         for host in self.all.values():
             await host.meet(self._addresses)
         self.nodes.shuffle_urls.update(urls)
-        self._origin_real_ns = time.monotonic_ns()
+        self._origin_real_ns = time.monotonic_ns() + in_real_ns
         for host in self.all.values():
             host.begin(self._origin_real_ns)
 
@@ -123,3 +130,25 @@ def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, nam
     assert starts.count("am:research") == 1 + names.count("applications-1")
     settings = make_settings(experiment, 1)
     assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
+
+
+def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path: Path) -> None:
+    """A master outside containers is ordered as its job is submitted; the order was lost and given again later."""
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    experiment = load_experiment(file, [ALONE, "time_scale=20", *MASTERS_OUTSIDE])
+    jobs = {job.name: job for job in expand(experiment, 1)}
+    (tmp_path / "output").mkdir()
+
+    async def run() -> list[Record]:
+        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, tmp_path / "output", ["127.0.0.1"]), tmp_path)
+        await hosts.start(in_real_ns=500_000_000)
+        try:
+            await hosts.finished()
+            return hosts.records()
+        finally:
+            await hosts.nodes.close()
+
+    orders = [record.effects for record in asyncio.run(run()) if record.actor == "rm"]
+    sent = [effect for effects in orders for effect in effects if isinstance(effect, Send)]
+    assert len([send for send in sent if isinstance(send.message, StartContainer)]) == 1
