@@ -1,31 +1,48 @@
-"""How long FLEX takes to decide: 172 jobs as in GridMix2, and 5,000 (flex, section 4.2: less than 10 ms)."""
+"""How long FLEX takes to decide: 172 jobs as in GridMix2 (flex, section 4.2: less than 10 ms), and 5,000.
+
+Asked for are 1 and 50 ms of processor time.  What is held is the ratio to a bare heap: events of it a job.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from random import Random
 
 import pytest
+from bare_heap import bare_heap
 
-from emulator.policies.flex.demand import Demand
-from emulator.policies.flex.optimiser import plan
-from emulator.policies.flex.penalties import Objective, Penalty
+from emulator.policies.shares import flex
+from emulator.policies.views import ClusterView, JobView, Known, QueueView
+from emulator.vocabulary import JobFacts
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("count", "slots"), [(10, 100), (172, 156), (172, 2000), (5000, 20_000)])
-def test_decision(count: int, slots: int) -> None:
-    random = Random(1)
-    jobs = [
-        Demand(f"job-{index}", random.randrange(10**9, 10**13), random.randrange(2), random.randrange(2, slots))
-        for index in range(count)
-    ]
-    objective = Objective([Penalty(-random.randrange(10**9), early=True) for _ in jobs], True)
-    took_s = []
-    for _ in range(20):
-        began = time.process_time()
-        plan(jobs, objective, slots)
-        took_s.append(time.process_time() - began)
+@pytest.mark.parametrize(("count", "slots", "most_events"), [(172, 156, 12), (172, 2000, 12), (5000, 20_000, 20)])
+def test_decision(count: int, slots: int, most_events: int) -> None:
+    view = _view(count, slots)
+    assert len(flex(view).shares or ()) == count
+    took_s = [_cpu_s(lambda: flex(view)) for _ in range(20)]
+    events = min(took_s) / min(_cpu_s(lambda: bare_heap(10 * count)) for _ in range(20)) * 10
     best, middle = 1000 * min(took_s), 1000 * sorted(took_s)[10]
-    print(f"\n{count} jobs, {slots} slots: {best:.2f} ms of processor time at best, median {middle:.2f} ms")
+    print(f"\n{count} jobs, {slots} slots: {best:.2f} ms at best, median {middle:.2f} ms; {events:.1f} events a job")
+    assert events <= most_events
+
+
+def _cpu_s(action: Callable[[], object]) -> float:
+    began_s = time.process_time()
+    action()
+    return time.process_time() - began_s
+
+
+def _view(count: int, slots: int) -> ClusterView:
+    random, jobs = Random(1), []
+    for number in range(count):
+        most = random.randrange(2, slots)
+        facts = JobFacts(f"job-{number}", "default", maps=most, min_containers=random.randrange(2))
+        work_ns = random.randrange(10**9, 10**13)
+        submit_ns = random.randrange(10**9)
+        jobs.append(JobView(facts, number, submit_ns, 0, 0, most, work_ns=work_ns, work_left_ns=work_ns))
+    queue = QueueView("default", 0, slots, slots, 0, 0)
+    return ClusterView(10**10, Known((queue,), tuple(jobs), containers=slots))
