@@ -120,6 +120,7 @@ def _spec(
         reduces=len(reduce_ns),
         deadline_ns=job.deadline_ns,
         priority=job.priority or 0,
+        weight_ppm=round(entry.weights.get(job.queue or "", 1.0) * 1_000_000),
         memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
         task_memory_bytes=_drawn_memory(job, entry, max(len(map_ns), len(reduce_ns)), container_memory_bytes, seed),
     )

@@ -27,6 +27,7 @@ Length = Annotated[float, Field(ge=1e-6, le=MAX_SECONDS, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 TaskCount = Annotated[int, Field(ge=0, le=MAX_TASKS)]
 
 
@@ -116,7 +117,7 @@ class JobEntry(Strict):
     deadline_after_s: Length | None = None
     """Instead of ``deadline_s``: time from the submission to the deadline."""
     priority: int = 0
-    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
+    weight: Weight = 1.0
     """Weight of the job in weighted metrics."""
     sla: tuple[SlaStep, ...] = ()
     """Cost of ending after each of several deadlines; deadlines and costs increase."""
@@ -327,6 +328,8 @@ class TraceEntry(Strict):
     """Epsilon: a job's deadline is its submission + its time alone on the cluster x (1 + epsilon)."""
     task_memory: dict[str, DrawnMemory] = Field(default_factory=dict)
     """By queue: the memory that its jobs' tasks hold, as ``memory_gb`` of a job; other queues' tasks hold none."""
+    weights: dict[str, Weight] = Field(default_factory=dict)
+    """By queue: the weight of its jobs in weighted metrics; 1 for other queues."""
     rates: Rates = Rates()
 
     @model_validator(mode="after")

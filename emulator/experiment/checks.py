@@ -322,9 +322,10 @@ def _trace(workload: Workload, queues: Iterable[str] | None) -> Iterator[Problem
     trace = workload.trace
     if trace is None or queues is None:
         return
-    for name in trace.task_memory:
-        if name not in queues:
-            yield ("workload", "trace", "task_memory", name), f"there is no queue '{name}'{suggestion(name, queues)}"
+    for key, of_queues in (("task_memory", trace.task_memory), ("weights", trace.weights)):
+        for name in of_queues:
+            if name not in queues:
+                yield ("workload", "trace", key, name), f"there is no queue '{name}'{suggestion(name, queues)}"
     splits = trace.production_fraction is not None or trace.production_priority is not None
     if splits and not set(queues) >= TWO_QUEUES:
         yield (

@@ -62,6 +62,7 @@ def build_summary(
         "makespan_s": _seconds(makespan_ns),
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
+        "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
         "work": _work(history.jobs, containers, makespan_ns),
@@ -103,6 +104,17 @@ def _job(row: JobRow) -> dict[str, Any]:
         "kills": row.kills,
         "lost_work_s": _seconds(row.lost_ns),
         "reason": row.reason,
+    }
+
+
+def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
+    """Mean of the completion times, and that by the jobs' weights; None while a job has not ended."""
+    times = [(row.weight_ppm, row.completion_ns) for row in jobs if row.completion_ns is not None]
+    weights, all_ended = sum(weight for weight, _ in times), len(times) == len(jobs)
+    weighted_ns = sum(weight * time_ns for weight, time_ns in times)
+    return {
+        "mean_s": sum(time_ns for _, time_ns in times) / len(times) / 1e9 if times and all_ended else None,
+        "weighted_mean_s": weighted_ns / weights / 1e9 if weights and all_ended else None,
     }
 
 
@@ -162,6 +174,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     }
     metrics["makespan_s"] = summary["makespan_s"]
     metrics["real_s"] = summary["real_s"]
+    metrics |= {f"response.{name}": value for name, value in summary["response"].items()}
     metrics |= {f"deadlines.{name}": value for name, value in summary["deadlines"].items() if name != "by_hour"}
     metrics |= {f"work.{name}": value for name, value in summary["work"].items()}
     metrics |= {f"storage.{name}": value for name, value in summary["storage"].items()}

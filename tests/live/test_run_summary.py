@@ -50,7 +50,7 @@ FIELDS = {
     **dict.fromkeys(("name", "engine", "state"), str),
     **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s", "energy_j"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
-    **dict.fromkeys(("versions", "overheads", "work", "storage", "deadlines", "lag", "output"), dict),
+    **dict.fromkeys(("versions", "overheads", "work", "response", "storage", "deadlines", "lag", "output"), dict),
     **dict.fromkeys(("machines", "jobs"), list),
 }
 

@@ -84,6 +84,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "swap_bytes": 7,
         "checkpoint_bytes": 321,
         "storage": {"peak_bytes": 0, "io_fraction": None},
+        "response": {"mean_s": 75.0, "weighted_mean_s": 75.0},
         "energy_j": 2 * 100 * 66 + 181 * made["work"]["useful_s"] / 2 + 181 * made["work"]["lost_s"] / 2,
         "deadlines": {
             "jobs": 1,
@@ -116,6 +117,16 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
     assert (made["jobs"][1]["deadline_s"], made["jobs"][1]["margin_s"]) == (None, None)
     assert made["overheads"]["suspend_s"]["n"] == 1
     assert made["overheads"]["suspend_s"]["real_ms"]["total"]["p50"] == 50
+
+
+def test_response_times_by_weight(experiment: Experiment) -> None:
+    rows = [replace(job("a", 0, 100), weight_ppm=3_000_000), job("b", 10, 30)]
+    assert summary(experiment, History(rows, [], [], [], 0))["response"] == {"mean_s": 60.0, "weighted_mean_s": 80.0}
+    weightless = [replace(row, weight_ppm=0) for row in rows]
+    made = summary(experiment, History(weightless, [], [], [], 0))["response"]
+    assert made == {"mean_s": 60.0, "weighted_mean_s": None}
+    running = summary(experiment, History([*rows, job("c", 0, None)], [], [], [], 0))["response"]
+    assert running == {"mean_s": None, "weighted_mean_s": None}
 
 
 def test_work_and_utilization(experiment: Experiment) -> None:

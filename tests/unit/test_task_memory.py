@@ -103,3 +103,14 @@ def test_memory_is_drawn_for_the_tasks_of_a_queue_no_more_than_a_container(tmp_p
     assert "must not be below" in refusal(write(tmp_path, text.replace("p95_gb: 0.9", "p95_gb: 0.1")))
     unknown = refusal(write(tmp_path, text.replace("task_memory: {research", "task_memory: {reserch")))
     assert "there is no queue 'reserch'; did you mean 'research'?" in unknown
+
+
+def test_jobs_of_a_trace_weigh_what_their_queue_says(tmp_path: Path) -> None:
+    hour = DATA / "FB-2009_samples_24_times_1hr_0_first50jobs.tsv"
+    text = VALID.partition("workload:")[0] + TRACE.format(path=hour, p95=0.9)
+    weights = "weights: {production: 4}, production_fraction"
+    jobs = expand(load_experiment(write(tmp_path, text.replace("production_fraction", weights))), 1)
+    assert {(job.queue, job.facts.weight_ppm) for job in jobs} == {("production", 4_000_000), ("research", 1_000_000)}
+    unknown = refusal(write(tmp_path, text.replace("production_fraction", weights.replace("production:", "prod:"))))
+    assert "workload.trace.weights.prod: there is no queue 'prod'" in unknown
+    assert "weights" in refusal(write(tmp_path, text.replace("production_fraction", weights.replace("4", ".nan"))))

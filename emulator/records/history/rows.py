@@ -135,6 +135,8 @@ class JobRow(Frozen):
     """How long its containers were held by restores and dumps of process images."""
     reason: str = ""
     """Why it failed; empty if it did not."""
+    weight_ppm: int = 1_000_000
+    """Its weight in the weighted mean of response times, in millionths."""
 
     @property
     def completion_ns(self) -> int | None:

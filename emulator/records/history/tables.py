@@ -139,6 +139,7 @@ def _add_job(
             busy_ns=sum(row.busy_ns for row in history.attempts),
             overhead_ns=sum(row.overhead_ns for row in history.attempts),
             reason=end.reason if end else "",
+            weight_ppm=spec.facts.weight_ppm,
         )
     )
 
