@@ -180,6 +180,20 @@ def test_who_weighs_nothing_comes_last() -> None:
     assert plan(jobs, lines([(0, 0), (1, 0)], True, True), 5).order[0] == 1
 
 
+def test_where_nobody_weighs_anything_all_is_done_and_costs_nothing() -> None:
+    jobs = jobs_of((10, 0, 5), (5, 0, 5))
+    for objective in (lines([(0, 0)] * 2, True, True), lines([(0, 3)] * 2, False, False), steps([(0, 3)] * 2)):
+        found = plan(jobs, objective, 5)
+        assert (found.cost, sum(found.shares), max(found.ends_ns)) == (0, 5, 3 * SECOND_NS)
+
+
+@pytest.mark.parametrize(("early", "total", "cost_s"), [(False, True, 13), (True, True, 13), (False, False, 7)])
+def test_jobs_whose_deadlines_have_passed_are_late_by_as_little_as_can_be(early, total, cost_s) -> None:
+    """Ends at 2 s and 4 s, deadlines 4 s and 3 s ago: the largest is 7 s if the first goes first, else 8."""
+    found = plan(jobs_of((10, 0, 5), (10, 0, 5)), lines([(1, -4), (1, -3)], early, total), 5)
+    assert found.cost == cost_s * SECOND_NS
+
+
 def test_deadlines_in_the_past_are_late_whatever_is_done() -> None:
     jobs = jobs_of((10, 0, 5), (10, 0, 5))
     found = plan(jobs, steps([(1, -3), (1, 3)]), 5)
