@@ -119,8 +119,8 @@ class NodeHost(MachineHost):
         self._held_back: list[dict[str, Any]] = []
         """Commands given while there is no supervisor."""
         self._early: list[tuple[str, Message]] = []
-        """What NodeManagers have been told that have not started: the ResourceManager starts before them, and may send
-        ApplicationMasters that take no container to nodes it has not heard of."""
+        """Messages for NodeManagers that have not started yet.  The ResourceManager starts first, and may order
+        ApplicationMasters outside containers on nodes that it has not heard of."""
         tier = self.settings.tier
         makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
         self._images = NodeImages(name, plan, tier, work_dir) if makes_images and tier is not None else None
