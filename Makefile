@@ -50,7 +50,8 @@ docs: install
 bench: install
 	$(BIN)/python -m pytest tests/benchmarks -s
 
-# Every kind of input damaged so many times: experiments, profiles, calibrations, campaigns, journals, runs, traces.
+# Every kind of input damaged so many times: experiments, jobs, profiles, calibrations, availability, campaigns and their
+# plans, faults, journals, runs, traces.
 FUZZ ?= 100000
 fuzz: install
 	NATJAM_FUZZ=$(FUZZ) $(BIN)/python -m pytest -s -n logical -o timeout=0 \

@@ -101,7 +101,7 @@ def _range_problem(known: Any, name: str, may_be_negative: bool) -> str | None:
     if pyarrow.types.is_floating(known.type) and not _all_finite(known):
         return "holds what is no number"
     if max(-low, high) > most or (low < 0 and not may_be_negative):
-        return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'it'} can be"
+        return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'no value there'} can be"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 import psutil
 
 from emulator.core.messages import Message
-from emulator.live.janitor import RUN_VARIABLE, find_run_processes
+from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, find_run_processes
 from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
 from tests.memory import groups_of, swaps_below
@@ -84,6 +85,24 @@ class RayCluster:
         freely."""
         found = with_variable("RAY_TMPDIR", self.directory)
         return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None and not _is_idle_worker(pid)}
+
+
+@contextlib.contextmanager
+def two_ray_nodes() -> Iterator[RayCluster]:
+    """Two Ray nodes on this machine that are not of any run."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.two_ray_nodes"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=REPOSITORY,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the cluster does not start"
+        yield RayCluster(**json.loads(line))
+    assert process.returncode == 0
 
 
 def until(true: Callable[[], T], what: str | Callable[[], str], bound_s: float = START_BOUND_S) -> T:
@@ -232,19 +251,24 @@ class NatjamRun(RunResults):
 
         return self.until(find, f"host {name}")[0]
 
+    def hosts(self) -> dict[str, int]:
+        """The processes of all Ray actors that live, by name."""
+        pids = [pid for pid in find_run_processes(self.run_id) if command_line(pid).startswith("ray::")]
+        return {name: pid for pid in pids if (name := variable_of(pid, HOST_VARIABLE)) is not None}
+
     def janitor(self) -> int:
         """The process that cleans up after the driver."""
         return next(pid for pid in _children(self.process.pid) if "emulator.live.janitor" in command_line(pid))
 
     def supervisor(self, host: str = "nodes-1") -> int:
         """The supervisor of a node host."""
-        return self.until(lambda: self._modules("supervisor", host), f"supervisor of {host}")[0]
+        return self.until(lambda: self.modules("supervisor", host), f"supervisor of {host}")[0]
 
     def shuffle_service(self, host: str = "nodes-1") -> int:
         """The shuffle service of a node host."""
-        return self.until(lambda: self._modules("shuffle_service", host), f"shuffle service of {host}")[0]
+        return self.until(lambda: self.modules("shuffle_service", host), f"shuffle service of {host}")[0]
 
-    def _modules(self, name: str, host: str | None) -> list[int]:
+    def modules(self, name: str, host: str | None = None) -> list[int]:
         """Processes that run a module of ours, what they have forked left out."""
         ours = find_run_processes(self.run_id, host)
         found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
@@ -252,7 +276,7 @@ class NatjamRun(RunResults):
 
     def tasks(self, host: str | None = None) -> list[TaskProcess]:
         """Map and reduce processes, of all node hosts unless one is named."""
-        supervisors = self._modules("supervisor", host)
+        supervisors = self.modules("supervisor", host)
         found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
         return [task for task in found if task is not None]
 

@@ -11,20 +11,16 @@ from random import Random
 
 from emulator import policies
 from emulator.assemble import make_machine
-from emulator.core import effects as fx
+from emulator.chaos.invariants import Invariants
 from emulator.core.application_master import ApplicationMaster
-from emulator.core.completions import Checkpointed, Exited
 from emulator.core.job import JobSpec
 from emulator.core.machine import Machine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
-    ContainerState,
-    JobFinished,
     JobState,
     Message,
     Start,
-    node_address,
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
@@ -45,7 +41,7 @@ from emulator.policies.policy import PlacementPolicy
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
-from emulator.vocabulary import JobFacts, Kind
+from emulator.vocabulary import JobFacts
 
 SECOND_NS = 1_000_000_000
 GIB_BYTES = 1 << 30
@@ -209,16 +205,9 @@ class ChaoticNetwork(Network):
 
 
 @dataclass
-class Walk:
-    """What one reduce process walked: keys [start, end)."""
-
-    start: int
-    end: int
-
-
-@dataclass
 class CheckedCluster(SimulatedCluster):
-    """A simulated cluster that checks itself after every message; see ``check_end`` for what must hold at last."""
+    """A simulated cluster that checks itself after every message by what holds whatever goes wrong
+    (``emulator.chaos.invariants``), and that machines leave traces and are restored as they should."""
 
     settings: Settings
     jobs: Mapping[str, JobSpec]
@@ -233,12 +222,11 @@ class CheckedCluster(SimulatedCluster):
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
     """Every ApplicationMaster there has been, by job."""
-    walks: dict[str, Walk] = field(default_factory=dict)
-    """By container."""
     lost_nodes: set[str] = field(default_factory=set)
-    finished_jobs: dict[str, JobState] = field(default_factory=dict)
+    """Nodes that have not returned."""
 
     def __post_init__(self) -> None:
+        self.invariants = Invariants(self.settings, self.jobs)
         network = ChaoticNetwork(self.chaos) if self.chaos else None
         super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
@@ -263,12 +251,12 @@ class CheckedCluster(SimulatedCluster):
         machine = self.machines.get(address)
         if machine is None:
             return
-        self._take_note(message)
         revision = machine.revision
         before = freeze(machine, NO_TRACE) if self.watch_revisions and self.kernel.events % 29 == 0 else None
+        is_under_way = self._telling
         super().tell(address, message)
-        machine.validate_state()
-        self._check_nodes()
+        if not is_under_way:  # else it will be told when the effects of the one before have been carried out
+            self.invariants.look(self, address)
         if machine.revision == revision:
             assert before is None or freeze(machine, NO_TRACE) == before, f"{address}: {message} has left a trace"
             if self.repeat_empty_heartbeats and getattr(message, "says_nothing", False):
@@ -276,57 +264,17 @@ class CheckedCluster(SimulatedCluster):
 
     def _record(self, record: Record) -> None:
         self.records.append(record)
-        for effect in record.effects:
-            if isinstance(effect, fx.Launch):
-                self._check_launch(effect)
+        self.invariants.note(record)
 
-    def _check_launch(self, launch: fx.Launch) -> None:
-        """One process a task, under speculation two of a reduce, and never the same container twice."""
-        same = (launch.job, launch.kind, launch.task)
-        others = [
-            container
-            for container, task in self.processes.tasks.items()
-            if (task.launch.job, task.launch.kind, task.launch.task) == same
-        ]
-        at_most = int(self.settings.protocol.speculation is not None and launch.kind is Kind.REDUCE)
-        assert len(others) <= at_most or self._job_over(launch.job), f"{same} runs in {others} and {launch.container}"
-        assert launch.container not in self.walks, f"{launch.container} launched twice"
-        start = launch.saved.keys_done if launch.saved else 0
-        self.walks[launch.container] = Walk(start, start)
-
-    def _job_over(self, job: str) -> bool:
-        return job in self.machine_of_rm()._ended
+    @property
+    def finished_jobs(self) -> dict[str, JobState]:
+        """How each job that has ended has, as the ResourceManager has told."""
+        return {job: finished.state for job, finished in self.invariants.finished.items()}
 
     def machine_of_rm(self) -> ResourceManager:
         machine = self.machines[RESOURCE_MANAGER]
         assert isinstance(machine, ResourceManager)
         return machine
-
-    def _take_note(self, message: Message) -> None:
-        if isinstance(message, Exited):
-            self.walks[message.container].end = message.keys_done
-        elif isinstance(message, Checkpointed):
-            assert message.saved.past_containers[-1] == message.container
-        elif isinstance(message, JobFinished):
-            assert self.finished_jobs.setdefault(message.job, message.state) is message.state
-
-    def _check_nodes(self) -> None:
-        running: Counter[str] = Counter()
-        stopped: Counter[str] = Counter()
-        stopped_bytes: Counter[str] = Counter()
-        for container, task in self.processes.tasks.items():
-            machine = self.machines[node_address(task.node)]
-            assert isinstance(machine, NodeManager)
-            if task.launch.kind is Kind.APPLICATION_MASTER and machine.node.masters_outside:
-                continue
-            resuming = machine.containers[container].state is ContainerState.RESUMING
-            (stopped if task.stopped and not resuming else running)[task.node] += 1
-            if task.stopped and not resuming:
-                stopped_bytes[task.node] += machine.node.charged_bytes(task.launch.memory_bytes)
-        for node in self.settings.nodes:
-            assert running[node.name] <= node.containers, f"{node.name} runs {running[node.name]} processes"
-            assert stopped[node.name] <= node.max_suspended, f"{node.name} holds {stopped[node.name]} stopped processes"
-            assert stopped_bytes[node.name] <= node.room_bytes, f"{node.name} has promised RAM or swap twice"
 
     def lose_node(self, node: str, reason: str = "test") -> None:
         super().lose_node(node, reason)
@@ -336,6 +284,10 @@ class CheckedCluster(SimulatedCluster):
         super().silence_node(node)
         self.lost_nodes.add(node)
 
+    def return_node(self, node: str) -> None:
+        super().return_node(node)
+        self.lost_nodes.discard(node)
+
     def run_to_end(self, limit_s: int) -> None:
         """Run all jobs, and on until the cluster is idle again, within ``limit_s`` emulated seconds."""
         limit_ns = limit_s * SECOND_NS
@@ -344,42 +296,23 @@ class CheckedCluster(SimulatedCluster):
 
     def is_idle(self) -> bool:
         """Whether nothing runs, nothing is kept and every container of a living node is free."""
-        manager = self.machine_of_rm()
-        if self.processes.tasks or manager.state.containers or manager.state.applications:
-            return False
-        free = all(
-            len(node.free) == node.settings.containers
-            for node in manager.state.nodes.values()
-            if node.name not in self.lost_nodes
-        )
         managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
-        return free and not any(machine.containers for machine in managers)
+        return not self.invariants.what_is_left(self) and not any(machine.containers for machine in managers)
 
     def check_end(self) -> None:
-        """Every job has ended once; every reduce of one that succeeded has walked every key exactly once."""
-        assert self.finished_jobs.keys() == self.jobs.keys()
+        """Every job has ended once; what one that succeeded has done is done once."""
         assert self.machine_of_rm().preemptor.idle or not self.machine_of_rm().preemptor.reclaims
+        self.invariants.look_at_jobs()
         for job, state in self.finished_jobs.items():
             if state is JobState.SUCCEEDED:
-                self._check_job(self.masters[job], self.jobs[job])
+                self._check_job(self.masters[job])
 
-    def _check_job(self, master: ApplicationMaster, spec: JobSpec) -> None:
+    def _check_job(self, master: ApplicationMaster) -> None:
         tasks = master.tasks.reduces if master.tasks.reduces else master.tasks.maps
         assert all(task.state is TaskState.SUCCEEDED for task in tasks), master.job
         for task in tasks:
             succeeded = [attempt for attempt in task.attempts if attempt.state is AttemptState.SUCCEEDED]
             assert len(succeeded) == 1, f"{master.job}: task {task.index} succeeded {len(succeeded)} times"
-            if task.kind is Kind.MAP:
-                continue
-            (attempt,) = succeeded
-            assert attempt.container is not None
-            past = attempt.saved.past_containers if attempt.saved else ()
-            at = 0
-            for container in (*past, attempt.container):
-                walk = self.walks[container]
-                assert walk.start == at <= walk.end, f"{attempt.name}: {container} walked from {walk.start}, not {at}"
-                at = walk.end
-            assert at == spec.reduce_keys[task.index], f"{attempt.name}: {at} keys"
 
 
 def run_checked(

@@ -83,7 +83,7 @@ class CampaignDirectory:
         """
         known = self._known() if self.path.is_dir() else {}
         return {
-            entry["sha256"]: str(entry["variant"])
+            entry["sha256"]: entry["variant"]
             for name, entry in known.items()
             if RunDirectory(self.path / RUNS_NAME / name).finished_summary() is not None
         }
@@ -94,8 +94,9 @@ class CampaignDirectory:
             plan = json.loads(path.read_text())
             if plan["natjam_campaign"] != _FORMAT_VERSION:
                 raise ConfigError(f"{path}: is of another version of natjam; name another directory")
-            return {name: {**entry, "sha256": str(entry["sha256"])} for name, entry in plan["runs"].items()}
+            texts = ("variant", "sha256")
+            return {name: {**entry, **{of: str(entry[of]) for of in texts}} for name, entry in plan["runs"].items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ConfigError(f"{path}: cannot be read as a campaign's plan; name another directory") from None

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from emulator.chaos.invariants import Invariants, what_is_left
+from emulator.chaos.invariants import Invariants
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, Launch, SetTimer
@@ -146,7 +146,9 @@ class FaultyCluster(SimulatedCluster):
         """Run to the end of all jobs, and on until the cluster is at rest.  Also raises Violation."""
         super().run(self._limit_ns, each_slice)
         rest_ns = self.kernel.now_ns + self._settings.protocol.node_expiry_ns + _REST_NS
-        self.kernel.run(rest_ns + _REST_NS, until=lambda: self.kernel.next_ns > rest_ns or not what_is_left(self))
+        self.kernel.run(
+            rest_ns + _REST_NS, until=lambda: self.kernel.next_ns > rest_ns or not self.invariants.what_is_left(self)
+        )
         self.invariants.look_at_end(self)
 
     def tell(self, address: str, message: Message) -> None:
@@ -191,10 +193,15 @@ class FaultyCluster(SimulatedCluster):
 
     def _kill_masters(self, fault: Fault) -> bool:
         tasks = self.processes.tasks
-        masters = [name for name, task in tasks.items() if task.launch.kind is Kind.APPLICATION_MASTER]
-        for container in masters:
-            self.processes.crash(container, _SIGNAL, "its host has died")
-        return bool(masters)
+        masters = {n: task.launch.job for n, task in tasks.items() if task.launch.kind is Kind.APPLICATION_MASTER}
+        for job in masters.values():
+            self._switch_off(job_address(job))
+
+        def tell() -> None:
+            for container in masters:
+                self.processes.crash(container, _SIGNAL, "its host has died")
+
+        return bool(masters) and self._afterwards(fault, tell)
 
     def _kill_manager(self, fault: Fault) -> bool:
         is_on = self.is_on(RESOURCE_MANAGER)
@@ -222,6 +229,25 @@ class FaultyCluster(SimulatedCluster):
             self.silence_node(node)
         return node is not None
 
+    def _return_node(self, fault: Fault) -> bool:
+        node = self._picked_node(fault)
+        if node is None:
+            return False
+        self.lose_node(node)
+        return self._afterwards(fault, partial(self.return_node, node))
+
+    def _restart_node(self, fault: Fault) -> bool:
+        node = self._picked_node(fault)
+        if node is None:
+            return False
+        self.silence_node(node)
+        for_ns = min(fault.for_ns, self._settings.protocol.node_expiry_ns // 2)
+        return self._afterwards(structs.replace(fault, for_ns=for_ns), partial(self.return_node, node))
+
+    def _switch_off(self, address: str) -> None:
+        self._held.pop(address, None)  # what a machine has not been told is lost with it
+        super()._switch_off(address)
+
     def _picked_node(self, fault: Fault) -> str | None:
         return _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
 
@@ -235,13 +261,14 @@ class FaultyCluster(SimulatedCluster):
         address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
         assert address is not None
         self.pause(address)
-        return self._afterwards(fault, partial(self._go_on, address))
+        return self._afterwards(fault, partial(self.go_on, address))
 
     def pause(self, address: str) -> None:
         """The machine of ``address`` gets no messages for now."""
         self._pauses[address] += 1
 
-    def _go_on(self, address: str) -> None:
+    def go_on(self, address: str) -> None:
+        """Its pause is over, and it is told all that it has missed, unless another pause lasts."""
         self._pauses[address] -= 1
         if not self._pauses[address]:
             for message in self._held.pop(address, ()):
@@ -312,6 +339,8 @@ _FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
     FaultKind.SUPERVISOR_DEATH: FaultyCluster._kill_supervisor,
     FaultKind.NODE_DEATH: FaultyCluster._kill_node,
     FaultKind.SILENT_DEATH: FaultyCluster._silence_node,
+    FaultKind.NODE_RETURN: FaultyCluster._return_node,
+    FaultKind.NODE_RESTART: FaultyCluster._restart_node,
     FaultKind.FALSE_DEATH: FaultyCluster._declare_dead,
     FaultKind.PAUSE: FaultyCluster._pause,
     FaultKind.PARTITION: FaultyCluster._cut_off,

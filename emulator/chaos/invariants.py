@@ -26,6 +26,7 @@ from emulator.core.messages import (
     RESOURCE_MANAGER,
     JobFinished,
     JobState,
+    NodeHeartbeat,
     NodeLost,
 )
 from emulator.core.node_manager import NodeManager
@@ -71,7 +72,8 @@ class Invariants:
         self._containers: set[str] = set()
         """All containers that were launched."""
         self._given_up: set[str] = set()
-        """Nodes."""
+        """Nodes that have not registered anew since."""
+        self._registrations: dict[str, int] = {}
         self._launched: list[Launch] = []
         """Launches since the last check."""
         self._judged: dict[str, int] = {}
@@ -82,6 +84,9 @@ class Invariants:
         message = record.message
         if type(message) is NodeLost and record.actor == RESOURCE_MANAGER:
             self._given_up.add(message.node)
+        elif type(message) is NodeHeartbeat and message.registration > self._registrations.get(message.node, 0):
+            self._registrations[message.node] = message.registration
+            self._given_up.discard(message.node)
         elif type(message) is Exited and message.container in self._walks:
             walk = self._walks[message.container]
             walk.end, walk.succeeded = message.keys_done, message.code == 0
@@ -137,7 +142,8 @@ class Invariants:
     def _look_at_node(self, cluster: SimulatedCluster, machine: NodeManager) -> None:
         node, running, stopped, stopped_bytes = machine.node, 0, 0, 0
         for container, task in cluster.processes.tasks.items():
-            if task.node == node.name:
+            is_outside = task.launch.kind is Kind.APPLICATION_MASTER and node.masters_outside
+            if task.node == node.name and not is_outside:
                 # One that is about to go on, or is killed before its stop was known, has a container all the same.
                 in_container = machine.ledger.on_slot(container) or not task.stopped
                 running += in_container
@@ -152,12 +158,17 @@ class Invariants:
 
     def look_at_end(self, cluster: SimulatedCluster) -> None:
         """Check after all jobs have ended and the cluster has had time to come to rest."""
+        self.look_at_jobs()
+        left = self.what_is_left(cluster)
+        require(not left, f"left after the end: {', '.join(left[:5])}")
+
+    def look_at_jobs(self) -> None:
+        """Check that all jobs have ended, and the output of those that have succeeded."""
         for job in self._jobs:
             require(job in self.finished, f"{job} has not ended")
         for job, finished in self.finished.items():
             if finished.state is JobState.SUCCEEDED:
                 self._look_at_output(self._jobs[job])
-        self._look_at_rest(cluster)
 
     def _look_at_output(self, job: JobSpec) -> None:
         done: Counter[int] = Counter()
@@ -176,26 +187,18 @@ class Invariants:
         for task in range(len(job.reduce_keys)):
             require(done[task] >= 1, f"{job.name} has succeeded without its reduce {task}")
 
-    def _look_at_rest(self, cluster: SimulatedCluster) -> None:
-        left = what_is_left(cluster)
-        require(not left, f"left after the end: {', '.join(left[:5])}")
-        for node in _manager(cluster).state.nodes.values():
-            if node.name not in self._given_up:
-                free, wanted = len(node.free), node.settings.containers
-                require(free == wanted, f"{node.name} has {free} of {wanted} containers free after the end")
-
-
-def what_is_left(cluster: SimulatedCluster) -> list[str]:
-    """Processes, containers, jobs and ApplicationMasters that should be gone once all jobs have ended."""
-    state = _manager(cluster).state
-    masters = [address for address, machine in cluster.machines.items() if isinstance(machine, ApplicationMaster)]
-    return [*cluster.processes.tasks, *state.containers, *state.applications, *masters]
-
-
-def _manager(cluster: SimulatedCluster) -> ResourceManager:
-    manager = cluster.machines[RESOURCE_MANAGER]
-    assert isinstance(manager, ResourceManager)
-    return manager
+    def what_is_left(self, cluster: SimulatedCluster) -> list[str]:
+        """Processes, containers, jobs and ApplicationMasters that should be gone once all jobs have ended, and nodes
+        of which containers should be free."""
+        manager = cluster.machines[RESOURCE_MANAGER]
+        assert isinstance(manager, ResourceManager)
+        masters = [address for address, machine in cluster.machines.items() if isinstance(machine, ApplicationMaster)]
+        left = [*cluster.processes.tasks, *manager.state.containers, *manager.state.applications, *masters]
+        for node in manager.state.nodes.values():
+            free, total = len(node.free), node.settings.containers
+            if free != total and node.name not in self._given_up:
+                left.append(f"{node.name} with {free} of {total} containers free")
+        return left
 
 
 def _same_task(one: VirtualTask, other: VirtualTask) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from emulator.campaign.processes import ProcessWorkers
 from emulator.chaos.schedule import Fault, FaultKind
-from emulator.chaos.simulated import Judged, judge, judge_seeds, undisturbed_ns
+from emulator.chaos.simulated import Cost, Judged, judge, judge_seeds, undisturbed_ns
 from emulator.core.messages import JobState
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError
@@ -48,6 +48,8 @@ class Tally:
     seeds: int = 0
     happened: Counter[FaultKind] = field(default_factory=Counter)
     jobs: Counter[JobState] = field(default_factory=Counter)
+    costs: dict[FaultKind, list[Cost]] = field(default_factory=dict)
+    """Of faults that have met somebody alone."""
     violations: list[Judged] = field(default_factory=list)
 
     def add(self, judged: Judged) -> None:
@@ -55,6 +57,8 @@ class Tally:
         self.seeds += 1
         self.happened.update(judged.happened)
         self.jobs.update(judged.jobs or {})
+        if judged.cost is not None:
+            self.costs.setdefault(judged.happened[0], []).append(judged.cost)
         if judged.violation is not None:
             self.violations.append(judged)
 

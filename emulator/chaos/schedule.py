@@ -26,7 +26,7 @@ class FaultKind(str, Enum):
     MASTER_DEATH = "master-death"
     """The process of an ApplicationMaster ends by a signal."""
     MASTERS_DEATH = "masters-death"
-    """The host of ApplicationMasters is gone, and all of them with it."""
+    """The host of ApplicationMasters is gone, and all of them with it; after a while this is known."""
     MANAGER_DEATH = "manager-death"
     """The host of ResourceManager and client is down for a while."""
     SUPERVISOR_DEATH = "supervisor-death"
@@ -35,6 +35,10 @@ class FaultKind(str, Enum):
     """A node dies with all that runs on it."""
     SILENT_DEATH = "silent-death"
     """The same, and nobody is told: it has to be missed."""
+    NODE_RETURN = "node-return"
+    """A node is gone with all that runs on it, and known to be; after a while it is there again, with nothing."""
+    NODE_RESTART = "node-restart"
+    """The same, but it is there again before anybody has missed it."""
     FALSE_DEATH = "false-death"
     """The ResourceManager is told that a living node is lost."""
     PAUSE = "pause"
@@ -60,7 +64,8 @@ class FaultKind(str, Enum):
 DESTRUCTIVE = frozenset(
     {
         *(FaultKind.CRASH, FaultKind.MASTER_DEATH, FaultKind.MASTERS_DEATH, FaultKind.SUPERVISOR_DEATH),
-        *(FaultKind.NODE_DEATH, FaultKind.SILENT_DEATH, FaultKind.FALSE_DEATH, FaultKind.FULL_DISK),
+        *(FaultKind.NODE_DEATH, FaultKind.SILENT_DEATH, FaultKind.NODE_RETURN, FaultKind.FALSE_DEATH),
+        FaultKind.FULL_DISK,
     }
 )
 """These may make a job fail, because the numbers of attempts, masters and nodes are limited."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
@@ -16,15 +16,25 @@ from emulator.chaos.shrink import shortest
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
 from emulator.experiment.model import Experiment
-from emulator.records.history import fold
+from emulator.records.history import History, fold
 from emulator.records.journal import Record
 from emulator.records.replay import replay
+from emulator.records.summary import makespan_of
 from emulator.run import without_collector
 from emulator.sim.session import simulate
 from workloads.expand import expand
 
 _TIMES_AS_LONG = 20
 _AND_NS = 3_600_000_000_000
+
+
+class Cost(NamedTuple):
+    """What a run with a fault has more than the same run without."""
+
+    added_ns: int
+    """From the first submission to the last end."""
+    lost_ns: int
+    """Work that was for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +49,8 @@ class Judged:
     """The kinds of the faults that have affected something; unknown after a violation."""
     jobs: Counter[JobState] | None = None
     """How they have ended."""
-    makespan_ns: int = 0
-    real_s: float = 0.0
+    cost: Cost | None = None
+    """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed."""
 
 
 def undisturbed_ns(experiment: Experiment) -> int:
@@ -64,20 +74,33 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
     """Simulate ``experiment`` with ``seed`` while ``faults`` happen; whatever is raised is a violation."""
-    began_real_s = time.monotonic()
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     try:
         with without_collector():
-            cluster = _run(once, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
+            cluster, history = _run(once, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        return Judged(seed, tuple(faults), said, real_s=time.monotonic() - began_real_s)
+        return Judged(seed, tuple(faults), f"{type(error).__name__}: {error}")
     jobs = Counter(finished.state for finished in cluster.invariants.finished.values())
-    real_s = time.monotonic() - began_real_s
-    return Judged(seed, tuple(faults), None, tuple(cluster.happened), jobs, cluster.kernel.now_ns, real_s)
+    is_alone = len(cluster.happened) == 1 and not jobs[JobState.FAILED]
+    cost = _cost(once, history) if is_alone else None
+    return Judged(seed, tuple(faults), None, tuple(cluster.happened), jobs, cost)
 
 
-def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> FaultyCluster:
+def _cost(experiment: Experiment, history: History) -> Cost:
+    jobs = expand(experiment, experiment.seed)
+    records: list[Record] = []
+    with without_collector():
+        simulate(experiment, jobs, records.append)
+        undisturbed = fold(records, jobs)
+    (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed))
+    return Cost(with_ns - without_ns, lost_ns - lost_anyway_ns)
+
+
+def _totals(history: History) -> tuple[int, int]:
+    return makespan_of(history.jobs) or 0, sum(job.lost_ns for job in history.jobs)
+
+
+def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyCluster, History]:
     jobs = expand(experiment, experiment.seed)
     records: list[Record] = []
     make_cluster = partial(FaultyCluster, faults=faults, limit_ns=limit_ns)
@@ -89,13 +112,12 @@ def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> Faul
             finished.state is JobState.SUCCEEDED or not harmless,
             f"{job} has {finished.state.value} and nothing was destroyed: {finished.reason}",
         )
-    _check_journal(experiment, jobs, records)
-    return cluster
+    return cluster, _checked_history(experiment, jobs, records)
 
 
-def _check_journal(experiment: Experiment, jobs: tuple[JobSpec, ...], records: list[Record]) -> None:
+def _checked_history(experiment: Experiment, jobs: tuple[JobSpec, ...], records: list[Record]) -> History:
     """Fresh machines do the same again, and tables can be made of it."""
     settings, by_name = make_settings(experiment, experiment.seed), {job.name: job for job in jobs}
     difference = replay(records, lambda address: make_machine(address, settings, by_name))
     require(difference is None, f"the journal does not replay: {difference}")
-    fold(records, jobs)
+    return fold(records, jobs)

@@ -7,6 +7,7 @@ import random
 import sys
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,6 +57,9 @@ def chaos(
     Checked: every key is done once; no node runs more than it has room for; every job ends in bounded time, or fails
     with a reason; nothing is left; the journal replays. A violation is printed with its seed and the shortest list of
     faults that still causes it, and saved; the exit status is then 1.
+
+    The table says what each kind of fault costs: by how much runs with only that one took longer, and how much work
+    they lost, on average.
 
     \b
     Examples:
@@ -126,11 +130,14 @@ def _table(tally: Tally) -> Table:
     from emulator.chaos.schedule import FaultKind
 
     table = Table(title=f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs", title_justify="left")
-    for column in ("what happened", "times"):
-        table.add_column(column, justify="right" if column == "times" else "left")
+    table.add_column("what happened")
+    for column in ("times", "alone", "time added", "work lost"):
+        table.add_column(column, justify="right")
     for kind in FaultKind:
         if tally.happened[kind]:
-            table.add_row(kind.value, f"{tally.happened[kind]:,}")
+            costs = tally.costs.get(kind, [])
+            means = (f"{fmean(of) / 1e9:,.1f} s" for of in zip(*costs, strict=True))
+            table.add_row(kind.value, f"{tally.happened[kind]:,}", f"{len(costs):,}", *means)
     table.add_section()
     for state, count in tally.jobs.items():
         table.add_row(f"jobs {state.value}", f"{count:,}")

@@ -269,7 +269,9 @@ class Allocator:
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
         if wish.kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
-        application.allocated.append(AllocatedContainer(held.id, wish.kind, node.name, ready_ns, wish.task))
+        application.allocated.append(
+            AllocatedContainer(held.id, wish.kind, node.name, ready_ns, wish.task, node.registration)
+        )
         state.attention.expect(job_address(application.name))
         return []
 
@@ -297,7 +299,10 @@ class Allocator:
         application.master, application.master_since_ns = held.id, now_ns
         attempt = f"{application.name}/am" + (f".{application.master_attempts}" if application.master_attempts else "")
         application.master_attempts += 1
-        start = StartContainer(held.id, application.name, Kind.APPLICATION_MASTER, 0, attempt, ready_ns)
+        registration = self._state.nodes[held.node].registration
+        start = StartContainer(
+            held.id, application.name, Kind.APPLICATION_MASTER, 0, attempt, ready_ns, registration=registration
+        )
         return [self._orders.send(held.id, held.node, start, now_ns)]
 
 

@@ -247,7 +247,10 @@ class ApplicationMaster(StateMachine):
             saved=attempt.saved,
             start_measured=self._starts_measured,
             memory_bytes=attempt.memory_bytes,
+            registration=allocation.registration,
         )
+        tasks.outputs.registered(allocation.node, allocation.registration)
+        tasks.blacklist.node_is_there(allocation.node)
         outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
         return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
 
@@ -259,7 +262,7 @@ class ApplicationMaster(StateMachine):
     # ---- news from nodes ----
 
     def _outputs_received(self, message: MapOutputsReceived, now_ns: int) -> list[Effect]:
-        self.tasks.outputs.received(message.node, message.version)
+        self.tasks.outputs.received(message.node, message.version, message.registration)
         return []
 
     def _reported(self, message: ContainerReported, now_ns: int) -> list[Effect]:

@@ -55,7 +55,7 @@ class NodeState(Enum):
 class NodeEvent(Enum):
     """Events that change a worker's state."""
 
-    HEARD = "first heartbeat"
+    HEARD = "registered"
     LOSE = "given up"
 
 
@@ -65,6 +65,7 @@ NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
         (NodeState.UNKNOWN, NodeEvent.HEARD): NodeState.ALIVE,
         (NodeState.UNKNOWN, NodeEvent.LOSE): NodeState.LOST,
         (NodeState.ALIVE, NodeEvent.LOSE): NodeState.LOST,
+        (NodeState.LOST, NodeEvent.HEARD): NodeState.ALIVE,
     },
 )
 
@@ -86,6 +87,8 @@ class Node:
     ledger: NodeLedger
     """Who holds what of it, as far as is known here."""
     state: NodeState = NodeState.UNKNOWN
+    registration: int = 0
+    """See ``NodeHeartbeat``."""
     free: deque[FreeSlot] = field(default_factory=deque)
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers here were given for, one after the other."""
@@ -104,9 +107,11 @@ class Node:
         """Unique in the cluster."""
         return self.settings.name
 
-    def register(self, now_ns: int) -> None:
-        """Its first heartbeat: all its containers are free."""
+    def register(self, now_ns: int, registration: int) -> None:
+        """Its first heartbeat, or the first since it was lost: all its containers are free."""
         self._move(NodeEvent.HEARD)
+        self.registration = registration
+        self.restores_until_ns = 0
         for slot, count in slots_of(self.settings).items():
             self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
 

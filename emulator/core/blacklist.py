@@ -20,6 +20,7 @@ class Blacklist:
         self._failures_max = failures_max
         self._nodes = nodes
         self._failures: Counter[str] = Counter()
+        self._lost: set[str] = set()
 
     def failed(self, node: str) -> None:
         """An attempt has failed there."""
@@ -27,11 +28,16 @@ class Blacklist:
 
     def node_lost(self, node: str) -> None:
         """It is gone, and so one less to choose from; should it return, nothing is held against it."""
-        self._nodes -= 1
+        self._lost.add(node)
         self._failures.pop(node, None)
+
+    def node_is_there(self, node: str) -> None:
+        """A container has been given there."""
+        self._lost.discard(node)
 
     @property
     def avoided(self) -> tuple[str, ...]:
         """Nodes to be avoided, in the order of their names."""
         black = sorted(node for node, failures in self._failures.items() if failures >= self._failures_max)
-        return () if len(black) * 100 >= self._nodes * _IGNORED_FROM_PERCENT else tuple(black)
+        nodes = self._nodes - len(self._lost)
+        return () if len(black) * 100 >= nodes * _IGNORED_FROM_PERCENT else tuple(black)

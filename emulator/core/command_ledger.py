@@ -118,6 +118,8 @@ class MapOutputLedger:
         self._nodes: tuple[str, ...] | None = None
         self.version = 0
         """Of what was last complete."""
+        self._registrations: dict[str, int] = {}
+        """Of each node: what an earlier one has been told is not known there."""
         self._told: set[str] = set()
         self._unacknowledged: dict[str, int] = {}
 
@@ -143,14 +145,21 @@ class MapOutputLedger:
         self._unacknowledged[node] = now_ns
         return [self._message(node)]
 
-    def received(self, node: str, version: int) -> None:
+    def received(self, node: str, version: int, registration: int) -> None:
         """``node`` has acknowledged."""
-        if version == self.version:
+        if version == self.version and registration == self._registrations.get(node, 0):
             self._unacknowledged.pop(node, None)
 
+    def registered(self, node: str, registration: int) -> None:
+        """``node`` has been heard of as registered at that instant."""
+        if registration > self._registrations.get(node, 0):
+            self._registrations[node] = registration
+            self._told.discard(node)
+
     def forget_node(self, node: str) -> None:
-        """``node`` is gone."""
-        self._unacknowledged.pop(node, None)
+        """``node`` is gone, or has been: what it has not acknowledged may be for nobody."""
+        if node not in self._registrations:
+            self._unacknowledged.pop(node, None)
 
     def repeat(self, now_ns: int) -> Iterator[Send]:
         """Tell again the nodes that have not acknowledged for too long."""

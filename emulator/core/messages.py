@@ -152,6 +152,8 @@ class AllocatedContainer(Frozen):
     ready_ns: int
     task: TaskId | None = None
     """The suspended task it is for; None for a new map or reduce."""
+    registration: int = 0
+    """Of its node, then."""
 
 
 class Answer(Frozen):
@@ -223,6 +225,8 @@ class NodeHeartbeat(_Message):
     """Containers that ended or stopped, not yet acknowledged."""
     heard_id: int = -1
     """The last response that had news in it."""
+    registration: int = 0
+    """From this instant on the node has nothing of what was there before: it was started anew, or emptied."""
 
     @property
     def says_nothing(self) -> bool:
@@ -299,6 +303,8 @@ class StartContainer(_Message):
     """Whether the task's length includes the start of its process."""
     memory_bytes: int | None = None
     """That the task holds; None: nothing is known of it, and it is charged with all of its container."""
+    registration: int = 0
+    """Of the node that is meant."""
 
 
 class SuspendContainer(_Message):
@@ -338,6 +344,8 @@ class MapOutputsReceived(_Message):
 
     node: str
     version: int
+    registration: int = 0
+    """Of its node, then."""
 
 
 class ContainerReported(_Message):

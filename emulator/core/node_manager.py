@@ -8,9 +8,9 @@ container has a state from the table below.  Commands are idempotent.  A repeate
 container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
-ended or stopped are told to the ResourceManager in each heartbeat until it acknowledges one (step 10).  Under an
-overhead profile a suspended container is held back until the profile's total has passed since the ApplicationMaster
-asked; then a heartbeat of its own carries it, so that the total has the low deviation of the published one.
+ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_news``).  Under an overhead profile
+a suspended container is held back until the profile's total has passed since the ApplicationMaster asked; then a
+heartbeat of its own carries it, so that the total has the low deviation of the published one.
 
 A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
 if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).
@@ -57,7 +57,6 @@ from emulator.core.messages import (
     MapOutputs,
     MapOutputsReceived,
     Message,
-    NodeHeartbeat,
     NodeHeartbeatResponse,
     Outcome,
     ResumeContainer,
@@ -70,6 +69,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.node_news import NodeNews
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import NodeSettings, Settings
 from emulator.vocabulary import Kind
@@ -82,16 +82,12 @@ class NodeManager(StateMachine):
         super().__init__(node_address(node.name))
         self.node = node
         self.containers: dict[str, Container] = {}
-        self.unacknowledged: dict[str, int | None] = {}
-        """Freed containers the ResourceManager has not acknowledged, and the heartbeat that first told it."""
         self.ledger = NodeLedger(node)
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
         """Containers that have ended and whose end the ResourceManager knows, of jobs that have ended."""
-        self._heard_id = -1
-        self._told_id = -1
-        """The last heartbeat that reported something."""
+        self._news = NodeNews(node.name)
         self._overheads = settings.overheads
         self._timers = Timers()
         self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
@@ -99,13 +95,24 @@ class NodeManager(StateMachine):
     # ---- messages ----
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        if self.revision:  # started anew: its processes have gone with the machine
+            self.ledger = NodeLedger(self.node)
+            self._map_outputs.clear()
+            self._finished_jobs.clear()
+            self._register_anew(now_ns)
         return self._heartbeat(now_ns)
 
+    def _register_anew(self, now_ns: int) -> None:
+        """Nothing is left of what was here."""
+        self._forgotten.update(self.containers)
+        self.containers.clear()
+        self._news.register_anew(now_ns)
+
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
-        told_id, effects = self._told_id, self._heartbeat(now_ns)
-        if self._told_id == told_id:
+        heartbeat = self._news.heartbeat(now_ns)
+        if heartbeat.says_nothing:
             self.leaves_no_trace()
-        return effects
+        return [Send(RESOURCE_MANAGER, heartbeat)]
 
     def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
         if not self._timers.take(message):
@@ -120,17 +127,14 @@ class NodeManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When a freed container may be told; see ``emulator.core.machine.PeriodicMachine``."""
-        if not self.unacknowledged:
-            return None
-        times_ns = [self.containers[container_id].slot_free_ns for container_id in self.unacknowledged]
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        return self._news.due_ns(now_ns)
 
     def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
         known = self.containers.get(message.container)
         if known is not None:
             return self._report(known)
-        if message.job in self._finished_jobs:
-            return []  # late or repeated: its container may have ended and been forgotten
+        if message.job in self._finished_jobs or message.registration != self._news.registration:
+            return []  # late or repeated: its container may have ended and been forgotten, or been lost
         container = Container(message.container, message.job, message.kind, message.ready_ns, message.memory_bytes)
         self.containers[container.id] = container
         try:
@@ -188,7 +192,7 @@ class NodeManager(StateMachine):
         self._move(container, ContainerEvent.RESUME)
         container.ready_ns = message.ready_ns
         container.slot_free_ns = None
-        self.unacknowledged.pop(container.id, None)
+        self._news.settle(container)
         at_ns = message.ready_ns + self._overheads.resume_ns
         if self._overheads.resume_ns and at_ns > now_ns:
             return [self._timers.set(f"resume {container.id}", at_ns)]
@@ -210,29 +214,28 @@ class NodeManager(StateMachine):
         return [Kill(container.id)]
 
     def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
-        received = Send(job_address(message.job), MapOutputsReceived(self.node.name, message.version))
+        receipt = MapOutputsReceived(self.node.name, message.version, self._news.registration)
+        received = Send(job_address(message.job), receipt)
         if self._map_outputs.get(message.job, 0) >= message.version or message.job in self._finished_jobs:
             return [received]
         self._map_outputs[message.job] = message.version
         return [ProvideInput(message.job, message.version, message.nodes), received]
 
     def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
-        told = [id for id, first in self.unacknowledged.items() if first is not None and first <= message.id]
-        if not told and message.says_nothing:
+        told = self._news.take(message)
+        if told is None:
             self.leaves_no_trace()
-        if message.finished_jobs:
-            self._heard_id = max(self._heard_id, message.id)
-        for container_id in told:
-            del self.unacknowledged[container_id]
-            if self.containers[container_id].job in self._finished_jobs:
-                self._forget(self.containers[container_id])
+            return []
+        for container in told:
+            if container.job in self._finished_jobs:
+                self._forget(container)
         effects: list[Effect] = []
         for job in message.finished_jobs:
             if job not in self._finished_jobs:
                 effects += self._clean_up(job)
-        return effects + self._shut_down() if message.shut_down else effects
+        return effects + self._shut_down(now_ns) if message.shut_down else effects
 
-    def _shut_down(self) -> list[Effect]:
+    def _shut_down(self, now_ns: int) -> list[Effect]:
         """The ResourceManager has given this node up: nothing may go on here beside its replacement elsewhere."""
         effects: list[Effect] = []
         for container in self.containers.values():
@@ -240,6 +243,9 @@ class NodeManager(StateMachine):
                 self._move(container, ContainerEvent.KILL)
                 container.reason = "the node was given up"
                 effects.append(Kill(container.id))
+        if all(container.state is ContainerState.DONE for container in self.containers.values()):
+            self._register_anew(now_ns)
+            return self._heartbeat(now_ns)
         return effects
 
     # ---- completions ----
@@ -338,7 +344,7 @@ class NodeManager(StateMachine):
 
     def _free(self, container: Container, now_ns: int) -> list[Effect]:
         """The slot is free: tell the job now, the ResourceManager at the next heartbeat or when the profile says."""
-        self.unacknowledged[container.id] = None
+        self._news.freed(container)
         if container.state is ContainerState.SUSPENDED:
             self.ledger.stop(container.id)
         elif container.id in self.ledger:  # a refused start was never charged
@@ -364,19 +370,7 @@ class NodeManager(StateMachine):
         return [Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
 
     def _heartbeat(self, now_ns: int) -> list[Effect]:
-        freed, newly_told = [], []
-        for container_id, first in self.unacknowledged.items():
-            container = self.containers[container_id]
-            if container.slot_free_ns is not None and container.slot_free_ns <= now_ns:
-                freed.append(container.report(self.node.name))
-                if first is None:
-                    newly_told.append(container_id)
-        heartbeat_id = now_ns
-        if freed:
-            # Larger than that of an empty heartbeat at the same time, whose answer must not count for this one.
-            heartbeat_id = self._told_id = max(now_ns, self._told_id) + 1
-            self.unacknowledged.update(dict.fromkeys(newly_told, heartbeat_id))
-        return [Send(RESOURCE_MANAGER, NodeHeartbeat(self.node.name, heartbeat_id, tuple(freed), self._heard_id))]
+        return [Send(RESOURCE_MANAGER, self._news.heartbeat(now_ns))]
 
     def _clean_up(self, job: str) -> list[Effect]:
         self._finished_jobs.add(job)
@@ -387,7 +381,7 @@ class NodeManager(StateMachine):
 
     def _forget(self, container: Container) -> None:
         """Drop an ended container whose end the ResourceManager knows."""
-        if container.state is ContainerState.DONE and container.id not in self.unacknowledged:
+        if container.state is ContainerState.DONE and self._news.is_told(container):
             del self.containers[container.id]
             self._forgotten.add(container.id)
 
@@ -399,8 +393,7 @@ class NodeManager(StateMachine):
         assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
         for container in self.containers.values():
             assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
-        for container_id in self.unacknowledged:
-            assert not self.ledger.on_slot(container_id), f"{container_id} told free and is not"
+            assert self._news.is_told(container) or not self.ledger.on_slot(container.id), f"{container.id} told free"
 
     handlers = {  # noqa: RUF012
         Start: _start,

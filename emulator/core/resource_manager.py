@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from emulator.core.admission import Admission
 from emulator.core.allocator import Allocator
-from emulator.core.applications import Application, HeldContainer, NodeState
+from emulator.core.applications import Application, HeldContainer, Node, NodeState
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.effects import Effect, Send
@@ -42,6 +42,7 @@ from emulator.core.messages import (
     node_address,
 )
 from emulator.core.node_ledger import Slot
+from emulator.core.node_news import STARTED_ANEW
 from emulator.core.paced import PacedPreemption
 from emulator.core.preemptor import Preemptor
 from emulator.core.reclaiming import Reclaiming
@@ -133,14 +134,14 @@ class ResourceManager(StateMachine):
     def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
         address = node_address(node.name)
-        if node.state is NodeState.LOST:
+        if message.registration < node.registration:  # late, from before the node was lost
+            self.leaves_no_trace()
+            return []
+        is_new = node.state is NodeState.UNKNOWN or message.registration > node.registration
+        if node.state is NodeState.LOST and not is_new:
             return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
         self.state.attention.arrived(address)
-        is_new = node.state is NodeState.UNKNOWN
-        if is_new:
-            node.register(now_ns)
-            self.state.free_nodes[node.name] = None
-        effects: list[Effect] = []
+        effects = self._register(node, message.registration, now_ns) if is_new else []
         for report in message.freed:
             effects += self._freed(report, now_ns)
         taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
@@ -194,10 +195,26 @@ class ResourceManager(StateMachine):
                 self.state.attention.expect(node_address(resume.node))
         self.preemptor.withdraw_surplus(application.name, application.requests.for_any_node)
 
+    def _register(self, node: Node, registration: int, now_ns: int) -> list[Effect]:
+        """A node is there: for the first time, or again, with nothing of what it had."""
+        effects: list[Effect] = []
+        if node.state is NodeState.ALIVE:  # it was away for so short a time that nobody has missed it
+            effects += self._lose(node, STARTED_ANEW, now_ns)
+        if node.state is NodeState.LOST:
+            self.state.containers_left += node.settings.containers
+        node.register(now_ns, registration)
+        self.state.free_nodes[node.name] = None
+        if not registration:
+            return effects
+        return [*effects, *self._start_those_outside(now_ns), *self._admit(now_ns)]
+
     def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
         node = self.state.nodes[message.node]
         if node.state is NodeState.LOST:
             return []
+        return [*self._lose(node, message.reason, now_ns), *self._admit(now_ns, message.reason)]
+
+    def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
         node.lose()
         self.state.containers_left -= node.settings.containers
         self.state.free_nodes.pop(node.name, None)
@@ -215,10 +232,10 @@ class ResourceManager(StateMachine):
                 revision=1 << 62,  # newer than anything this node may still have sent
                 state=ContainerState.DONE,
                 outcome=Outcome.LOST,
-                reason=message.reason or f"{node.name} is lost",
+                reason=reason or f"{node.name} is lost",
             )
             effects += self._freed(report, now_ns)
-        return effects + self._admit(now_ns, message.reason)
+        return effects
 
     # ---- containers ----
 
@@ -281,6 +298,16 @@ class ResourceManager(StateMachine):
         self.state.queues.note(application)
         self.state.attention.expect(job_address(application.name))
         return []
+
+    def _start_those_outside(self, now_ns: int) -> list[Effect]:
+        """ApplicationMasters that take no container, and had no node to be started on."""
+        effects: list[Effect] = []
+        for application in self.state.applications.values():
+            if self._masters_outside and application.requests.application_master is not None:
+                application.requests.application_master = None
+                self.state.queues.note(application)
+                effects += self._allocator.start_outside(application, now_ns)
+        return effects
 
     def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
         """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""

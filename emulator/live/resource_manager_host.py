@@ -25,7 +25,7 @@ class ResourceManagerHost(MachineHost):
         self._client: Client | None = None
         self._expiry_ns = seconds_to_ns(plan.experiment.protocol.node_expiry_s)
         self._heard_ns: dict[str, int] = {}
-        """Last heartbeat of each node that has not been given up."""
+        """Last heartbeat of each node that is not gone."""
 
     def begin(self, origin_real_ns: int) -> None:
         """Start both machines at emulated time 0, or, after a replacement, where the dead host stopped.
@@ -46,7 +46,7 @@ class ResourceManagerHost(MachineHost):
 
     def tell(self, address: str, message: Message) -> None:
         """Have a machine handle ``message``, noting which nodes are alive."""
-        if isinstance(message, NodeHeartbeat) and message.node in self._heard_ns:
+        if isinstance(message, NodeHeartbeat):  # also of one that was given up: it may register anew
             self._heard_ns[message.node] = self.clock.now_ns()
         super().tell(address, message)
 

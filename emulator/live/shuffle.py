@@ -42,6 +42,8 @@ _COPY_BYTES = 1 << 18
 BACKLOG = 1024
 """Number of connections that may wait at a service."""
 _ATTEMPTS = 3
+_ATTEMPTS_UNREACHED = 6
+"""Of a service that is not there: one that has died is started again, which takes about a second."""
 _RETRY_REAL_S = 0.05
 _CONNECT_TIMEOUT_REAL_S = 5.0
 _RECEIVE_TIMEOUT_REAL_S = 30.0
@@ -188,13 +190,13 @@ class _Fetch:
 
     def _collect_remote(self, service: str, outputs: list[tuple[str, int]]) -> None:
         """Fetch from one service with a limited number of attempts; each attempt fetches only what is missing."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS_UNREACHED):
             wanted = [(node, map_index) for node, map_index in outputs if map_index not in self.sources]
             try:
                 self._request(service, wanted)
                 return
             except (OSError, ValueError, BadResponse) as error:
-                if attempt == _ATTEMPTS - 1:
+                if attempt >= (_ATTEMPTS_UNREACHED if isinstance(error, OSError) else _ATTEMPTS) - 1:
                     nodes = {map_index: node for node, map_index in wanted}
                     missing = next(map_index for _, map_index in wanted if map_index not in self.sources)
                     named = error.map_index if isinstance(error, BadResponse) else None

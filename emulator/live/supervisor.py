@@ -332,8 +332,9 @@ class Supervisor:
         if (number := container.next_signal(self._emit)) is not None:
             if container.is_stopped and container.holds_memory:
                 container.swapped_bytes = swapped_bytes_of(_pid_of(container))
+            now_real_ns = time.monotonic_ns()  # first: the process may have obeyed before this one goes on
             self._signal(container, number)
-            container.signalled(time.monotonic_ns())
+            container.signalled(now_real_ns)
             if container.is_program and number == SUSPEND:
                 self._at(time.monotonic_ns() + _STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
 

@@ -24,6 +24,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow
 
 from emulator.core.job import JobSpec
@@ -43,6 +44,7 @@ from emulator.costs.calibration import (
 from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
+from emulator.files.json_values import decoded
 from emulator.files.whole_files import replaced_whole
 from emulator.live.janitor import start_janitor
 from emulator.measure.cluster import measure_cluster
@@ -156,9 +158,10 @@ class _Kept:
         }
         try:
             facts: dict[str, Any] = {}
-            with contextlib.suppress(FileNotFoundError, ValueError):
-                facts = json.loads(facts_path.read_text())
-            if {name: facts.get(name) for name in wanted} != wanted:
+            with contextlib.suppress(FileNotFoundError, ConfigError):
+                facts = decoded(facts_path.read_bytes(), msgspec.json.Decoder(dict[str, Any]).decode, ConfigError)
+            is_known = isinstance(facts.get("load_average"), int | float)
+            if not is_known or {name: facts.get(name) for name in wanted} != wanted:
                 shutil.rmtree(self._directory, ignore_errors=True)
                 facts = {**wanted, "load_average": round(os.getloadavg()[0], 2)}
             self._directory.mkdir(parents=True, exist_ok=True)

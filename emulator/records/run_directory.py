@@ -91,7 +91,7 @@ class RunDirectory:
         """The contents of ``summary.json``, the last file of a run; None if the run did not finish."""
         try:
             found = json.loads((self.path / SUMMARY_NAME).read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) and found.get("state") != FAILED else None
 

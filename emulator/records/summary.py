@@ -49,7 +49,7 @@ def build_summary(
         output: the result of verification; None if the engine writes no output.
     """
     containers, poisson = experiment.cluster.containers, experiment.workload.poisson
-    makespan_ns, tier = _makespan_ns(history.jobs), storage_tier(experiment)
+    makespan_ns, tier = makespan_of(history.jobs), storage_tier(experiment)
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {
         "name": experiment.name,
@@ -80,7 +80,7 @@ def _seconds(ns: int | None) -> float | None:
     return None if ns is None else ns / 1e9
 
 
-def _makespan_ns(jobs: Sequence[JobRow]) -> int | None:
+def makespan_of(jobs: Sequence[JobRow]) -> int | None:
     """From the first submission to the last finish; None while a job has not ended."""
     finishes_ns = [job.finish_ns for job in jobs if job.finish_ns is not None]
     if not jobs or len(finishes_ns) < len(jobs):

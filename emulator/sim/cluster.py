@@ -66,6 +66,8 @@ class SimulatedCluster:
         self._telling = False
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
         """Machines that have died and may be on again, as their journals would restore them."""
+        self._silent_ns: dict[str, int] = {}
+        """Since when each node is gone of which nobody has been told."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be travelling when something happens."""
@@ -107,6 +109,9 @@ class SimulatedCluster:
 
         A dead machine is kept, as its journal would restore the same state (``emulator.records.replay``).
         """
+        if address in self._recorders:  # another attempt begins, and the one before has not ended yet
+            self.tell(address, start)
+            return
         if address in self._halted:
             machine, recorder = self._halted.pop(address)
         else:
@@ -162,15 +167,25 @@ class SimulatedCluster:
         heard from it for ``node_expiry_ns``."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
+        self._silent_ns[node] = self.kernel.now_ns
         expiry_ns = self._settings.protocol.node_expiry_ns
-        self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, expiry_ns))
+        self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, self.kernel.now_ns))
 
-    def _give_up(self, node: str, expiry_ns: int) -> None:
+    def return_node(self, node: str) -> None:
+        """A node that is gone is there again, with nothing of what it had."""
+        if not self.is_on(node_address(node)):
+            self._silent_ns.pop(node, None)
+            self.boot(node_address(node), Start())
+
+    def _give_up(self, node: str, since_ns: int) -> None:
+        if self._silent_ns.get(node) != since_ns:
+            return  # it has returned
+        expiry_ns = self._settings.protocol.node_expiry_ns
         lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
         if self.is_on(RESOURCE_MANAGER):
             self.tell(RESOURCE_MANAGER, lost)
         else:  # who is on again waits anew
-            self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, expiry_ns))
+            self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, since_ns))
 
     def is_on(self, address: str) -> bool:
         """Whether the machine of ``address`` is on and gets messages."""
@@ -200,9 +215,11 @@ class SimulatedCluster:
     def _begin_application(self, job: str, container: str) -> None:
         self.boot(job_address(job), Start(container))
 
-    def _end_application(self, job: str) -> None:
+    def _end_application(self, job: str, container: str) -> None:
         address = job_address(job)
         master = self.machines.get(address)
+        if isinstance(master, ApplicationMaster) and master.container != container:
+            return  # a later attempt has begun
         self._switch_off(address)
         if isinstance(master, ApplicationMaster) and master.has_left:
             del self._halted[address]  # it will not start again

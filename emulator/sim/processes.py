@@ -59,7 +59,7 @@ class VirtualProcesses:
         costs: CostModel,
         tell: Callable[[str, Message], None],
         application_begins: Callable[[str, str], None],
-        application_ended: Callable[[str], None],
+        application_ended: Callable[[str, str], None],
     ) -> None:
         """
         Args:
@@ -107,6 +107,8 @@ class VirtualProcesses:
         """All that runs on the node ends at once, and nobody is told."""
         for container in [container for container, task in self.tasks.items() if task.node == node]:
             self._remove(container)
+        for job in self._jobs:
+            self._forget_inputs(node, job)
 
     def read_progress(self, address: str, effect: fx.ReadProgress) -> None:
         """Answer at once with the readings of the tasks' heartbeats."""
@@ -502,7 +504,7 @@ class VirtualProcesses:
         self._devices.leave(container)
         self._memory.of(task.node).end(container)
         if task.launch.kind is Kind.APPLICATION_MASTER:
-            self._application_ended(task.launch.job)
+            self._application_ended(task.launch.job, container)
         elif task.launch.kind is Kind.REDUCE:
             here = (task.node, task.launch.job)
             del self._reduces[here][container]
@@ -512,6 +514,8 @@ class VirtualProcesses:
 
     def clean_up(self, address: str, effect: fx.CleanUp) -> None:
         """Forget what lies at a node of a job that is over."""
-        here = (address.partition(":")[2], effect.job)
-        self._inputs.pop(here, None)
-        self._localised.pop(here, None)
+        self._forget_inputs(address.partition(":")[2], effect.job)
+
+    def _forget_inputs(self, node: str, job: str) -> None:
+        self._inputs.pop((node, job), None)
+        self._localised.pop((node, job), None)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
-from tests.live_runs import REPOSITORY, RayCluster
+from tests.live_runs import RayCluster, two_ray_nodes
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Two Ray nodes on this machine that are not of any run."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.two_ray_nodes"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=REPOSITORY,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, "the cluster does not start"
-        yield RayCluster(**json.loads(line))
-    assert process.returncode == 0
+    with two_ray_nodes() as cluster:
+        yield cluster

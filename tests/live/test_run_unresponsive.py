@@ -1,4 +1,5 @@
-"""An ApplicationMaster that does not answer: the ResourceManager takes what it asked for (natjam, section 3.2)."""
+"""What does not answer for a while, and then does: an ApplicationMaster, of which the ResourceManager takes what it
+asked for (natjam, section 3.2), and a node that has been given up meanwhile."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import os
 import signal
 from pathlib import Path
 
+from analysis.verify_run import verify_runs
 from emulator.core.effects import Send
 from emulator.core.messages import KillContainer, Tick
 from emulator.core.resource_manager import ResourceManager
 from emulator.records.journal import Record
-from tests.live_runs import NatjamRun, RayCluster
+from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of
 
 SECOND_NS = 1_000_000_000
@@ -59,6 +61,32 @@ def test_an_unresponsive_application_master_loses_containers(ray_cluster: RayClu
             # The ResourceManager looks once a second.
             assert 12 * SECOND_NS <= record.t_ns - entry.since_ns < 14 * SECOND_NS
     assert sorted(kills) == sorted(row["container"] for row in killed)
+
+
+def test_a_node_that_is_silent_for_too_long_is_given_up_and_then_registers_anew(
+    ray_cluster: RayCluster, tmp_path: Path
+) -> None:
+    roomy = SMALL.replace("containers_per_node: 4", "containers_per_node: 6").replace("submit_s: 12", "submit_s: 300")
+    roomy = roomy.replace("reduces: 7, reduce_s: [30]", "reduces: 5, reduce_s: [200]")
+    options = ("--set", "protocol.node_expiry_s=40")
+    with NatjamRun(tmp_path, *options, experiment=roomy, cluster=ray_cluster) as run:
+        run.walking("research")
+        silent = next(name for name in ("nodes-1", "nodes-2") if run.tasks(name))
+        (other,) = {"nodes-1", "nodes-2"} - {silent}
+        before, host = len(run.tasks(other)), run.host(silent)
+        os.kill(host, signal.SIGSTOP)
+        try:
+            run.until(lambda: len(run.tasks(other)) > before, "reduces that are tried again elsewhere")
+        finally:
+            os.kill(host, signal.SIGCONT)
+        run.check_verified()
+        attempts = run.table("attempts")
+        assert [checked.findings for checked in verify_runs(run.out)] == [[]]
+    lost = [row for row in attempts if row["outcome"] == "lost"]
+    (node,) = {row["node"] for row in lost}
+    assert {row["reason"] for row in lost} == {f"{node} has not been heard of for 40 s"}
+    later = [row for row in attempts if row["node"] == node and row["job"] == "production"]
+    assert {row["outcome"] for row in later} == {"succeeded"}, "it is used again"
 
 
 def _kills_of(record: Record) -> list[str]:

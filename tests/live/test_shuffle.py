@@ -477,6 +477,16 @@ def test_any_answer_is_a_failed_fetch(answer: bytes, framed: bool, tmp_path_fact
         thread.join(BOUND_S)
 
 
+def test_a_service_that_is_not_there_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    waits_s: list[float] = []
+    monkeypatch.setattr(shuffle.time, "sleep", waits_s.append)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/node-1"
+    with pytest.raises(FetchFailed, match="output of map 0 from"):
+        shuffle.fetch_and_merge(reduce_params(tmp_path, "node-2", 0, 1, 1), [{"map": 0, "url": url}])
+    assert sum(waits_s) > 1, "longer than it takes to start another one"
+
+
 @pytest.mark.parametrize(
     "url",
     ["", "http://", "ftp://127.0.0.1:1/n", "http://127.0.0.1/n", "http://127.0.0.1:x/n", "http://[", "http://[/n"],

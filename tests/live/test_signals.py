@@ -40,7 +40,8 @@ def run(folder: Path) -> list[str | Path]:
 
 
 def simulation(folder: Path) -> list[str | Path]:
-    options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", "workload.jobs.0.reduce_s=[1000000]"]
+    options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", "sim.every_heartbeat=true"]
+    options += ["--set", "workload.jobs.0.reduce_s=[1000000]"]
     return ["run", FIG4, *options, "--out", folder / "out"]
 
 

@@ -70,6 +70,8 @@ class Case:
     """(emulated ms, which job, which reduce, what): by a user."""
     restarts: tuple[tuple[int, int], ...] = ()
     """(emulated ms, how long for, in tenths of a second): the ResourceManager's host dies and is there again."""
+    returns: tuple[tuple[int, int], ...] = ()
+    """(emulated ms, which node, and for how many seconds): it is lost, or gone unnoticed, and is there again."""
 
 
 @st.composite
@@ -250,8 +252,11 @@ def cases(
     master_crashes = draw(_misfortunes(3))
     manager_restarts = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes)) if restarts else ()
     losses = draw(st.sampled_from((0, 0, 1, 2)).flatmap(_misfortunes))
+    returns = draw(st.sampled_from((0, 0, 2)).flatmap(_misfortunes))
     crashes, lost_outputs = draw(_misfortunes(_ATTEMPTS_MAX - 1)), draw(_misfortunes(4, latest_ms=30_000))
-    return Case(cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, (), manager_restarts)
+    return Case(
+        cluster, jobs, costs, chaos, crashes, master_crashes, losses, lost_outputs, (), manager_restarts, returns
+    )
 
 
 @st.composite
@@ -274,10 +279,18 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         if alive:
             cluster.processes.crash(alive[which % len(alive)], 11, "segmentation fault")
 
+    def living() -> list[str]:
+        return [node.name for node in case.settings.nodes if node.name not in cluster.lost_nodes]
+
     def lose(which: int) -> None:
-        nodes = [node.name for node in case.settings.nodes if node.name not in cluster.lost_nodes]
-        if nodes:
+        if nodes := living():
             cluster.lose_node(nodes[which % len(nodes)])
+
+    def lose_for_a_while(which: int) -> None:
+        if (nodes := living()) and not cluster.finished:
+            node = nodes[which % len(nodes)]
+            (cluster.silence_node if which % 2 else cluster.lose_node)(node)
+            cluster.kernel.at(cluster.kernel.now_ns + which * SECOND_NS, partial(cluster.return_node, node))
 
     for at_ms, which in case.crashes:
         cluster.kernel.at(at_ms * 1_000_000, partial(crash, which, False))
@@ -304,6 +317,8 @@ def _plan_misfortunes(case: Case, cluster: CheckedCluster) -> None:
         cluster.kernel.at(at_ms * 1_000_000, partial(restart, tenths_s))
     for at_ms, which in case.losses:
         cluster.kernel.at(at_ms * 1_000_000, partial(lose, which))
+    for at_ms, which in case.returns:
+        cluster.kernel.at(at_ms * 1_000_000, partial(lose_for_a_while, which))
 
 
 def run(case: Case, **checks: bool) -> CheckedCluster:
@@ -331,4 +346,4 @@ def _check_failure(case: Case, state: JobState, reason: str) -> None:
         assert len(case.master_crashes) >= case.settings.protocol.am_attempts
     else:
         assert reason.startswith("no node is left") or "too few" in reason
-        assert case.losses
+        assert case.losses or case.returns

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -27,9 +28,14 @@ from analysis.report.build import report_of
 from analysis.verify_run import verify_runs
 from emulator.assemble import make_settings
 from emulator.campaign.definition import load_campaign
+from emulator.campaign.directory import PLAN_NAME, CampaignDirectory
+from emulator.chaos.runner import SavedFaults, replay_faults
+from emulator.chaos.schedule import FaultKind, draw_faults
 from emulator.costs.calibration import dump_calibration, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import NatjamError
+from emulator.experiment.availability import read_steps
+from emulator.experiment.jobs_file import encode_jobs
 from emulator.experiment.load import load_experiment
 from emulator.records.replay_run import replay_journal
 from tests.calibrations import make_calibration
@@ -42,6 +48,14 @@ EXPERIMENTS = [
 ]
 ALL_PIECES = [*PIECES, *YAML_PIECES]
 TABLES = ("jobs", "tasks", "attempts", "operations", "decisions")
+QUEUES = """\
+name: small
+engine: sim
+overheads: hadoop-0.23
+cluster: {nodes: 2, containers_per_node: 2}
+scheduler:
+  allocation: {name: two-queue, queues: {q: {capacity: 0.5}, production: {capacity: 0.25}, research: {capacity: 0.25}}}
+"""
 VALUES: list[Any] = [
     None,
     True,
@@ -105,6 +119,47 @@ def test_campaigns(tmp_path: Path) -> None:
         b"variants:\n  - {name: a}\n  - {name: b, set: {workload.jobs.1.submit_s: 10}}\nseeds: 3\n"
     )
     try_many("campaigns", 40, lambda rng: load_campaign(yaml_damage(rng, tmp_path / "campaign.yaml", whole)))
+
+
+def test_plans_of_campaigns(tmp_path: Path) -> None:
+    entries = {f"a/seed-{seed}": {"variant": "a", "seed": seed, "sha256": "0" * 64} for seed in (1, 2)}
+    whole = json.dumps({"natjam_campaign": 1, "name": "c", "runs": entries}).encode()
+    for name in entries:
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "summary.json").write_text("{}")
+
+    def one(rng: random.Random) -> None:
+        CampaignDirectory(yaml_damage(rng, tmp_path / PLAN_NAME, whole).parent).made()
+
+    try_many("plans of campaigns", 100, one)
+
+
+def test_files_of_jobs(tmp_path: Path) -> None:
+    jobs = load_experiment(CATALOGUE / "natjam-fig4.yaml").workload.jobs
+    whole = encode_jobs(jobs or ())
+    experiment = tmp_path / "experiment.yaml"
+    experiment.write_text(QUEUES + "workload: {jobs: {file: workload.jsonl}}\n")
+
+    def one(rng: random.Random) -> None:
+        yaml_damage(rng, tmp_path / "workload.jsonl", whole)
+        expand(load_experiment(experiment), 1)
+
+    try_many("files of jobs", 100, one)
+
+
+def test_availability(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    wholes = (b"time_s,containers\n0,8\n60.5,0\n3600,4\n", b"time_s,share\n0,1\n60.5,0\n3600,0.4\n")
+    try_many("availability", 200, lambda rng: read_steps(yaml_damage(rng, path, rng.choice(wholes)), 8, 7200.0))
+
+
+def test_faults(tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text(
+        QUEUES + "workload: {jobs: [{name: j, queue: q, maps: 1, map_s: 1, reduces: 2, reduce_s: [3], key_s: 1}]}\n"
+    )
+    faults = draw_faults(1, 20 * 10**9, list(FaultKind))
+    whole = msgspec.json.encode(SavedFaults(1, 20 * 10**9, faults, "as it was found"))
+    try_many("faults", 40, lambda rng: replay_faults(yaml_damage(rng, tmp_path / "faults.json", whole)))
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,19 @@ from hypothesis import strategies as st
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
+from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
 from emulator.chaos.simulated import judge
 from emulator.cli.main import app
-from emulator.core.messages import StartContainer, node_address
+from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
 from emulator.core.saved import Saved
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
+from emulator.records.journal import Record
+from emulator.records.replay import replay
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
 from emulator.vocabulary import Kind
@@ -142,6 +145,32 @@ def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -
         simulate(experiment, jobs, lambda record: None, make_cluster=make)
 
 
+def take_the_deaf_node_of_a_master_for_dead(cluster: FaultyCluster) -> None:
+    """It hears only long after that its work is done elsewhere."""
+    tasks = cluster.processes.tasks.values()
+    node = next(task.node for task in tasks if task.launch.kind is Kind.APPLICATION_MASTER)
+    cluster.pause(node_address(node))
+    cluster.tell(RESOURCE_MANAGER, NodeLost(node, "taken for dead"))
+    cluster.kernel.at(40 * SECOND_NS, partial(cluster.go_on, node_address(node)))
+
+
+def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state_with_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    experiment = load_experiment(file)
+    jobs = {job.name: job for job in expand(experiment, experiment.seed)}
+    records: list[Record] = []
+    tamper = take_the_deaf_node_of_a_master_for_dead
+    make = partial(_Tampered, faults=(), limit_ns=2000 * SECOND_NS, tamper=tamper)
+    cluster = simulate(experiment, tuple(jobs.values()), records.append, make_cluster=make)
+    assert isinstance(cluster, FaultyCluster)
+    assert {finished.state for finished in cluster.invariants.finished.values()} == {JobState.SUCCEEDED}
+    starts = [record.actor for record in records if isinstance(record.message, Start)]
+    assert starts.count("am:research") == 2
+    settings = make_settings(experiment, experiment.seed)
+    assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
+
+
 @pytest.mark.parametrize("kind", list(FaultKind))
 def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path, kind: FaultKind) -> None:
     file = tmp_path / "small.yaml"
@@ -151,6 +180,17 @@ def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path,
     judged = judge(load_experiment(file), 100 * SECOND_NS, 1, faults)
     assert judged.violation is None
     assert set(judged.happened) == {kind}
+
+
+def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    death, crash = (Fault(kind, 20 * SECOND_NS, SECOND_NS, 1) for kind in (FaultKind.NODE_DEATH, FaultKind.CRASH))
+    cost = judge(load_experiment(file), 100 * SECOND_NS, 1, [death]).cost
+    assert cost is not None
+    assert cost.added_ns > SECOND_NS
+    assert cost.lost_ns > 5 * SECOND_NS
+    assert judge(load_experiment(file), 100 * SECOND_NS, 1, [death, crash]).cost is None
 
 
 # ---- the command ----
@@ -175,7 +215,7 @@ def test_a_violation_is_made_small_kept_and_run_again(tmp_path: Path, monkeypatc
         assert str(file) in result.output
         saved = json.loads(file.read_text())
         kinds = [fault["kind"] for fault in saved["faults"]]
-        assert {"node-death", "silent-death", "false-death"} & set(kinds)
+        assert {"node-death", "silent-death", "node-return", "false-death"} & set(kinds)
         assert len(kinds) <= 2, "when the node goes may depend on another fault"
         again = natjam("chaos", "--replay", file)
         assert again.exit_code == 1, again.output
@@ -195,6 +235,7 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
     assert firsts[0] != firsts[1]
     assert all(first.startswith("seeds ") for first in firsts)
     assert "1 seeds: no violation" in said[0].output
+    assert "time added" in said[0].output
     assert not (tmp_path / "out").exists()
 
 

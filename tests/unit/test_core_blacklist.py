@@ -24,6 +24,11 @@ def test_a_node_is_avoided_once_enough_has_failed_there_and_none_where_a_third_w
     assert blacklist.avoided == (), "two of six are"
     blacklist.node_lost("a")
     assert blacklist.avoided == ("b",)
+    blacklist.node_lost("d")
+    blacklist.node_lost("e")
+    assert blacklist.avoided == (), "one of three is"
+    blacklist.node_is_there("e")
+    assert blacklist.avoided == ("b",)
 
 
 def test_what_fails_again_and_again_on_a_node_goes_elsewhere() -> None:

@@ -52,6 +52,7 @@ from emulator.core.messages import (
     SubmitJob,
     SuspendContainer,
 )
+from emulator.core.node_news import STARTED_ANEW
 from emulator.core.saved import ProcessImage
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision
@@ -68,7 +69,10 @@ class HistoryBuilder:
         self._stories: dict[str, ContainerStory] = {}
         self._submitted: dict[str, int] = {}
         self._finished: dict[str, JobFinished] = {}
-        self._lost_nodes: dict[str, tuple[int, str]] = {}
+        self._registrations: dict[str, int] = {}
+        """Of nodes that have registered anew, the last one."""
+        self._losses: dict[tuple[str, int], tuple[int, str]] = {}
+        """When and why a node was given up, as it was under one registration."""
         self._decisions: list[Decision] = []
 
     def add(self, record: Record) -> None:
@@ -100,8 +104,9 @@ class HistoryBuilder:
 
     def _parts(self, stories: dict[str, ContainerStory]) -> Iterator[History]:
         for story in stories.values():
-            if story.node in self._lost_nodes:
-                story.lose(*self._lost_nodes[story.node])
+            registration = 0 if story.start is None else story.start.registration
+            if (story.node, registration) in self._losses:
+                story.lose(*self._losses[story.node, registration])
         yield from tables_by_job(list(self._jobs.values()), stories, self._submitted, self._finished)
         decisions = sorted(self._decisions, key=lambda decision: (decision.t_ns, decision.actor))
         yield History([], [], [], [], decisions=decisions)
@@ -228,7 +233,10 @@ class HistoryBuilder:
     # ---- messages to the ResourceManager ----
 
     def _node_heartbeat(self, message: NodeHeartbeat, record: Record) -> None:
-        if message.node in self._lost_nodes:
+        if message.registration > self._registrations.get(message.node, 0):
+            self._lose(message.node, record.t_ns, STARTED_ANEW)
+            self._registrations[message.node] = message.registration
+        if (message.node, message.registration) in self._losses:
             return  # the ResourceManager ignores a node that it has declared lost
         for report in message.freed:
             story = self._story(report.container)
@@ -238,7 +246,11 @@ class HistoryBuilder:
                 self._done(story, report)  # only the ResourceManager was told: an ApplicationMaster, or by profile
 
     def _node_lost(self, message: NodeLost, record: Record) -> None:
-        self._lost_nodes.setdefault(message.node, (record.t_ns, message.reason))
+        self._lose(message.node, record.t_ns, message.reason)
+
+    def _lose(self, node: str, lost_ns: int, reason: str) -> None:
+        """What was there until now is gone, unless that is known."""
+        self._losses.setdefault((node, self._registrations.get(node, 0)), (lost_ns, reason))
 
 
 _Handler = Callable[[HistoryBuilder, Any, Record], None]

@@ -1,0 +1,186 @@
+"""Live runs over two node hosts in which things go wrong, drawn by seed as ``natjam chaos`` draws them.
+
+``NATJAM_CHAOS=30 pytest -s -m slow tests/live/test_chaos.py -k seeds`` tries as many seeds, from
+``NATJAM_CHAOS_FROM`` on.  ``NATJAM_DEATHS=5 pytest -s -m slow tests/live/test_chaos.py -k deaths`` kills each kind of
+process as often, and prints what that costs, live and simulated.  Without them, some.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from emulator.chaos.faulty_cluster import FaultyCluster
+from emulator.chaos.schedule import Fault, FaultKind, draw_faults
+from emulator.chaos.simulated import undisturbed_ns
+from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
+from emulator.records.history import History, fold
+from emulator.records.journal import Record
+from emulator.records.summary import makespan_of
+from emulator.sim.session import simulate
+from tests.live_faults import STRIKES, LiveFaults, Strike
+from tests.live_runs import NatjamRun, RayCluster, command_line, two_ray_nodes
+from tests.simulated_runs import CATALOGUE, FIG4
+from workloads.expand import expand
+
+COUNT = int(os.environ.get("NATJAM_CHAOS", "3"))
+FIRST = int(os.environ.get("NATJAM_CHAOS_FROM", "0"))
+DEATHS = int(os.environ.get("NATJAM_DEATHS", "1"))
+TIME_SCALE = 20
+TIMES_AS_LONG = 10
+AND_S = 60.0
+MECHANISMS = ("checkpoint", "suspend", "kill")
+
+
+def bound_s(span_ns: int) -> float:
+    """A run must have ended by then, whatever goes wrong."""
+    return TIMES_AS_LONG * span_ns / 1e9 / TIME_SCALE + AND_S
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_seeds(tmp_path: Path, ray_cluster: RayCluster) -> None:
+    found = []
+    for seed in range(FIRST, FIRST + COUNT):
+        options = ("--seed", str(seed), "--set", f"scheduler.mechanism={MECHANISMS[seed % len(MECHANISMS)]}")
+        span_ns = undisturbed_ns(load_experiment(FIG4, ["engine=sim", f"seed={seed}", options[-1]]))
+        faults = draw_faults(seed, span_ns, list(STRIKES))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run = NatjamRun(folder, *options, experiment=text_of(FIG4), cluster=ray_cluster)
+        happened, wrong = run_with(run, faults, span_ns)
+        print(f"seed {seed}: {', '.join(kind.value for kind in happened) or 'nothing'}: {wrong or 'well'}", flush=True)
+        if wrong:
+            found.append("\n".join([f"seed {seed}: {wrong}", *map(str, faults)]))
+    assert not found, "\n\n".join(found)
+
+
+def text_of(file: Path) -> str:
+    return file.read_text().replace("path: ..", f"path: {CATALOGUE.parent}")
+
+
+def run_with(
+    run: NatjamRun, faults: Sequence[Fault], span_ns: int, strikes: Mapping[FaultKind, Strike] = STRIKES
+) -> tuple[list[FaultKind], str]:
+    """Run it while these faults happen: what has happened, and what is wrong with its end."""
+    with run:
+        struck = LiveFaults(run, TIME_SCALE, strikes)
+        with contextlib.suppress(AssertionError):  # it has ended already: the log says why
+            struck.do(faults, bound_s(span_ns))
+        return struck.happened, struck.what_is_wrong()
+
+
+# ---- what deaths cost ----
+
+DEATHS_OF = {
+    "ResourceManager": FaultKind.MANAGER_DEATH,
+    "ApplicationMasters": FaultKind.MASTERS_DEATH,
+    "node host": FaultKind.NODE_DEATH,
+    "shuffle service": FaultKind.SHUFFLE_DEATH,
+    "raylet": FaultKind.NODE_DEATH,
+}
+OUTAGES_REAL_S = {FaultKind.MANAGER_DEATH: 2.0, FaultKind.MASTERS_DEATH: 2.0, FaultKind.SHUFFLE_DEATH: 1.0}
+"""About how long it takes live until another is there."""
+NODE_HOSTS = 2
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of one run."""
+
+    makespan_s: float
+    lost_s: float
+
+    def __sub__(self, other: Totals) -> Totals:
+        return Totals(self.makespan_s - other.makespan_s, self.lost_s - other.lost_s)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("file", [FIG4, CATALOGUE / "facebook-50.yaml"], ids=lambda file: file.stem)
+def test_deaths(tmp_path: Path, ray_cluster: RayCluster, file: Path) -> None:
+    experiment = load_experiment(file, ["engine=sim", f"time_scale={TIME_SCALE}"])
+    span_ns, simulated_alone = undisturbed_ns(experiment), simulated(experiment, ())
+    wrong: list[str] = []
+
+    def live(name: str, faults: Sequence[Fault], cluster: RayCluster) -> Totals | None:
+        folder = tmp_path / name
+        folder.mkdir()
+        run = NatjamRun(folder, "--time-scale", str(TIME_SCALE), experiment=text_of(file), cluster=cluster)
+        strikes = {**STRIKES, FaultKind.NODE_DEATH: partial(kill_raylet, cluster)} if "raylet" in name else STRIKES
+        happened, said = run_with(run, faults, span_ns, strikes)
+        print(f"{file.stem} {name} {faults and faults[0]}: {said or 'well'}", flush=True)
+        if said or len(happened) < len(faults):
+            wrong.append(f"{name}: {said or 'nobody was met'}")
+            return None
+        return Totals(run.summary["makespan_s"], run.summary["work"]["lost_s"])
+
+    alone = [totals for n in range(DEATHS) if (totals := live(f"undisturbed-{n}", (), ray_cluster))]
+    calm = Totals(fmean(one.makespan_s for one in alone), fmean(one.lost_s for one in alone))
+    print(f"{file.stem} undisturbed, live {calm}, simulated {simulated_alone}", flush=True)
+    for name in DEATHS_OF:
+        found = []
+        for number in range(DEATHS):
+            fault = death(name, number, span_ns)
+            # A raylet that is killed takes its node with it.
+            with two_ray_nodes() if name == "raylet" else contextlib.nullcontext(ray_cluster) as cluster:
+                totals = live(f"{name}-{number}", [fault], cluster)
+            if totals is not None:
+                simulated_too = simulated(experiment, as_simulated(fault, experiment))
+                found.append((totals - calm, simulated_too - simulated_alone))
+        print(_row(name, found), flush=True)
+    assert not wrong, "\n\n".join(wrong)
+
+
+def death(name: str, number: int, span_ns: int) -> Fault:
+    """At a moment drawn; of the raylets it is the second node's, since the first one's is the driver's own."""
+    draw, kind = random.Random(f"{name}-{number}"), DEATHS_OF[name]
+    for_ns = round(OUTAGES_REAL_S.get(kind, 1.0) * TIME_SCALE * 1e9)
+    at_ns, pick = draw.randrange(span_ns // 20, span_ns * 19 // 20), draw.randrange(NODE_HOSTS)
+    return Fault(kind, at_ns, for_ns, 1 if name == "raylet" else pick)
+
+
+def as_simulated(fault: Fault, experiment: Experiment) -> list[Fault]:
+    """As long after the first task; a node host has several nodes, which go one after the other: of those left it is
+    each time the next but one."""
+    first_ns = min(task.start_ns or 0 for task in history_of(experiment, ()).tasks)
+    count = len(range(fault.pick, experiment.cluster.nodes, NODE_HOSTS)) if fault.kind is FaultKind.NODE_DEATH else 1
+    return [Fault(fault.kind, fault.at_ns + first_ns, fault.for_ns, fault.pick + number) for number in range(count)]
+
+
+def simulated(experiment: Experiment, faults: Sequence[Fault]) -> Totals:
+    rows = history_of(experiment, faults).jobs
+    return Totals((makespan_of(rows) or 0) / 1e9, sum(row.lost_ns for row in rows) / 1e9)
+
+
+def history_of(experiment: Experiment, faults: Sequence[Fault]) -> History:
+    jobs = expand(experiment, experiment.seed)
+    records: list[Record] = []
+    make_cluster = partial(FaultyCluster, faults=faults, limit_ns=10**15)
+    simulate(experiment, jobs, records.append, make_cluster=make_cluster)
+    return fold(records, jobs)
+
+
+def kill_raylet(cluster: RayCluster, struck: LiveFaults, fault: Fault) -> bool:
+    raylets = [pid for pid in cluster.processes() if "/raylet/raylet " in command_line(pid)]
+    (pid,) = [pid for pid in raylets if "127.0.0.2" in command_line(pid)]
+    os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def _row(name: str, found: Sequence[tuple[Totals, Totals]]) -> str:
+    cells = [name, str(len(found))]
+    for costs in zip(*found, strict=True):
+        added_s, lost_s = [cost.makespan_s for cost in costs], [cost.lost_s for cost in costs]
+        cells.append(f"{fmean(added_s):.0f} s ({min(added_s):.0f} to {max(added_s):.0f}), {fmean(lost_s):.0f} s lost")
+    return f"| {' | '.join(cells)} |"
