@@ -305,6 +305,8 @@ class FigureDefinition(Strict):
     live: LiveForm | None = None
     """What is other about its live runs."""
     set: dict[str, Any] = Field(default_factory=dict)
+    full: dict[str, Any] = Field(default_factory=dict)
+    """Settings that make it as large as the paper's, where it is smaller."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     sweep: Sweep | None = None
     grid: Grid | None = None
@@ -337,6 +339,10 @@ class FigureDefinition(Strict):
         if self.quick is None:
             return self
         return self._with_points(self.quick.points).model_copy(update={"live_repeats": self.quick.live_repeats})
+
+    def fully(self) -> FigureDefinition:
+        """As large as the paper's."""
+        return self.model_copy(update={"set": {**self.set, **self.full}})
 
     def by(self, engine: str) -> FigureDefinition:
         """As ``engine`` makes it."""

@@ -91,6 +91,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="As large as the paper's, where figures are smaller.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
     ] = None,
@@ -130,6 +131,8 @@ def reproduce(
     if engine not in ("sim", "live", None):
         raise ConfigError(f"--engine {engine}: must be sim or live")
     chosen = [figure.quickly() if quick else figure for figure in chosen_figures(ids)]
+    if full:
+        chosen = [figure.fully() for figure in chosen]
     engine = engine or ("sim" if any("sim" in figure.engines for figure in chosen) else "live")
     figures = [figure.by(engine) for figure in chosen if engine in figure.engines]
     if not figures:

@@ -547,6 +547,15 @@ def test_a_table_that_is_counted_in_a_trace_needs_no_runs(tmp_path: Path) -> Non
     assert sum(hour[band]["scheduled"] for hour in counted.values() for band in hour) == 77_238
 
 
+def test_a_figure_that_is_smaller_than_the_papers_has_a_full_form() -> None:
+    figures = {id: figure for id, figure in all_figures().items() if figure.full}
+    assert set(figures) == {"adaptive-checkpointing/fig3", "adaptive-checkpointing/fig5"}
+    for figure in figures.values():
+        for variant in planned([figure.fully()], "sim", None, quick=True)[figure.id]:
+            assert variant.experiment.workload.google_day is not None
+            assert variant.experiment.workload.google_day.tasks == 600_000
+
+
 def test_a_live_form_is_another_experiment_at_fewer_points() -> None:
     figure = all_figures()["adaptive-checkpointing/fig6"]
     live = figure.by("live")
