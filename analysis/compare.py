@@ -9,6 +9,7 @@ the same variant and seed; if the sides have no seed in common, within repeats o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from analysis.frames import DataFrame
-from analysis.load import load_runs
+from analysis.frames import DataFrame, pandas
+from analysis.load import Results, load_runs
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.statistics import Difference, compare_pairs, pair_jobs
 from emulator.errors import ConfigError
@@ -32,6 +33,13 @@ QUANTITIES = {
     "lost_work_s": "lost work, s",
 }
 """The quantities to compare: columns of the jobs, with their names in figures."""
+TOTALS = {
+    "wasted_fraction": ("CPU time wasted", 100.0, "%"),
+    "energy_j": ("energy", 1e-6, "MJ"),
+    "peak_bytes": ("storage, the most at a time", 1e-9, "GB"),
+    "io_fraction": ("the storage devices' time in use", 100.0, "%"),
+}
+"""What whole runs are compared by: column of the runs, and its name, factor and unit in the table."""
 ALL_QUEUES = "all queues"
 _SHOWN_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 _KEYS = ("variant", "run_number", "name", "queue")
@@ -55,6 +63,8 @@ class Comparison:
     """Runs of either side with which the machine did not keep up."""
     runs: tuple[int, int]
     """All runs of either side."""
+    totals: Mapping[str, tuple[float | None, float | None]]
+    """Means over the runs of either side of what ``TOTALS`` names, without what no run has."""
 
     def to_json(self) -> dict[str, Any]:
         """The contents of ``compare.json``; differences are ``a`` minus ``b``, in emulated seconds."""
@@ -65,6 +75,7 @@ class Comparison:
             "queues": {queue: _difference_json(found) for queue, found in self.differences.items()},
             "unpaired": {"a": self.unpaired[0], "b": self.unpaired[1]},
             "disturbed": {"a": self.disturbed[0], "b": self.disturbed[1]},
+            "totals": {name: {"a": a, "b": b} for name, (a, b) in self.totals.items()},
             "jobs": self.pairs.to_dict("records"),
         }
 
@@ -78,7 +89,8 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     if quantity not in QUANTITIES:
         raise ConfigError(f"there is no quantity '{quantity}' to compare; known are {', '.join(QUANTITIES)}")
     runs = [find_runs([path]) for path in (a, b)]
-    sides = [_side(found) for found in runs]
+    loaded = [load_runs(found) for found in runs]
+    sides = [_side(found) for found in loaded]
     _number_runs(sides)
     pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
     if not len(pairs):
@@ -92,16 +104,26 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     unpaired = (sides[0].attrs["jobs"] - len(pairs), sides[1].attrs["jobs"] - len(pairs))
     disturbed = (_disturbed(runs[0]), _disturbed(runs[1]))
     counts = (len(runs[0]), len(runs[1]))
-    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts)
+    totals = _totals(loaded[0].runs, loaded[1].runs)
+    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts, totals)
+
+
+def _totals(a: DataFrame, b: DataFrame) -> dict[str, tuple[float | None, float | None]]:
+    found = {}
+    for name in TOTALS:
+        means = [pandas.to_numeric(side[name]).mean() for side in (a, b)]
+        values = [None if math.isnan(mean) else float(mean) for mean in means]
+        if any(values):
+            found[name] = (values[0], values[1])
+    return found
 
 
 def _disturbed(runs: Sequence[RunPath]) -> int:
     return sum(bool(disturbances(read_summary(run.path))) for run in runs)
 
 
-def _side(runs: Sequence[RunPath]) -> DataFrame:
+def _side(results: Results) -> DataFrame:
     """The jobs of one side that succeeded, with their variants; ``attrs["jobs"]`` has the number of all its jobs."""
-    results = load_runs(runs)
     seeds = results.runs.set_index(["run", "repeat"])["seed"].rename("seed")
     jobs = results.jobs.join(seeds, on=["run", "repeat"])
     variants = jobs["run"].str.partition("/")[2]  # the part before is the directory given by the user
@@ -158,6 +180,18 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
+def totals_table(comparison: Comparison) -> Table:
+    """What the runs took in all, a row each; of several runs the mean."""
+    table = Table(title="whole runs", title_justify="left")
+    table.add_column("")
+    for side in (comparison.a, comparison.b):
+        table.add_column(Text(side), justify="right")
+    for name, values in comparison.totals.items():
+        label, factor, unit = TOTALS[name]
+        table.add_row(f"{label}, {unit}", *("-" if value is None else _amount(value * factor) for value in values))
+    return table
+
+
 def comparison_notes(comparison: Comparison) -> list[str]:
     """Notes to the table."""
     said = []
@@ -180,6 +214,10 @@ def write_comparison(comparison: Comparison, directory: Path) -> None:
     quantity = QUANTITIES[comparison.quantity]
     figure = runs.differences(comparison.pairs, comparison.a, comparison.b, quantity)
     style.save(figure, [directory / "compare.png"])
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.1f}" if value >= 10 else f"{value:.3g}"
 
 
 def _number(value: float) -> str:

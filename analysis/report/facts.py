@@ -195,6 +195,7 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
         ("dumps and restores", figure(summary["work"].get("overhead_s"), " s")),
         ("energy", figure(summary.get("energy_j"), " J")),
         ("checkpoints written", size(summary["checkpoint_bytes"])),
+        *_storage(summary.get("storage") or {}),
         ("swapped out", size(summary["swap_bytes"])),
     ]
     if output is not None:
@@ -208,6 +209,16 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
     rows += [(f"machine {machine['name']}", text(_machine(machine))) for machine in summary["machines"]]
     rows += [(name, text(version)) for name, version in summary["versions"].items()]
     return rows
+
+
+def _storage(storage: Mapping[str, Any]) -> list[tuple[str, Cell]]:
+    """Where images of processes are saved."""
+    if storage.get("io_fraction") is None:
+        return []
+    return [
+        ("storage, the most at a time", size(storage["peak_bytes"])),
+        ("storage devices in use", percent(storage["io_fraction"])),
+    ]
 
 
 _LAGS = ("p50_real_ms", "p99_real_ms", "max_real_ms")

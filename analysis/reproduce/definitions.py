@@ -158,6 +158,16 @@ class Quick(Strict):
     """Points of the grid."""
 
 
+class LiveForm(Strict):
+    """What live runs of a figure are, where they are not what is simulated."""
+
+    experiment: str
+    """A file of ``workloads/catalog``."""
+    points: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Of the grid; null: all."""
+    about: str
+
+
 class Level(Strict):
     """A figure of one scheduler, or its excess over another's, as the mean over points of the grid, by seed.
 
@@ -288,9 +298,15 @@ class FigureDefinition(Strict):
     quick: Quick | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """The time scale at which it is always run: 1 if it shows real time."""
-    experiment: str
+    experiment: str | None = None
     """A file of ``workloads/catalog``."""
+    counted: Literal["google-preemptions"] | None = None
+    """In place of it: what is counted in a recorded trace (``analysis.reproduce.counted``); all variants are equal."""
+    live: LiveForm | None = None
+    """What is other about its live runs."""
     set: dict[str, Any] = Field(default_factory=dict)
+    full: dict[str, Any] = Field(default_factory=dict)
+    """Settings that make it as large as the paper's, where it is smaller."""
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     sweep: Sweep | None = None
     grid: Grid | None = None
@@ -320,11 +336,28 @@ class FigureDefinition(Strict):
 
     def quickly(self) -> FigureDefinition:
         """The figure with only the points and cells of a first look."""
-        if self.quick is None or self.grid is None:
+        if self.quick is None:
             return self
-        points = self.quick.points
+        return self._with_points(self.quick.points).model_copy(update={"live_repeats": self.quick.live_repeats})
+
+    def fully(self) -> FigureDefinition:
+        """As large as the paper's."""
+        return self.model_copy(update={"set": {**self.set, **self.full}})
+
+    def by(self, engine: str) -> FigureDefinition:
+        """As ``engine`` makes it."""
+        if engine != "live" or self.live is None:
+            return self
+        figure = self if self.live.points is None else self._with_points(self.live.points)
+        about = f"{self.about.strip()}  {self.live.about.strip()}"
+        return figure.model_copy(update={"experiment": self.live.experiment, "about": about})
+
+    def _with_points(self, points: tuple[str, ...]) -> FigureDefinition:
+        """Without the other points of the grid, and the cells that are of them."""
+        if self.grid is None:
+            return self
         grid = self.grid.model_copy(update={"points": {point: self.grid.points[point] for point in points}})
-        figure = self.model_copy(update={"grid": grid, "live_repeats": self.quick.live_repeats})
+        figure = self.model_copy(update={"grid": grid})
         known = figure.settings
         cells = {name: _at_points(cell, points) for name, cell in self.cells.items()}
         kept = {name: cell for name, cell in cells.items() if cell is not None and cell.variant in (None, *known)}
@@ -356,6 +389,12 @@ class FigureDefinition(Strict):
             for point in points if POINT in str(name) else ("",):
                 cells[str(name).replace(POINT, point)] = _pointed(cell, point, tuple(points))
         return {**data, "cells": cells}
+
+    @model_validator(mode="after")
+    def _one_source(self) -> FigureDefinition:
+        if (self.experiment is None) == (self.counted is None):
+            raise ValueError("give one of experiment and counted")
+        return self
 
     @model_validator(mode="after")
     def _names_are_known(self) -> FigureDefinition:
@@ -445,7 +484,8 @@ def all_figures() -> dict[str, FigureDefinition]:
 
 
 def catalog_path(figure: FigureDefinition) -> Path:
-    """The experiment file of a figure."""
+    """The experiment file of a figure that has one."""
+    assert figure.experiment is not None
     return catalog_directory() / figure.experiment
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.fidelity.figures import Fidelity, compare
+from analysis.reproduce.counted import COUNTED
 from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
 from analysis.reproduce.measure import Measured, measure
 from analysis.reproduce.verdict import Verdict, judge
@@ -53,9 +54,9 @@ class Reproduced:
         """Why live runs count as disturbed, by variant and seed."""
         return {
             (variant, seed): "; ".join(found)
-            for variant, by_seed in self.summaries.items()
-            for seed, summary in by_seed.items()
-            if (found := _disturbances(summary))
+            for variant, by_seed in self.runs.items()
+            for seed in by_seed
+            if (found := _disturbances(self.summaries[variant][seed]))
         }
 
     @property
@@ -131,7 +132,7 @@ def planned(
                 load_experiment(path, [*options, *as_overrides(settings)]),
                 seeds,
             )
-            for path in [catalog_path(figure)]
+            for path in ([] if figure.experiment is None else [catalog_path(figure)])
             for name, settings in figure.settings.items()
         ]
     return found
@@ -139,7 +140,9 @@ def planned(
 
 def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) -> dict[str, int]:
     """How many runs each figure needs."""
-    return {figure.id: len(figure.settings) * _repeats(figure, engine, quick) for figure in figures}
+    return {
+        figure.id: 0 if figure.counted else len(figure.settings) * _repeats(figure, engine, quick) for figure in figures
+    }
 
 
 def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
@@ -185,7 +188,7 @@ def reproduce(
     summaries = {sha256: campaign.summary(run) for sha256, run in first.items()}
     found = []
     for figure in figures:
-        made = _made(figure, runs[figure.id], first, summaries)
+        made = _counted(figure) if figure.counted else _made(figure, runs[figure.id], first, summaries)
         beside = _made(figure, simulated.get(figure.id, ()), first, summaries)
         found.append(_reproduced(figure, made, beside, engine))
     return Reproduction(engine, tuple(found), campaign)
@@ -239,6 +242,11 @@ def _made(
             made.runs.setdefault(variant, {})[seed] = first[run.sha256]
             made.summaries.setdefault(variant, {})[seed] = summary
     return made
+
+
+def _counted(figure: FigureDefinition) -> _Made:
+    assert figure.counted is not None
+    return _Made({}, {variant: dict(COUNTED[figure.counted]()) for variant in figure.variants})
 
 
 def _reproduced(figure: FigureDefinition, made: _Made, simulated: _Made, engine: str) -> Reproduced:

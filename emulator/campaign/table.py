@@ -60,12 +60,12 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
         RunError: the table cannot be written.
     """
     failures = dict(failed)
-    columns: dict[str, list[Any]] = {}
     factors = list(dict.fromkeys(key for run in runs for key in run.factors))
     kinds = {name: kind for name, kind, _ in _RUN_COLUMNS}
     kinds |= {key: _factor_kind([run.factors.get(key) for run in runs]) for key in factors}
     kinds |= {name: kind for name, _, kind in _JOB_COLUMNS}
     kinds["failure"] = _STRING
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
     for run in sorted(runs, key=lambda run: (run.variant, run.experiment.seed)):
         summary = directory.summary(run) or {}
         if summary and run.name not in failures and (found := failures_of(summary)):
@@ -75,7 +75,7 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
         cells["failure"] = failures.get(run.name)
         for job in _jobs(summary):
             for name, value in {**cells, **job}.items():
-                columns.setdefault(name, []).append(value)
+                columns[name].append(value)
     schema = pyarrow.schema(list(kinds.items()))
     with written_whole(directory.path / TABLE_NAME) as unfinished:
         pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), unfinished)

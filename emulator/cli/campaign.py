@@ -91,6 +91,7 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer runs: 5 seeds simulated, one live (os-assisted: 3).")
     ] = False,
+    full: Annotated[bool, typer.Option("--full", help="As large as the paper's, where figures are smaller.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: runs/reproduce-ENGINE[-TIMESCALE]]")
     ] = None,
@@ -121,7 +122,8 @@ def reproduce(
     console = _console()
     if list_:
         figures = [figure.quickly() if quick else figure for figure in chosen_figures([ALL])]
-        console.print(list_table(figures, {name: run_counts(figures, name, quick) for name in ("sim", "live")}))
+        counts = {name: run_counts([figure.by(name) for figure in figures], name, quick) for name in ("sim", "live")}
+        console.print(list_table(figures, counts))
         console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
         return
     if not ids:
@@ -129,8 +131,10 @@ def reproduce(
     if engine not in ("sim", "live", None):
         raise ConfigError(f"--engine {engine}: must be sim or live")
     chosen = [figure.quickly() if quick else figure for figure in chosen_figures(ids)]
+    if full:
+        chosen = [figure.fully() for figure in chosen]
     engine = engine or ("sim" if any("sim" in figure.engines for figure in chosen) else "live")
-    figures = [figure for figure in chosen if engine in figure.engines]
+    figures = [figure.by(engine) for figure in chosen if engine in figure.engines]
     if not figures:
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
     variants = planned(figures, engine, time_scale, quick)
@@ -145,7 +149,7 @@ def reproduce(
     write_results(result, out)
     for line in [*failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
-    if left_out := ", ".join(figure.id for figure in chosen if figure not in figures):
+    if left_out := ", ".join(figure.id for figure in chosen if engine not in figure.engines):
         console.print(f"not for --engine {engine}: {left_out}", soft_wrap=True, highlight=False)
     console.print(f"results in {out}; the page: {out / PAGE_NAME}", soft_wrap=True, highlight=False)
     if result.campaign.failures:

@@ -125,7 +125,8 @@ def experiments_of_figures(ids: list[str], time_scale: float | None) -> list[tup
     from analysis.reproduce.definitions import chosen_figures
     from analysis.reproduce.run import planned
 
-    variants = planned(chosen_figures(ids), "live", time_scale, quick=True).values()
+    figures = [figure.by("live") for figure in chosen_figures(ids)]
+    variants = planned(figures, "live", time_scale, quick=True).values()
     return [(variant.name, variant.experiment) for of_figure in variants for variant in of_figure]
 
 

@@ -32,6 +32,7 @@ def compare(
 
     The difference of a job is what it took under A less what it took under B: negative is sooner under A. The table has
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
+    A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved.
 
     \b
     Examples:
@@ -39,7 +40,7 @@ def compare(
       natjam compare campaign/runs/checkpoint campaign/runs/kill --out compared
       natjam compare runs/mdf runs/soft-cap --by margin_s
     """
-    from analysis.compare import compare_runs, comparison_notes, comparison_table, write_comparison
+    from analysis.compare import compare_runs, comparison_notes, comparison_table, totals_table, write_comparison
     from emulator.records.run_directory import RunDirectory
 
     comparison = compare_runs(a, b, quantity)
@@ -47,6 +48,8 @@ def compare(
     write_comparison(comparison, directory)
     console = results_console()
     console.print(comparison_table(comparison))
+    if comparison.totals:
+        console.print(totals_table(comparison))
     for note in comparison_notes(comparison):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)

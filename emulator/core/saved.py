@@ -37,12 +37,14 @@ class ProcessImage(Frozen, tag="process-image"):
     in_key_ns: int = 0
     """Active time already spent on the key in progress (for a map: on all its work)."""
     written_bytes: int | None = None
-    """Of an incremental image: what had changed since the one before, which it rests on; None: it is whole."""
+    """What making it has written: of an incremental image, what had changed since the one before; None: all of it."""
+    whole: bool = False
+    """It rests on no other image, though it says what was written: a page that is there twice is written once."""
 
     @property
     def is_incremental(self) -> bool:
         """Whether it rests on the image before."""
-        return self.written_bytes is not None
+        return self.written_bytes is not None and not self.whole
 
     @property
     def bytes_written(self) -> int:

@@ -145,7 +145,6 @@ class NodeHostClosed:
     """Final results of a node host."""
 
     served: dict[str, int]
-    checkpoint_bytes: int
     lag: LagRecord
 
 
@@ -186,4 +185,4 @@ class NodeHostActor(_Actor[NodeHost]):
     async def close(self) -> NodeHostClosed:
         """End every process and remove the work directory."""
         served = await self.host.close()
-        return NodeHostClosed(served, self.host.checkpoint_bytes, self.host.lag_record())
+        return NodeHostClosed(served, self.host.lag_record())

@@ -95,7 +95,6 @@ class NodeHost(MachineHost):
         super().__init__(name, plan.for_nodes())
         self.work_dir = work_dir
         self.nodes = plan.node_hosts[name]
-        self.checkpoint_bytes = 0
         self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
         self.shuffle_urls: dict[str, str] = {}
         """Of all nodes of the run."""
@@ -430,7 +429,6 @@ class NodeHost(MachineHost):
         checkpoint = KeyCheckpoint(
             tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
         )
-        self.checkpoint_bytes += event["bytes"]
         key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
         total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
         cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
@@ -442,7 +440,6 @@ class NodeHost(MachineHost):
     def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
         assert self._images is not None
         image = self._images.image(process.launch, process.node, event)
-        self.checkpoint_bytes += event["written_bytes"]
         return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
 
     def _killed(self, process: _Process, event: dict[str, Any]) -> Message:

@@ -112,7 +112,8 @@ class NodeImages:
             round(event["memory_bytes"] / scale),
             event["checksum"],
             event["in_key_ns"],
-            round(event["written_bytes"] / scale) if event["incremental"] else None,
+            round(event["written_bytes"] / scale),
+            whole=not event["incremental"],
         )
 
     def clean_up(self, node: str, job: str) -> None:

@@ -51,7 +51,6 @@ class LiveResult:
     machines: list[dict[str, Any]]
     """name, clock_offset_ns, hosts."""
     lag: LagRecorder
-    checkpoint_bytes: int
     shuffle_bytes: int
     """Bytes served over HTTP; without what a reduce reads on its own node's disk."""
     startup_real_s: float
@@ -116,7 +115,6 @@ class LiveSession:
         return LiveResult(
             machines=machines,
             lag=self._reports.lag,
-            checkpoint_bytes=sum(end.checkpoint_bytes for end in closed),
             shuffle_bytes=sum(end.served.get("bytes", 0) for end in closed),
             startup_real_s=self._startup_real_s,
         )

@@ -82,6 +82,25 @@ def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> N
     assert (tmp_path / "out/compare.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_whole_runs_are_compared_by_what_they_took(runs: Path, tmp_path: Path) -> None:
+    image = ("scheduler.mechanism=image", "storage.tier=ssd", "protocol.kill_timeout_s=3600")
+    imaged = simulate(tmp_path, "imaged", "repeats=2", RANDOM, *image)
+    summaries = [json.loads((imaged / f"repeat-{number}/summary.json").read_text()) for number in (1, 2)]
+    arguments = ["compare", str(imaged), str(runs / "killed"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    totals = json.loads((tmp_path / "out/compare.json").read_text())["totals"]
+    peak_bytes = [summary["storage"]["peak_bytes"] for summary in summaries]
+    assert totals["peak_bytes"] == {"a": sum(peak_bytes) / 2, "b": 0}
+    assert totals["energy_j"]["a"] == pytest.approx(sum(summary["energy_j"] for summary in summaries) / 2)
+    assert totals["io_fraction"]["a"] > 0
+    assert totals["io_fraction"]["b"] is None
+    assert totals["wasted_fraction"]["b"] > 0
+    assert f"{sum(peak_bytes) / 2e9:,.1f}" in done.stdout
+    without = compare_runs(runs / "kept", runs / "killed").totals
+    assert set(without) == {"wasted_fraction", "energy_j"}, "no images, so nothing about storage"
+
+
 def test_what_cannot_be_compared_is_said(runs: Path) -> None:
     with pytest.raises(ConfigError, match="no job in common with a margin_s"):
         compare_runs(runs / "kept", runs / "killed", "margin_s")

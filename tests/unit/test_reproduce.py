@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from analysis.reproduce.counted import google_preemptions
 from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
 from analysis.reproduce.measure import Measured, first_met, measure
 from analysis.reproduce.run import Reproduction, planned, reproduce
@@ -171,7 +172,8 @@ def test_a_cell_and_an_order_at_each_point_of_a_grid() -> None:
 
 @pytest.mark.parametrize("figure", all_figures().values(), ids=lambda figure: figure.id)
 def test_every_figure_can_be_planned_and_says_where_its_figures_are(figure: FigureDefinition) -> None:
-    for engine in figure.engines:
+    for engine in figure.engines if figure.experiment else ():
+        figure = figure.by(engine)
         variants = planned([figure], engine, 7.0, quick=True)[figure.id]
         assert {variant.experiment.engine for variant in variants} == {figure.set.get("engine", engine)}
         by_name = {
@@ -532,6 +534,37 @@ def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
     assert not made(tmp_path_factory.mktemp("x"), "p/f", "v").figures[0].simulated, (
         "a simulation has no need of another"
     )
+
+
+def test_a_table_that_is_counted_in_a_trace_needs_no_runs(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["reproduce", "adaptive-checkpointing/table1", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    (claim,) = json.loads((tmp_path / "claims.json").read_text())
+    assert claim["id"] == "ckpt.table1.preempted_pct"
+    assert claim["measured"]["free"] > 5 > claim["measured"]["production"]
+    assert (tmp_path / "adaptive-checkpointing-table1.png").read_bytes().startswith(b"\x89PNG")
+    counted = google_preemptions()
+    assert sum(hour[band]["scheduled"] for hour in counted.values() for band in hour) == 77_238
+
+
+def test_a_figure_that_is_smaller_than_the_papers_has_a_full_form() -> None:
+    figures = {id: figure for id, figure in all_figures().items() if figure.full}
+    assert set(figures) == {"adaptive-checkpointing/fig3", "adaptive-checkpointing/fig5"}
+    for figure in figures.values():
+        for variant in planned([figure.fully()], "sim", None, quick=True)[figure.id]:
+            assert variant.experiment.workload.google_day is not None
+            assert variant.experiment.workload.google_day.tasks == 600_000
+
+
+def test_a_live_form_is_another_experiment_at_fewer_points() -> None:
+    figure = all_figures()["adaptive-checkpointing/fig6"]
+    live = figure.by("live")
+    assert figure.by("sim") == figure
+    assert (figure.experiment, live.experiment) == ("ckpt-kmeans.yaml", "ckpt-kmeans-live.yaml")
+    assert [name for name in live.settings if name.startswith("adaptive")] == [
+        f"adaptive-mb_s-{speed}" for speed in (50, 200, 400, 1000, 5000)
+    ]
+    assert live.claims == figure.claims
 
 
 def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> None:
