@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy
+import pyarrow
 from numpy.typing import ArrayLike, NDArray
 
 Curve: TypeAlias = tuple[NDArray[numpy.float64], NDArray[numpy.int64]]
@@ -31,6 +32,18 @@ def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Cu
     runs_again = numpy.where(numpy.isnan(resumed), over, resumed)
     ran = ~numpy.isnan(launched)
     return steps(numpy.concatenate([launched[ran], runs_again]), numpy.concatenate([ended[ran], stopped]))
+
+
+def at_work_of(attempts: pyarrow.Table) -> Curve:
+    """The same, from a table of attempts."""
+    launched, ended = (
+        numpy.asarray(attempts.column(name).to_numpy(), dtype=float) for name in ("launched_s", "ended_s")
+    )
+    spans = attempts.column("suspended_spans").combine_chunks()
+    flat = spans.flatten()
+    parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_numpy()))
+    times = [flat.field(name).to_numpy(zero_copy_only=False).astype(float) for name in ("stopped_s", "resumed_s")]
+    return at_work(launched, ended, numpy.stack([*times, ended[parents]], axis=1))
 
 
 def known(values: ArrayLike) -> NDArray[numpy.float64]:

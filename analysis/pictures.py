@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulator.core.capacity import Capacity
 from emulator.files.whole_files import written_whole
 from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from analysis.report.payload import RunTables
 import pyarrow.parquet
 
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
@@ -37,7 +40,8 @@ def write_pictures(
     cluster: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> None:
-    """Write both; for a fluid run also ``packing.svg`` and ``holders.svg``: what its jobs held, and the capacity.
+    """Write both; for a fluid run also ``packing.svg``; for it, and for a run with a transactional workload, also
+    ``holders.svg``: what jobs held, and the capacity.
 
     Args:
         directory: of the run.
@@ -53,9 +57,12 @@ def write_pictures(
     from analysis.report.page import ReportRun, render_report
     from analysis.report.payload import make_payload
 
-    if (directory / SHARES_NAME).exists():
-        _draw_shares(directory, summary["jobs"], cluster)
     run = run_tables(tables, cluster)
+    if (directory / SHARES_NAME).exists():
+        whole = Capacity([(0, run.shape.nodes * run.shape.containers_per_node)])
+        _draw_shares(directory, summary["jobs"], run.available or whole)
+    if run.available is not None and len(tables["attempts"]):
+        _draw_holders(directory, summary["jobs"], tables["attempts"], run)
     timeline = run.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
         write_perfetto(unfinished, tables["attempts"], timeline)
@@ -67,17 +74,22 @@ def write_pictures(
         unfinished.write_text(page)
 
 
-def _draw_shares(directory: Path, jobs: list[Mapping[str, Any]], cluster: Mapping[str, Any]) -> None:
+def _draw_holders(directory: Path, jobs: list[Mapping[str, Any]], attempts: pyarrow.Table, run: RunTables) -> None:
+    from analysis.figures.holders import holders, steps_of_attempts
+
+    assert run.available is not None
+    steps = steps_of_attempts(attempts, run.available, run.end_s)
+    with written_whole(directory / HOLDERS_NAME) as unfinished:
+        holders(steps, jobs).savefig(unfinished, format="svg")
+
+
+def _draw_shares(directory: Path, jobs: list[Mapping[str, Any]], capacity: Capacity) -> None:
     from analysis.figures.holders import holders
     from analysis.figures.packing import packing, steps_of
-    from emulator.experiment.availability import capacity_of
-    from emulator.experiment.model import Cluster
 
     steps = steps_of(pyarrow.parquet.read_table(directory / SHARES_NAME))
     if len(steps) > MOST_STEPS:
         return
-    whole = Cluster.model_validate(cluster)
-    capacity = capacity_of(whole.availability, whole.containers)
     for step in steps:
         step["available"] = capacity.at(round(step["start_s"] * 10**9))
     with written_whole(directory / PACKING_NAME) as unfinished:

@@ -175,6 +175,11 @@ class _Storage(TypedDict):
     io_fraction: float | None
 
 
+class _Transactional(TypedDict):
+    shortfall_container_s: float
+    withheld_container_s: float
+
+
 class _Lag(TypedDict):
     p50_real_ms: float
     p99_real_ms: float
@@ -216,6 +221,7 @@ class _Summary(TypedDict):
     work: _Work
     storage: NotRequired[_Storage]
     energy_j: NotRequired[float | None]
+    transactional: NotRequired[_Transactional | None]
     swap_bytes: int
     checkpoint_bytes: int
     lag: _Lag | None

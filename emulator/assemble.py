@@ -18,6 +18,7 @@ from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
+    AvailabilitySettings,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -29,7 +30,8 @@ from emulator.core.settings import (
 )
 from emulator.costs.overheads import OverheadProfile, load_overheads
 from emulator.costs.tiers import load_tier
-from emulator.experiment.model import Experiment, Speculation
+from emulator.experiment.availability import capacity_of, forecast_of
+from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
 from emulator.experiment.times import seconds_to_ns
 from emulator.experiment.triggers import make_triggers, marks_of
@@ -60,6 +62,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
         tier=storage_tier(experiment),
+        availability=availability_settings(experiment.cluster, seed),
         marks=marks_of(experiment),
     )
 
@@ -71,6 +74,18 @@ def storage_tier(experiment: Experiment) -> Tier | None:
     tier = load_tier(experiment.storage.tier)
     network_bytes_s = tier.network_bytes_s or int(experiment.cluster.network_mbit_s * 125_000)
     return replace(tier, network_bytes_s=network_bytes_s, incremental=experiment.storage.incremental)
+
+
+def availability_settings(cluster: Cluster, seed: int) -> AvailabilitySettings | None:
+    """What a transactional workload leaves; None: everything, always.  Raises ConfigError."""
+    availability = cluster.availability
+    if availability is None:
+        return None
+    return AvailabilitySettings(
+        capacity_of(availability, cluster.containers),
+        forecast_of(availability, cluster.containers, seed),
+        seconds_to_ns(availability.grace_s),
+    )
 
 
 def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) -> PeriodicMachine:

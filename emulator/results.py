@@ -44,7 +44,8 @@ def write_results(
     """
     left_out = aftermath.why_no_pictures(history.attempts)
     summed: list[History] = []
-    tables = directory.write_tables(_noted(history.parts(), summed), keep=left_out is None)
+    noted = _noted(history.parts(), summed, with_attempts=experiment.cluster.availability is not None)
+    tables = directory.write_tables(noted, keep=left_out is None)
     summary = summary_of(experiment, joined(summed), result, output, state)
     if left_out is None:
         aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
@@ -73,12 +74,13 @@ def summary_of(
     return summary | result.facts
 
 
-def _noted(parts: Iterable[History], summed: list[History]) -> Iterator[History]:
+def _noted(parts: Iterable[History], summed: list[History], with_attempts: bool) -> Iterator[History]:
     """Pass on the parts of a history; add to ``summed`` what the summary needs of each."""
     for part in parts:
         yield part
         sums = (part.checkpoint_bytes, part.swapped_bytes)
-        summed.append(History(part.jobs, [], [], part.operations, *sums, images=part.images))
+        attempts = part.attempts if with_attempts else []
+        summed.append(History(part.jobs, [], attempts, part.operations, *sums, images=part.images))
 
 
 def write_failed(

@@ -4,7 +4,7 @@ message."""
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
@@ -13,6 +13,7 @@ from emulator import policies
 from emulator.assemble import make_machine
 from emulator.chaos.invariants import Invariants
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.capacity import Capacity
 from emulator.core.job import JobSpec
 from emulator.core.machine import Machine
 from emulator.core.messages import (
@@ -26,6 +27,7 @@ from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
+    AvailabilitySettings,
     NodeSettings,
     OverheadSettings,
     ProtocolSettings,
@@ -75,6 +77,9 @@ def make_settings(
     slow_nodes: Mapping[str, float] | None = None,
     slots: tuple[int, int] | None = None,
     masters_outside: bool = False,
+    available: Sequence[tuple[float, int]] | None = None,
+    period_s: float | None = None,
+    grace_s: float = 30.0,
 ) -> Settings:
     """Settings with the defaults of an experiment file; queues: production with a quarter, research with the rest."""
     total = nodes * containers
@@ -131,7 +136,16 @@ def make_settings(
             )
             for number in range(1, nodes + 1)
         ),
+        availability=None if available is None else _availability(available, period_s, grace_s),
     )
+
+
+def _availability(
+    available: Sequence[tuple[float, int]], period_s: float | None, grace_s: float
+) -> AvailabilitySettings:
+    steps = [(round(at_s * SECOND_NS), count) for at_s, count in available]
+    capacity = Capacity(steps, None if period_s is None else round(period_s * SECOND_NS))
+    return AvailabilitySettings(capacity, capacity, round(grace_s * SECOND_NS))
 
 
 def _speculation(margin: float = 0.2, after_s: float = 5.0, at_most: float = 1.0) -> SpeculationSettings:
@@ -162,12 +176,12 @@ def make_job(
 NO_TRACE = frozenset(
     {
         *("ClusterState.attention", "Reclaiming._all_asked", "OrderLedger.due_ns"),
-        *("Preemptor.due_ns", "Application.view"),
+        *("Preemptor.due_ns", "Application.view", "Capacity._until", "Capacity._sums", "Capacity._of_a_period"),
     }
 )
 """What a heartbeat that says nothing may change: who is waited for, that the Preemptor has nothing more to ask for as
 things stand, from when on to look for orders to repeat and reclaims that expire, and views that have been made of jobs
-as they are; no decision rests on whether they are there."""
+as they are, and what has been worked out of a capacity; no decision rests on whether they are there."""
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy
+import pyarrow
+import pyarrow.compute as compute
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.curves import at_work_of
 from analysis.figures import style
+from emulator.core.capacity import Capacity
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.VERMILLION)
 MOST_JOBS = 20
 """Most jobs with an area each; more jobs share one area."""
+_BINS = 400
+"""Time spans in the picture of a run of tasks."""
 
 
 def holders(steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> Figure:
@@ -22,6 +30,28 @@ def holders(steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]
     style.finish(panel, "time, h", "containers", legend=False)
     drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, loc="outside lower center", ncols=4)
     return drawing
+
+
+def steps_of_attempts(attempts: pyarrow.Table, capacity: Capacity, end_s: float) -> list[dict[str, Any]]:
+    """Steps for ``draw_holders``, from the attempts of tasks: means over equal time spans."""
+    edges_s = numpy.linspace(0, max(end_s, 1e-9), _BINS + 1)
+    tasks = attempts.filter(compute.field("kind") != "am")
+    held: dict[str, list[float]] = {}
+    for job in tasks.column("job").unique().to_pylist():
+        times_s, counts = at_work_of(tasks.filter(compute.field("job") == job))
+        if len(times_s):
+            worked_s = numpy.concatenate([[0], numpy.cumsum(numpy.diff(times_s) * counts[:-1])])
+            held[job] = (numpy.diff(numpy.interp(edges_s, times_s, worked_s)) / edges_s[1]).tolist()
+    instants_ns = [round(edge_s * 1e9) for edge_s in edges_s]
+    return [
+        {
+            "start_s": start_ns / 1e9,
+            "end_s": until_ns / 1e9,
+            "available": capacity.between(start_ns, until_ns) / max(1, until_ns - start_ns),
+            "containers": {job: means[place] for job, means in held.items()},
+        }
+        for place, (start_ns, until_ns) in enumerate(pairwise(instants_ns))
+    ]
 
 
 def draw_holders(panel: Axes, steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]]) -> None:

@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow
 
 from analysis.load import read_configuration, read_table
 from analysis.report.page import ReportRun, render_report
 from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
 from analysis.run_paths import RunPath, find_runs, read_summary
+from emulator.core.capacity import Capacity
 from emulator.errors import ConfigError
+from emulator.experiment.availability import Availability, capacity_of
+from emulator.experiment.model import Cluster
 from emulator.records.run_directory import EXPERIMENT_NAME
 
 REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")
@@ -60,7 +64,21 @@ def run_tables(tables: Mapping[str, pyarrow.Table], cluster: Mapping[str, Any]) 
     """The tables of a finished run, from ``REPORT_TABLES`` by name and the section ``cluster`` of its experiment."""
     jobs, attempts, operations, decisions = (tables[name] for name in REPORT_TABLES)
     shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
-    return RunTables(jobs, attempts, operations, decisions, shape, last_instant_s(jobs, attempts))
+    end_s = last_instant_s(jobs, attempts)
+    return RunTables(jobs, attempts, operations, decisions, shape, end_s, available_of(cluster))
+
+
+def available_of(cluster: Mapping[str, Any]) -> Capacity | None:
+    """What a transactional workload leaves, from the section ``cluster`` of an experiment; None: everything, or nobody
+    can tell any more, because it was in a file that is gone."""
+    if cluster.get("availability") is None:
+        return None
+    containers = Cluster.model_validate({**cluster, "availability": None}).containers
+    availability = Availability.model_validate_json(orjson.dumps(cluster["availability"]))  # its lists are tuples
+    try:
+        return capacity_of(availability, containers)
+    except ConfigError:
+        return None
 
 
 def _payload(tables: RunTables) -> bytes:

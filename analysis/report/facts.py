@@ -198,6 +198,12 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
         *_storage(summary.get("storage") or {}),
         ("swapped out", size(summary["swap_bytes"])),
     ]
+    transactional = summary.get("transactional")
+    if transactional is not None:
+        rows += [
+            ("withheld for the transactional workload", figure(transactional["withheld_container_s"], " container s")),
+            ("of that held by jobs all the same", figure(transactional["shortfall_container_s"], " container s")),
+        ]
     if output is not None:
         rows += [(name.replace("_", " "), _plain(output[name])) for name in output if name != "verified"]
         rows += [(f"lag {name.removesuffix('_real_ms')}, real", figure(lag[name], " ms")) for name in _LAGS]

@@ -18,9 +18,10 @@ import orjson
 import pyarrow
 from numpy.typing import NDArray
 
-from analysis.curves import at_work, steps
+from analysis.curves import Curve, at_work_of, steps
 from analysis.report.reasons import eviction_reasons
 from analysis.timeline import STATES, Timeline, make_timeline
+from emulator.core.capacity import Capacity
 
 _TICKS = 2**31 - 2
 _NONE = -1
@@ -50,6 +51,8 @@ class RunTables:
     shape: ClusterShape
     end_s: float
     """When the run ended, or now."""
+    available: Capacity | None = None
+    """Containers available to jobs over time; None: always all."""
 
     def timeline(self) -> Timeline:
         """The attempts placed on containers."""
@@ -141,23 +144,21 @@ def _curves(tables: RunTables, timeline: Timeline) -> dict[str, _Array]:
     suspended_s = numpy.concatenate([timeline.start_s[stopped], left])
     resumed_s = numpy.concatenate([timeline.end_s[stopped], came])
     curves = {
-        "at_work": at_work(_floats(attempts, "launched_s"), _floats(attempts, "ended_s"), _stops(attempts)),
+        "at_work": at_work_of(attempts),
         "waiting_jobs": steps(_floats(jobs, "submit_s"), _first(_floats(jobs, "start_s"), _floats(jobs, "finish_s"))),
         "suspended": steps(suspended_s, resumed_s),
     }
+    if tables.available is not None:
+        curves["available"] = _available(tables.available, tables.end_s)
     columns: dict[str, _Array] = {}
     for name, (times_s, counts) in curves.items():
         columns |= {f"{name}_s": times_s.astype(numpy.float32), f"{name}_n": counts.astype(numpy.int32)}
     return columns
 
 
-def _stops(attempts: pyarrow.Table) -> _Array:
-    """When each process was stopped, when it was resumed, and when its attempt ended."""
-    spans = attempts.column("suspended_spans").combine_chunks()
-    flat = spans.flatten()
-    parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_numpy()))
-    times = [_array(flat.field(name)) for name in ("stopped_s", "resumed_s")]
-    return numpy.stack([*times, _floats(attempts, "ended_s")[parents]], axis=1)
+def _available(capacity: Capacity, end_s: float) -> Curve:
+    steps = list(capacity.until_end(round(end_s * 1e9)))
+    return numpy.array([start_ns / 1e9 for start_ns, _ in steps]), numpy.array([count for _, count in steps])
 
 
 def _checkpointed(attempts: pyarrow.Table) -> tuple[_Array, _Array]:
@@ -181,10 +182,6 @@ def _overheads(operations: pyarrow.Table) -> dict[str, _Array]:
 
 
 # ---- columns ----
-
-
-def _array(values: pyarrow.Array) -> NDArray[numpy.float64]:
-    return numpy.asarray(values.to_numpy(zero_copy_only=False), dtype=float)
 
 
 def _floats(table: pyarrow.Table, name: str) -> NDArray[numpy.float64]:

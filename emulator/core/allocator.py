@@ -13,8 +13,10 @@ If the allocation gives shares, the shares alone decide (``emulator.core.shares`
 most underallocated job; in that job first maps, then suspended tasks, then new reduces.  ApplicationMasters outside
 containers are launched when their job is submitted, on the nodes in turn.
 
-Requests are counted from the moment they arrive and containers from the moment they are known free: the later of the
-two goes along with an allocation, because that is where scheduling overhead begins.
+No container is given out above what a transactional workload leaves (``emulator.core.withholding``).
+
+Requests are counted from the moment they arrive and containers from the moment they are known free, or are not withheld
+any more: the later of the two goes along with an allocation, because that is where scheduling overhead begins.
 """
 
 from __future__ import annotations
@@ -105,6 +107,9 @@ class Allocator:
         state.attention.selection_left_out = False
         given, has_given_up = 0, False
         while node.free and state.queues.pending:
+            if state.used >= state.limit:
+                state.attention.refused(node_address(node.name), self._is_awaited(node), None)
+                break
             offer = _Offer(node, state.view(now_ns))
             if self._shares is not None:
                 wish = self._wish_by_shares(self._shares, offer)
@@ -128,9 +133,15 @@ class Allocator:
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
         None: none is wanted, or none would be given as things stand."""
-        if not self._state.free_nodes or not self._state.queues.pending:
+        state = self._state
+        if not state.free_nodes or not state.queues.pending or state.used >= state.limit:
             return None
-        return self._state.attention.free_node_ns(now_ns)
+        return state.attention.free_node_ns(now_ns)
+
+    def _is_awaited(self, node: Node) -> bool:
+        """Whether a suspended task waits that was suspended there."""
+        waiting = (application.requests.resumes.values() for application in self._state.applications.values())
+        return any(resume.node == node.name for resumes in waiting for resume, _ in resumes)
 
     def _next_wish(self, decision: AllocationDecision, offer: _Offer) -> _Wish | None:
         if decision.shares is not None:
@@ -255,7 +266,7 @@ class Allocator:
             image_bytes = application.requests.resumes[wish.task][0].image_bytes
             node.restores_until_ns = max(now_ns, node.restores_until_ns) + self._tier.read_ns(image_bytes)
         since_ns, container = _take_request(wish)
-        ready_ns = max(since_ns, slot.since_ns)
+        ready_ns = max(since_ns, slot.since_ns, state.room_ns)
         held = state.containers.get(container) if container else None
         if held is None:
             held = self._new_container(wish, node, now_ns)
@@ -263,6 +274,7 @@ class Allocator:
             node.ledger.resume(held.id, held.kind)
         held.task, held.slot_ns = wish.task, now_ns
         application.slots += 1
+        state.used += 1
         application.held[wish.kind] += 1
         application.running_victims += wish.kind in self._victims
         state.queues.note(application)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 
@@ -44,6 +44,13 @@ class Capacity:
         if following < len(self.steps):
             return now_ns - self._within(now_ns) + self._instants[following]
         return None if self.period_ns is None else now_ns - self._within(now_ns) + self.period_ns
+
+    def until_end(self, end_ns: int) -> Iterator[Step]:
+        """All steps from 0 to ``end_ns``, those that come again each time they do."""
+        now_ns: int | None = 0
+        while now_ns is not None and now_ns <= end_ns:
+            yield now_ns, self.at(now_ns)
+            now_ns = self.next_change_ns(now_ns)
 
     def until(self, now_ns: int) -> int:
         """Container-nanoseconds from 0 to ``now_ns``: the most work that all containers could do; exact."""

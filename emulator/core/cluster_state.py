@@ -42,7 +42,26 @@ class ClusterState:
         """Containers of all nodes, lost ones included."""
         self.containers_left = self.containers_total
         """Of nodes that are not lost."""
+        availability = settings.availability
+        self.limit = self.containers_total if availability is None else availability.capacity.at(0)
+        """Containers that jobs may hold; the others are withheld for a transactional workload."""
+        self.forecast_known = None if availability is None else availability.forecast
+        """What is known of their number to come; None: it does not change."""
+        self.used = 0
+        """Slots that containers hold, those of ended jobs too."""
+        self.room_ns = 0
+        """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self._settings = settings
+
+    @property
+    def containers_for_jobs(self) -> int:
+        """Of nodes that are not lost, without what is withheld."""
+        return min(self.limit, self.containers_left)
+
+    @property
+    def surplus(self) -> int:
+        """Containers held that a transactional workload has first call on."""
+        return max(0, self.used - self.limit)
 
     def view(self, now_ns: int) -> ClusterView:
         """The cluster as a policy sees it."""
@@ -110,11 +129,11 @@ class ClusterState:
 
     def containers_now(self) -> int:
         """See ``ClusterSource``."""
-        return self.containers_total
+        return self.limit
 
     def forecast(self) -> Capacity:
-        """See ``ClusterSource``: the cluster's size does not change."""
-        return Capacity([(0, self.containers_total)])
+        """See ``ClusterSource``."""
+        return self.forecast_known or Capacity([(0, self.containers_now())])
 
     def measured_costs(self) -> MeasuredCosts:
         """See ``ClusterSource``."""
@@ -131,6 +150,7 @@ class ClusterState:
             if node.state is NodeState.ALIVE:
                 total, free = node.settings.containers, len(node.free)
                 assert held + free == total, f"{node.name}: {held} held, {free} free"
+        assert self.used == sum(node.ledger.used for node in self.nodes.values())
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
         for application in self.applications.values():

@@ -8,6 +8,9 @@ those that still have a reduce to give, and that job's ApplicationMaster is told
 when the job is given a container.  One that has stood for ``kill_timeout`` (12 s) goes to the expired list for
 ``expired`` (2 s) and a container of its victim, the first by the task eviction order, is killed through the
 NodeManager.  Entries, expired ones included, are what keeps a request from being made twice.
+
+Containers that a transactional workload wants (``emulator.core.withholding``) are entries too, with a timeout of their
+own.
 """
 
 from __future__ import annotations
@@ -25,11 +28,15 @@ from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, JobView
 from emulator.vocabulary import Frozen
 
+TRANSACTIONAL = "_transactional"
+"""Requester of the entries for a transactional workload; the name of no job begins with an underscore."""
+
 
 class Reclaim(Frozen):
     """A request of ``requester`` to take a container from ``victim``."""
 
     requester: str
+    """A job, or ``TRANSACTIONAL``."""
     victim: str
     since_ns: int
 
@@ -48,6 +55,7 @@ class Preemptor:
         self._seed = settings.seed
         self._policy = settings.scheduler.job_eviction
         self._kill_timeout_ns = settings.protocol.kill_timeout_ns
+        self._grace_ns = settings.kill_after_ns
         self._expired_ns = settings.protocol.expired_ns
         self._decisions = 0
         self.due_ns: int | None = None
@@ -79,7 +87,7 @@ class Preemptor:
         victim = choose_job(self._policy, view, jobs, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
         self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
         self._wanted[victim] = self.wanted_of(victim) + 1
-        expires_ns = view.now_ns + self._kill_timeout_ns
+        expires_ns = view.now_ns + self._timeout_ns(requester)
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
         self._choices.append(JobChoice(requester, jobs[0].facts.queue, victim, view.now_ns, jobs))
         return victim
@@ -143,14 +151,17 @@ class Preemptor:
         for requester in list(self.reclaims):
             while requester in self.reclaims:
                 oldest = self.reclaims[requester][0]
-                if now_ns - oldest.since_ns < self._kill_timeout_ns:
+                if now_ns - oldest.since_ns < self._timeout_ns(requester):
                     break
                 self._drop(requester, 0)
                 if kill(oldest.victim):
                     self.expired.append((now_ns + self._expired_ns, oldest))
-        times_ns = [entries[0].since_ns + self._kill_timeout_ns for entries in self.reclaims.values()]
+        times_ns = [entries[0].since_ns + self._timeout_ns(name) for name, entries in self.reclaims.items()]
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
         return self.changes != before
+
+    def _timeout_ns(self, requester: str) -> int:
+        return self._grace_ns if requester == TRANSACTIONAL else self._kill_timeout_ns
 
     def _keep_expired(self, kept: list[tuple[int, Reclaim]]) -> None:
         self.changes += len(kept) < len(self.expired)

@@ -8,15 +8,18 @@ job sees what has been asked of it at its next heartbeat.  A queue that may take
 Where every job has a share (``emulator.core.shares``), what a job lacks of its own is taken from those that hold more
 than theirs, as long as no container is free that would do.
 What a job does not give in time is killed.
+
+What a transactional workload wants (``emulator.core.withholding``) is asked first: of jobs that hold more than their
+share, then of those of the least urgent queue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from emulator.core.applications import Application, Node
+from emulator.core.applications import Node
 from emulator.core.cluster_state import ClusterState
 from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import allocate, order_jobs, order_tasks
@@ -24,9 +27,10 @@ from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.messages import KillContainer, job_address
-from emulator.core.preemptor import Preemptor, net_of
+from emulator.core.preemptor import TRANSACTIONAL, Preemptor, net_of
 from emulator.core.settings import Settings
 from emulator.core.shares import Instance, Shares
+from emulator.core.withholding import Withholding
 from emulator.policies.policy import Reads
 from emulator.policies.views import ClusterView, JobView
 
@@ -41,9 +45,11 @@ class Reclaiming:
         preemptor: Preemptor,
         orders: OrderLedger,
         shares: Shares | None,
+        withholding: Withholding,
     ) -> None:
         self._scheduler = settings.scheduler
         self._shares = shares
+        self._withholding = withholding
         self._seed = settings.seed
         self._state = state
         self._preemptor = preemptor
@@ -59,11 +65,18 @@ class Reclaiming:
 
     def due_ns(self, now_ns: int) -> int | None:
         """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
-        if not self._state.queues.pending or not self._scheduler.preempts:
+        if not self._scheduler.preempts:
+            return None
+        return now_ns if self._withholding.lacking > 0 else self._jobs_due_ns(now_ns)
+
+    def _jobs_due_ns(self, now_ns: int) -> int | None:
+        """The same, for a job."""
+        state = self._state
+        if not state.queues.pending:
             return None
         if self._shares is not None:
             return now_ns  # what is free may be for other tasks, and shares change with time
-        if self._state.free_nodes:
+        if state.free_nodes and state.used < state.limit:
             return None  # natjam, section 3.2: only when the cluster is full
         if self._all_asked != self._stands or not self._asks_again_on_change:
             return now_ns
@@ -77,17 +90,39 @@ class Reclaiming:
     def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
         """One run of the Preemptor, planned for ``tick_ns``; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []
-        state = self._state
         expired = self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
         if self.due_ns(now_ns) != now_ns:
             return effects if expired else None
-        view = state.view(now_ns)
+        asked = self._shares.asked if self._shares is not None else 0
+        self._take_withheld(now_ns)
+        if self._jobs_due_ns(now_ns) == now_ns:
+            self._take_for_jobs(now_ns)
+        effects += self._preemptor.explain()
+        decided = self._shares is not None and self._shares.asked != asked
+        return effects if effects or expired or decided else None
+
+    def _take_withheld(self, now_ns: int) -> None:
+        """Ask for what a transactional workload wants and has not asked for yet."""
+        lacking, view = self._withholding.lacking, self._state.view(now_ns)
+        for jobs in self._givers(now_ns) if lacking > 0 else ():
+            while jobs and lacking > 0:
+                self._take(TRANSACTIONAL, tuple(jobs.values()), jobs, view)
+                lacking -= 1
+
+    def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
+        """Jobs that have a task to give, in groups, the first to give first."""
+        for instance in self._shares.instances(now_ns) if self._shares is not None else ():
+            yield self._above(instance, now_ns)
+        for queue in reversed(self._scheduler.queues):
+            yield self._victims(self._state.queues.job_views(queue.name, now_ns))
+
+    def _take_for_jobs(self, now_ns: int) -> None:
+        """Ask for what jobs lack.  Raises PolicyError."""
+        view = self._state.view(now_ns)
         if self._shares is not None:
-            asked = self._shares.asked
             for instance in self._shares.instances(now_ns):
                 self._take_surplus(instance, view)
-            effects += self._preemptor.explain()
-            return effects if effects or expired or self._shares.asked != asked else None
+            return
         decision = allocate(self._scheduler.allocation, view)
         rooms = {queue.name: queue.maximum - queue.used for queue in view.queues}
         all_asked = True
@@ -99,8 +134,6 @@ class Reclaiming:
                 all_asked &= self._take_within(queue, decision.most_reclaims_in_a_run, now_ns)
         if all_asked:
             self._all_asked, self._holds_until_ns = self._stands, decision.valid_until_ns
-        effects += self._preemptor.explain()
-        return effects if effects or expired else None
 
     def _take_from_queues(self, queue: str, victims: tuple[str, ...], room: int, now_ns: int) -> None:
         """Make the missing reclaim requests of the jobs of ``queue``, which may grow by ``room`` containers."""
@@ -114,7 +147,7 @@ class Reclaiming:
                 jobs = next(filter(None, possible), None)
                 if jobs is None:
                     return
-                self._take(application, tuple(jobs.values()), jobs, view)
+                self._take(application.name, tuple(jobs.values()), jobs, view)
                 outstanding += 1
             room -= outstanding
 
@@ -138,7 +171,7 @@ class Reclaiming:
                     return True
                 if made == most:
                     return False
-                self._take(application, later, possible, view)
+                self._take(application.name, later, possible, view)
                 made += 1
         return True
 
@@ -146,15 +179,10 @@ class Reclaiming:
         """Ask jobs above their share for the containers that others lack of theirs, or need for a master."""
         if self._scheduler.victims.isdisjoint(instance.kinds):
             return
-        if any(node.has_free(instance.kinds[0]) for node in self._state.nodes.values()):
+        state = self._state
+        if state.used < state.limit and any(node.has_free(instance.kinds[0]) for node in state.nodes.values()):
             return
-        asked = self._preemptor.asked()
-        surplus: dict[str, JobView] = {}
-        for application in self._state.applications.values():
-            above = min(-instance.lacking(application), application.running_victims) - asked.get(application.name, 0)
-            if above > 0:
-                held = net_of(instance.source.view_of(application), asked.get(application.name, 0))
-                surplus[application.name] = replace(held, reclaimable=above)
+        surplus = self._above(instance, view.now_ns)
         applications = self._state.applications.values()
         masters = [each for each in applications if each.requests.application_master is not None]
         for application in [*masters, *instance.below(applications)]:
@@ -164,13 +192,22 @@ class Reclaiming:
             for _ in range(lacking - self._preemptor.outstanding(application.name)):
                 if not surplus:
                     return
-                self._take(application, tuple(surplus.values()), surplus, view)
+                self._take(application.name, tuple(surplus.values()), surplus, view)
 
-    def _take(
-        self, application: Application, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
-    ) -> None:
+    def _above(self, instance: Instance, now_ns: int) -> dict[str, JobView]:
+        """Jobs that hold more than their share, each with so many to give."""
+        asked = self._preemptor.asked()
+        found: dict[str, JobView] = {}
+        for application in self._state.applications.values():
+            above = min(-instance.lacking(application), application.running_victims) - asked.get(application.name, 0)
+            if above > 0:
+                held = net_of(instance.source.view_of(application, now_ns), asked.get(application.name, 0))
+                found[application.name] = replace(held, reclaimable=above)
+        return found
+
+    def _take(self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView) -> None:
         """Ask for a container of one of the jobs ``among`` all ``jobs`` that have one, which are made to say so."""
-        victim = self._preemptor.choose(application.name, view, among)
+        victim = self._preemptor.choose(requester, view, among)
         jobs[victim] = net_of(jobs[victim], 1)
         if not jobs[victim].reclaimable:
             del jobs[victim]

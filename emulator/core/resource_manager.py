@@ -44,12 +44,13 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_news import STARTED_ANEW
 from emulator.core.paced import PacedPreemption
-from emulator.core.preemptor import Preemptor
+from emulator.core.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.reclaiming import Reclaiming
 from emulator.core.recovery import MasterRecovery
 from emulator.core.settings import Settings
 from emulator.core.shares import Shares
 from emulator.core.triggers import Triggers
+from emulator.core.withholding import Withholding
 from emulator.vocabulary import Kind
 
 
@@ -63,11 +64,12 @@ class ResourceManager(StateMachine):
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
         self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
-        shares = Shares(settings, self.state) if settings.scheduler.allocation.gives_shares else None
+        self._shares = shares = Shares(settings, self.state) if settings.scheduler.allocation.gives_shares else None
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders, shares)
+        self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
         pace = settings.scheduler.allocation.paced
         self._reclaiming: Reclaiming | PacedPreemption = (
-            Reclaiming(settings, self.state, self.preemptor, self._orders, shares)
+            Reclaiming(settings, self.state, self.preemptor, self._orders, shares, self._withholding)
             if pace is None
             else PacedPreemption(settings, pace, self.state, self._orders)
         )
@@ -94,7 +96,7 @@ class ResourceManager(StateMachine):
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
         times_ns = (
             *(self._reclaiming.due_ns(now_ns), self.preemptor.due_ns),
-            *(self._orders.due_ns, self._recovery.due_ns),
+            *(self._orders.due_ns, self._recovery.due_ns, self._withholding.due_ns),
         )
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 
@@ -110,11 +112,15 @@ class ResourceManager(StateMachine):
         return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        stepped = self._withholding.step(now_ns)
+        if stepped and self._shares is not None:
+            self._shares.ask_again()
+        admitted = self._admit(now_ns) if stepped else []
         preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
         room = self._recovery.make_room(now_ns)
-        if preempted is None and room is None and not again:
+        if preempted is None and room is None and not again and not stepped:
             self.leaves_no_trace()
-        return [*(preempted or ()), *(room or ()), *again]
+        return [*admitted, *(preempted or ()), *(room or ()), *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
@@ -276,6 +282,8 @@ class ResourceManager(StateMachine):
     ) -> None:
         if self.state.nodes[held.node].freed(now_ns, held.job, slot):
             self.state.free_nodes[held.node] = None
+        self.state.used -= 1
+        self._withholding.freed(held.job, now_ns)
         if application is not None:
             application.slots -= 1
             application.held[held.kind] -= 1
@@ -318,13 +326,13 @@ class ResourceManager(StateMachine):
             reason = too_few if left else f"no node is left: {why}"
             effects += self._end(given_up, JobState.FAILED, now_ns, reason)
         while True:
-            admitted = self._admission.admit_next(self.state.containers_left)
+            admitted = self._admission.admit_next(self.state.containers_for_jobs)
             if admitted is not None and self._masters_outside:
                 effects += self._allocator.start_outside(admitted, now_ns)
             elif admitted is not None:
                 admitted.requests.application_master = now_ns
                 self.state.queues.note(admitted)
-            elif (displaced := self._admission.displace_next(self.state.containers_left)) is not None:
+            elif (displaced := self._admission.displace_next(self.state.containers_for_jobs)) is not None:
                 displaced.requests.application_master = None
                 self.state.queues.note(displaced)
                 self.preemptor.withdraw_surplus(displaced.name, 0)
@@ -357,7 +365,7 @@ class ResourceManager(StateMachine):
         """The cluster's state is consistent, and reclaims name jobs that have not ended."""
         self.state.validate()
         for requester, entries in self.preemptor.reclaims.items():
-            assert requester in self.state.applications, requester
+            assert requester in self.state.applications or requester == TRANSACTIONAL, requester
             assert all(entry.victim in self.state.applications for entry in entries), requester
 
     handlers = {  # noqa: RUF012

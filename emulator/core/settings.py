@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emulator.core.capacity import Capacity
 from emulator.core.messages import TaskOrder
 from emulator.policies.policy import (
     AllocationPolicy,
@@ -192,6 +193,23 @@ class SchedulerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AvailabilitySettings:
+    """What a transactional workload leaves of the cluster (reverse-adaptive, section III)."""
+
+    capacity: Capacity
+    """Containers that jobs may hold."""
+    forecast: Capacity
+    """What allocations are told of those to come."""
+    grace_ns: int
+    """How long jobs may take to give up containers that the transactional workload wants."""
+
+    def settled_ns(self, since_ns: int) -> int:
+        """Until when a cluster in which nothing has moved since then may still be waiting for containers."""
+        period_ns = self.capacity.period_ns
+        return self.capacity.steps[-1][0] if period_ns is None else since_ns + period_ns
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that the machines of one run share."""
 
@@ -202,6 +220,8 @@ class Settings:
     nodes: tuple[NodeSettings, ...]
     tier: Tier | None = None
     """Of every node's storage device; None: no images are made."""
+    availability: AvailabilitySettings | None = None
+    """None: all containers are always there for jobs."""
     marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By job: rising shares of its work, in millionths, that a trigger or another job's submission waits for."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
@@ -211,6 +231,16 @@ class Settings:
         """Time between two runs of the Preemptor, or of paced preemption."""
         pace = self.scheduler.allocation.paced
         return self.protocol.preemptor_period_ns if pace is None else pace.interval_ns
+
+    @property
+    def kill_after_ns(self) -> int:
+        """How long the Preemptor waits for a container that a transactional workload wants before it has one killed.
+
+        A step is noted a run later, patience lost another run later, and the end of the container known a heartbeat
+        after that: all within the grace.
+        """
+        grace_ns = 0 if self.availability is None else self.availability.grace_ns
+        return max(0, grace_ns - 2 * self.preemptor_period_ns - self.protocol.heartbeat_ns)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes_by_name", {node.name: node for node in self.nodes})

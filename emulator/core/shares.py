@@ -52,12 +52,14 @@ class _OfSlots:
 
     def job_views(self, now_ns: int) -> Mapping[str, JobView]:
         """See ``ClusterSource``: jobs that hold or want such a slot."""
-        views = (self.view_of(application) for application in self._state.applications.values())
+        views = (self.view_of(application, now_ns) for application in self._state.applications.values())
         return {view.name: view for view in views if view.containers or view.pending}
 
-    def view_of(self, application: Application) -> JobView:
+    def view_of(self, application: Application, now_ns: int) -> JobView:
         """The job with what it holds, wants and has left to do in these slots."""
-        work: WorkOf = self._state.work.of(application, self._kinds)
+        state = self._state
+        work: WorkOf = state.work.of(application, self._kinds)
+        running = (held for held in application.containers.values() if held.kind in self._kinds and state.on_slot(held))
         return JobView(
             facts=application.facts,
             order=application.order,
@@ -68,6 +70,8 @@ class _OfSlots:
             work_ns=work.whole_ns,
             work_left_ns=work.left_ns,
             work_guessed=work.guessed,
+            begun_ns=state.work.begun_ns(application, running, now_ns),
+            task_ns=work.whole_ns // max(1, application.facts.maps + application.facts.reduces),
         )
 
     def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
@@ -89,13 +93,13 @@ class _OfSlots:
                 each.held[Kind.APPLICATION_MASTER] + (each.requests.application_master is not None)
                 for each in self._state.applications.values()
             )
-            return max(0, self._state.containers_left - masters)
+            return max(0, self._state.containers_for_jobs - masters)
         nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
         return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
 
     def forecast(self) -> Capacity:
-        """See ``ClusterSource``: as many as now."""
-        return Capacity([(0, self.containers_now())])
+        """See ``ClusterSource``: as many as now, where nothing else is known."""
+        return self._state.forecast_known or Capacity([(0, self.containers_now())])
 
     def measured_costs(self) -> MeasuredCosts:
         """See ``ClusterSource``."""
@@ -157,6 +161,11 @@ class Shares:
             if now_ns >= instance.until_ns:
                 self._ask(instance, now_ns)
         return self._instances
+
+    def ask_again(self) -> None:
+        """What was said last does not hold any more."""
+        for instance in self._instances:
+            instance.until_ns = 0
 
     def _ask(self, instance: Instance, now_ns: int) -> None:
         self.asked += 1

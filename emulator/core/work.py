@@ -76,6 +76,16 @@ class WorkLedger:
             left_ns += left * mean_ns
         return WorkOf(whole_ns, left_ns, guessed)
 
+    def begun_ns(self, application: Application, running: Iterable[HeldContainer], now_ns: int) -> int:
+        """What those tasks of the job have probably done: as long as they have had their containers, none longer than
+        the mean.  A reduce's wait for its input passes for work here: when that was over its end tells."""
+        found_ns = 0
+        for held in running:
+            given_ns = _told(application.facts, held.kind)[1]
+            mean_ns = self._mean_ns(application.done[held.kind], held.kind) if given_ns is None else given_ns
+            found_ns += min(now_ns - held.slot_ns, mean_ns)
+        return found_ns
+
     def _mean_ns(self, done: Done, kind: Kind) -> int:
         for known in (done, self._all[kind]):
             if known.tasks:

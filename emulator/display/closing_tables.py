@@ -31,6 +31,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
         f"useful {_number(work['useful_s'])} s, lost {_number(work['lost_s'])} s{_imaging_text(work)}"
         f" ({_percent(work['wasted_fraction'])} wasted), utilization {_percent(work['utilization'])}",
     )
+    if summary.get("transactional") is not None:
+        facts.add_row("transactional", _transactional_text(summary["transactional"]))
     facts.add_row(
         "time",
         f"makespan {_number(summary['makespan_s'])} s emulated (first submission to last end),"
@@ -43,6 +45,13 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     if "left_out" in summary:
         facts.add_row("note", Text(summary["left_out"]))
     return [*tables, facts]
+
+
+def _transactional_text(facts: Mapping[str, float]) -> str:
+    return (
+        f"short of {_number(facts['shortfall_container_s'])} container seconds,"
+        f" of {_number(facts['withheld_container_s'])} withheld for it"
+    )
 
 
 def failures(summary: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -46,6 +46,13 @@ class Forecast(Strict):
     error: ForecastError = ForecastError()
 
 
+class Transactional(Strict):
+    """The workload that has first call on the other containers."""
+
+    kind: Literal["placeholder"] = "placeholder"
+    """It holds them and does nothing."""
+
+
 class Availability(Strict):
     """Containers available to jobs; give exactly one of ``steps``, ``spline`` and ``file``."""
 
@@ -60,6 +67,10 @@ class Availability(Strict):
     step_s: PositiveSeconds = 600.0
     """A spline is followed in steps of this length."""
     forecast: Forecast = Forecast()
+    grace_s: Seconds = 30.0
+    """How long jobs may take to give up containers that the transactional workload wants; what they hold after that is
+    its shortfall.  Under *wait* they give up nothing but what ends by itself."""
+    transactional: Transactional = Transactional()
 
     @field_validator("steps", "spline")
     @classmethod

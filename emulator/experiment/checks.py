@@ -46,7 +46,7 @@ def check(
     """Problems between the parts; None is a part that was not valid by itself, and it is not checked."""
     found: list[Iterator[Problem]] = []
     if cluster is not None:
-        found += [_memory(cluster), _named_nodes(cluster), _availability(cluster, engine)]
+        found += [_memory(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
         found.append(_slots(cluster, scheduler, workload))
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
@@ -124,12 +124,16 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def _availability(cluster: Cluster, engine: str) -> Iterator[Problem]:
+def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) -> Iterator[Problem]:
     availability, where = cluster.availability, ("cluster", "availability")
     if availability is None:
         return
-    if engine != FLUID:
-        yield where, "only the fluid engine can do that yet; set it to null"
+    if engine != FLUID and cluster.slots is not None:
+        yield where, "is of containers for anything; remove cluster.slots, or set it to null"
+    known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
+    if scheduler is not None and known is not None and known.pace and scheduler.choice("mechanism").name != "wait":
+        message = f"{known.name} takes nothing back for a transactional workload; set mechanism to wait"
+        yield ("scheduler", "mechanism"), message
     kind = "steps" if availability.steps is not None else "spline"
     for index, (_, count) in enumerate(availability.steps or availability.spline or ()):
         if count > cluster.containers:

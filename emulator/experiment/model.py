@@ -124,7 +124,7 @@ class Cluster(Strict):
     application_masters: Literal["in-containers", "outside"] = "in-containers"
     """Whether an ApplicationMaster takes a container; ``outside``: none does, as in Hadoop 1."""
     availability: Availability | None = None
-    """Available containers as a function of time; null: always all."""
+    """Containers available to jobs, as a function of time; null: always all."""
     power: Power = Power()
     """Power of each node."""
 

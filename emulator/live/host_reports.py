@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from emulator.assemble import availability_settings
 from emulator.core.job import JobSpec
 from emulator.display.machine_status import ClusterStatus, unstarted_job_status
 from emulator.display.standstill import standstill
@@ -48,6 +49,7 @@ class HostReports:
         self._lag_records: dict[str, LagRecord] = {}
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
         self._standstill = Standstill(timeout_real_ns(experiment))
+        self._availability = availability_settings(experiment.cluster, experiment.seed)
 
     def take(self, host: str, status: HostStatus) -> None:
         """Take a newer status of a host."""
@@ -85,7 +87,10 @@ class HostReports:
         """Whether nothing has moved for too long, according to the newest statuses."""
         cluster = self._cluster
         moves = sum(status.moves for status in self._statuses.values())
-        return self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns)
+        if not self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns):
+            return False
+        available = self._availability
+        return available is None or available.settled_ns(self._standstill.since_ns) <= cluster.emulated_ns
 
     def standstill(self, stuck: Iterable[str]) -> RunError:
         """The error for that case; ``stuck`` are the attempts that make no progress."""

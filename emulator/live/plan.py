@@ -45,9 +45,12 @@ class RunPlan:
     """IP address on which each host, and a node host's shuffle service, listens."""
 
     def for_nodes(self) -> RunPlan:
-        """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has."""
-        scheduler = _OF_NODES.model_copy(update={"mechanism": self.experiment.scheduler.mechanism})
-        return replace(self, experiment=self.experiment.model_copy(update={"scheduler": scheduler}))
+        """For a host of nodes: of the policies only the mechanism; the others may be files that only the driver has, as
+        an availability may."""
+        whole = self.experiment
+        scheduler = _OF_NODES.model_copy(update={"mechanism": whole.scheduler.mechanism})
+        cluster = whole.cluster.model_copy(update={"availability": None})
+        return replace(self, experiment=whole.model_copy(update={"scheduler": scheduler, "cluster": cluster}))
 
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs are assigned to the application hosts in turn."""

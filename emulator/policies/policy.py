@@ -169,7 +169,7 @@ class AllocationPolicy(Policy[AllocationRule]):
     gives_shares: bool = False
     """Whether it returns a number of containers for each job."""
     fluid_only: bool = False
-    """Whether it works in fluid runs only, because it takes long or needs the capacity over time."""
+    """Whether it works in fluid runs only, because it takes long."""
     maximum_is_capacity: bool = False
     """Whether no queue may ever hold more than its capacity."""
     pace: Callable[[Any], Pace | None] | None = None

@@ -53,6 +53,10 @@ class JobView(Frozen):
     work_left_ns: int | None = None
     work_guessed: bool = False
     """Whether its work is estimated from other jobs, because it has tasks left of a kind that none has finished yet."""
+    task_ns: int = 0
+    """Mean length of its tasks; 0 in fluid runs, where a job has no tasks."""
+    begun_ns: int = 0
+    """Part of ``work_left_ns`` that its running tasks have probably done, estimated from how long they have run."""
 
     @property
     def name(self) -> str:

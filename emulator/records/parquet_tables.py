@@ -11,6 +11,7 @@ from pyarrow import compute
 
 from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
+from emulator.core.preemptor import TRANSACTIONAL
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
@@ -219,6 +220,7 @@ def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapp
         candidates += mine
         why = decision.why
         requester = why.requester if isinstance(why, ExplainJobEviction) else None
+        requester = "the transactional workload" if requester == TRANSACTIONAL else requester
         heads += [(number, decision.t_ns / 1e9, decision.by, why.rule, requester, why.left_out)] * len(mine)
     names = ("decision", "t_s", "by", "rule", "requester", "left_out")
     kinds = (_COUNT, _SECONDS, _STRING, _STRING, _STRING, _COUNT)

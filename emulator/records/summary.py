@@ -13,6 +13,7 @@ from emulator.experiment.model import Cluster, Experiment
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
+from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.vocabulary import Tier
 
@@ -37,7 +38,8 @@ def build_summary(
     """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
     Args:
-        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts.
+        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
+            with an ``availability`` also its attempts.
         experiment: the experiment that was run.
         state: ``FINISHED`` or ``FAILED``.
         seed: the seed of this repeat.
@@ -68,6 +70,7 @@ def build_summary(
         "work": _work(history.jobs, containers, makespan_ns),
         "storage": storage_facts(history.images, tier, experiment.cluster.nodes, makespan_ns),
         "energy_j": _energy_j(history, experiment.cluster, tier, makespan_ns),
+        "transactional": transactional_facts(history.attempts, experiment.cluster, _end_ns(history)),
         "swap_bytes": history.swapped_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
         "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
@@ -86,6 +89,12 @@ def makespan_of(jobs: Sequence[JobRow]) -> int | None:
     if not jobs or len(finishes_ns) < len(jobs):
         return None
     return max(finishes_ns) - min(job.submit_ns for job in jobs)
+
+
+def _end_ns(history: History) -> int:
+    """The last instant at which a job or an attempt is known to have ended."""
+    ends_ns = [row.finish_ns for row in history.jobs] + [row.ended_ns for row in history.attempts]
+    return max((end_ns for end_ns in ends_ns if end_ns is not None), default=0)
 
 
 def _job(row: JobRow) -> dict[str, Any]:
@@ -179,6 +188,7 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float | None]:
     metrics |= {f"work.{name}": value for name, value in summary["work"].items()}
     metrics |= {f"storage.{name}": value for name, value in summary["storage"].items()}
     metrics["energy_j"] = summary["energy_j"]
+    metrics |= {f"transactional.{name}": value for name, value in (summary["transactional"] or {}).items()}
     metrics |= {f"overheads.{name}.mean": statistics["mean"] for name, statistics in summary["overheads"].items()}
     failed = sum(job["state"] != JobState.SUCCEEDED.value for job in summary["jobs"])
     return {**metrics, "jobs_failed": failed}

@@ -108,6 +108,8 @@ def simulate(
     def look() -> None:
         each_slice(cluster)
         moved_ns = max(cluster.processes.moved_ns, last_submit_ns)
+        if settings.availability is not None:
+            moved_ns = max(moved_ns, settings.availability.settled_ns(moved_ns))
         if cluster.kernel.now_ns - moved_ns > patience_ns:
             _check_not_stuck(cluster, moved_ns)
 

@@ -23,18 +23,21 @@ HOUR_NS = 3600 * 10**9
 def test_a_cycle_of_2000_jobs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     policy = find_policy(ALLOCATION, Choice(name=name), Path.cwd())
     took_ms = []
-    for seed in range(20):
-        view = _view(Random(seed))
+    steps = [(hour * HOUR_NS, 20 + 10 * (hour % 6)) for hour in range(24)]
+    forecast = Capacity(steps, 24 * HOUR_NS)
+    for cycle in range(20):  # of the same jobs: what there is until their deadlines is worked out in the first
+        view = _view(Random(1), cycle * 300 * 10**9, forecast)
         began_s = time.process_time()
         decision = policy.function(view)
         took_ms.append((time.process_time() - began_s) * 1e3)
         assert decision.shares is not None
         assert sum(share for _, share in decision.shares) == 100
     with capsys.disabled():
-        print(f"{name}: {min(took_ms):.1f} ms of processor time at best, {sorted(took_ms)[10]:.1f} at the median")
+        first, best, median = took_ms[0], min(took_ms), sorted(took_ms)[10]
+        print(f"{name}: {best:.1f} ms of processor time at best, {median:.1f} at the median, {first:.1f} at first")
 
 
-def _view(random: Random) -> ClusterView:
+def _view(random: Random, now_ns: int, forecast: Capacity) -> ClusterView:
     jobs = []
     for number in range(2000):
         deadline_ns, tasks = random.randint(1, 168 * HOUR_NS), random.randint(20, 100)
@@ -42,7 +45,6 @@ def _view(random: Random) -> ClusterView:
         work_ns = tasks * 387 * 10**9
         left_ns = random.randint(1, work_ns)
         jobs.append(JobView(facts, number, 0, 0, 0, tasks, work_ns=work_ns, work_left_ns=left_ns))
-    steps = [(hour * HOUR_NS, 20 + 10 * (hour % 6)) for hour in range(24)]
-    view = ClusterView(0, Known((), tuple(jobs), containers=100, forecast=Capacity(steps, 24 * HOUR_NS)))
+    view = ClusterView(now_ns, Known((), tuple(jobs), containers=100, forecast=forecast))
     assert len(view.jobs) == 2000
     return view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import structs
@@ -74,6 +75,25 @@ class Case:
     """(emulated ms, which node, and for how many seconds): it is lost, or gone unnoticed, and is there again."""
 
 
+def _availability(containers: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Often all the containers always, else now more and now fewer of them, all in the end."""
+    step = st.tuples(st.integers(1, 20), st.integers(0, containers))
+    gaps = st.lists(step, min_size=1, max_size=5)
+    graces = st.sampled_from((0.0, 5.0, 30.0))
+    changing = st.builds(
+        lambda gaps, grace_s: {"available": _steps(gaps, containers), "grace_s": grace_s}, gaps, graces
+    )
+    return st.sampled_from(({}, {})) | changing if containers else st.just({})
+
+
+def _steps(gaps: list[tuple[int, int]], containers: int) -> list[tuple[float, int]]:
+    """From 0 on all there are, after each gap so many, after the last all again."""
+    steps: list[tuple[float, int]] = [(0.0, containers)]
+    for gap_s, count in (*gaps, (20, containers)):
+        steps.append((steps[-1][0] + gap_s, count))
+    return steps
+
+
 @st.composite
 def _shared_settings(draw: st.DrawFn) -> Settings:
     """Small clusters whose jobs have shares, of containers for anything or of slots for maps and for reduces."""
@@ -87,12 +107,13 @@ def _shared_settings(draw: st.DrawFn) -> Settings:
         max_suspended=draw(st.integers(0, 4)),
         mechanism=draw(st.sampled_from(("checkpoint", "suspend", "kill", "wait", "wait"))),
         victims="reduces" if slots else draw(_VICTIMS),
-        allocation=draw(st.sampled_from(("fifo", "fair", "flex"))),
+        allocation=draw(st.sampled_from(("fifo", "fair", "flex", "adaptive", "reverse-adaptive"))),
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),
         task_attempts_max=_ATTEMPTS_MAX,
         slots=slots,
         masters_outside=slots is not None or draw(st.booleans()),
+        **draw(_availability(0 if slots else nodes * containers)),
     )
 
 
@@ -126,6 +147,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         slow_start_ppm=draw(st.sampled_from((0, 50_000, 1_000_000))),
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
         placement=draw(st.sampled_from((None, None, EVEN_NODES))),
+        **draw(_availability(total)),
         resume_order=draw(st.sampled_from(policies.RESUME_ORDER.names)),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),

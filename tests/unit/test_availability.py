@@ -227,9 +227,8 @@ def test_any_availability_is_a_capacity_or_refused(data: dict[str, Any]) -> None
         assert capacity.most <= 8
 
 
-def test_availability_is_for_the_fluid_engine(tmp_path: Path) -> None:
+def test_the_fluid_engine_keeps_it_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 1]]},"))
-    assert "only the fluid engine can do that yet" in refusal(path, "engine=sim")
     experiment = load_experiment(path)
     jobs = expand(experiment, 1)
     assert simulated(experiment, jobs, lambda record: None)[1].ends_ns["long"] == 45 * SECOND_NS

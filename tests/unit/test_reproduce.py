@@ -175,7 +175,9 @@ def test_every_figure_can_be_planned_and_says_where_its_figures_are(figure: Figu
     for engine in figure.engines if figure.experiment else ():
         figure = figure.by(engine)
         variants = planned([figure], engine, 7.0, quick=True)[figure.id]
-        assert {variant.experiment.engine for variant in variants} == {figure.set.get("engine", engine)}
+        assert {variant.experiment.engine for variant in variants} == {
+            settings.get("engine", engine) for settings in figure.settings.values()
+        }
         by_name = {
             variant.name.removeprefix(figure.id.replace("/", "-") + "-"): variant.experiment for variant in variants
         }

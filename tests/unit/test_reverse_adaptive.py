@@ -18,7 +18,7 @@ from emulator.fluid.model import simulate
 from emulator.policies import ALLOCATION
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.reverse_adaptive.fewest import kept_goals
-from emulator.policies.reverse_adaptive.fitting import Goal, fitted, left_over
+from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over
 from emulator.policies.reverse_adaptive.utility import (
     LEAST,
     ONE,
@@ -172,9 +172,9 @@ def test_what_can_meet_its_deadlines_does_under_reverse_adaptive(rows, gaps) -> 
 def test_a_deadline_can_be_met_if_all_the_work_fits_before_it(due: int, work: int, most: int, gaps, now: int) -> None:
     supply, wide, narrow = capacity(gaps), Goal(due, work, 10**6), Goal(due, work, most)
     fits = due >= now and not any(left_over([wide], supply, now))
-    assert wide.can_be_met(now, supply) == fits
-    assert narrow.can_be_met(now) == (due >= now and work <= most * (due - now))
-    assert narrow.can_be_met(now, supply) == (fits and narrow.can_be_met(now))
+    assert chances([wide], now, supply) == [fits]
+    assert chances([narrow], now) == [(due >= now and work <= most * (due - now))]
+    assert chances([narrow], now, supply) == [fits and chances([narrow], now)[0]]
 
 
 def test_a_job_that_can_never_make_it_is_done_all_the_same_and_drags_no_other() -> None:

@@ -86,6 +86,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "storage": {"peak_bytes": 0, "io_fraction": None},
         "response": {"mean_s": 75.0, "weighted_mean_s": 75.0},
         "energy_j": 2 * 100 * 66 + 181 * made["work"]["useful_s"] / 2 + 181 * made["work"]["lost_s"] / 2,
+        "transactional": None,
         "deadlines": {
             "jobs": 1,
             "missed": 1,

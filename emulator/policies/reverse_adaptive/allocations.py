@@ -1,7 +1,8 @@
 """Allocations by completion goals (reverse-adaptive, sections IV and V).
 
-A job without a deadline should end as early as possible: it requires as many containers as it can use, but none of its
-work is urgent.
+Where work comes in tasks, a job plans to end one task length before its deadline: a task that begins later ends too
+late.  A job without a deadline should end as early as possible: it requires as many containers as it can use, but none
+of its work is urgent.
 
 A job may be unable to meet its deadline: the deadline has passed, or all containers until then cannot do its work.  The
 paper does not say what such a job needs.  Here it needs nothing, because s_fit protects the chance to meet a deadline
@@ -12,14 +13,13 @@ overload it would make every other job late too, and FIFO would miss fewer deadl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
+from itertools import compress
 from typing import Annotated
 
 from msgspec import Meta
-from msgspec.structs import replace
 
 from emulator.policies.reverse_adaptive.fewest import kept_goals
-from emulator.policies.reverse_adaptive.fitting import Goal, left_over
+from emulator.policies.reverse_adaptive.fitting import Goal, chances, left_over
 from emulator.policies.reverse_adaptive.utility import Needs, max_min_shares
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.vocabulary import Frozen
@@ -39,7 +39,6 @@ class Cycle(Frozen):
 
 DEFAULT = Cycle()
 _NEVER_NS = 1 << 62
-_order = itemgetter(0, 1)
 
 
 def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
@@ -47,10 +46,10 @@ def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
     jobs.  Does not use the forecast of capacity.
     """
     names, goals = _goals(view)
-    can = [goal.can_be_met(view.now_ns) for goal in goals]
     required = _required(view.now_ns, goals)
     at_least = [need if goal.work_ns else 0 for goal, need in zip(goals, required, strict=True)]
-    return _decision(view, options, names, _shares(view.containers, goals, can, at_least, required))
+    shares = _shares(view.containers, goals, chances(goals, view.now_ns), at_least, required)
+    return _decision(view, options, names, shares)
 
 
 def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
@@ -58,11 +57,10 @@ def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationD
     the rest goes to the least satisfied jobs.
     """
     names, goals = _goals(view)
-    now_ns, forecast = view.now_ns, view.forecast
-    can = [goal.can_be_met(now_ns, forecast) for goal in goals]
-    chances = [goal if chance else replace(goal, work_ns=0) for goal, chance in zip(goals, can, strict=True)]
-    late_ns = left_over(chances, forecast, now_ns + options.length_ns)
-    fit = [-(-work_ns // options.length_ns) for work_ns in late_ns]
+    now_ns, forecast, length_ns = view.now_ns, view.forecast, options.length_ns
+    can = chances(goals, now_ns, forecast)
+    late_ns = iter(left_over(list(compress(goals, can)), forecast, now_ns + length_ns))
+    fit = [-(-next(late_ns) // length_ns) if chance else 0 for chance in can]
     return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
 
 
@@ -89,20 +87,22 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
         if facts.deadline_ns is None:
             goal = Goal(_NEVER_NS, 0, most)
         else:
-            goal = Goal(facts.deadline_ns, job.work_left_ns or 0, most)
+            left_ns = (job.work_left_ns or 0) - job.begun_ns
+            goal = Goal(max(0, facts.deadline_ns - job.task_ns), left_ns, most, job.task_ns)
         found.append((goal.deadline_ns, job.order, facts.name, goal))
-    found.sort(key=_order)
+    found.sort()  # no two have one order
     return [name for _, _, name, _ in found], [goal for _, _, _, goal in found]
 
 
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
     """Average containers needed until the deadline: s_req; without a deadline, as many as the job can use."""
-    return [
-        min(goal.most, max(1, -(-goal.work_ns // (goal.deadline_ns - now_ns))))
-        if now_ns < goal.deadline_ns < _NEVER_NS
-        else goal.most
-        for goal in goals
-    ]
+    found = []
+    for goal in goals:
+        needed = goal.most
+        if now_ns < goal.deadline_ns < _NEVER_NS:
+            needed = -(-goal.work_ns // (goal.deadline_ns - now_ns)) or 1
+        found.append(needed if needed < goal.most else goal.most)
+    return found
 
 
 def _shares(
@@ -110,9 +110,12 @@ def _shares(
 ) -> list[int]:
     """Shares of the jobs: first those that can meet their deadlines; the others share the rest equally."""
     first = [goal.most if chance else 0 for goal, chance in zip(goals, can, strict=True)]
-    then = [0 if chance else goal.most for goal, chance in zip(goals, can, strict=True)]
     shares = max_min_shares(Needs.of(fit, required, first), containers)
-    rest = max_min_shares(Needs.of([0] * len(goals), then, then), containers - sum(shares))
+    left = containers - sum(shares)
+    if not left or all(can):
+        return shares
+    then = [0 if chance else goal.most for goal, chance in zip(goals, can, strict=True)]
+    rest = max_min_shares(Needs.of([0] * len(goals), then, then), left)
     return [share + more for share, more in zip(shares, rest, strict=True)]
 
 

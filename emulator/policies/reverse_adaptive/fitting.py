@@ -9,7 +9,7 @@ wait.  All numbers are whole container-nanoseconds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from emulator.core.capacity import Capacity
 from emulator.vocabulary import Frozen
@@ -23,13 +23,8 @@ class Goal(Frozen):
     """Remaining, container-nanoseconds."""
     most: int
     """Most containers that it can use at a time."""
-
-    def can_be_met(self, now_ns: int, capacity: Capacity | None = None) -> bool:
-        """Whether the job alone could meet it, with all containers it can use and all of ``capacity``."""
-        until_ns = self.deadline_ns - now_ns
-        if until_ns < 0 or self.work_ns > self.most * until_ns:
-            return False
-        return capacity is None or self.work_ns <= capacity.between(now_ns, self.deadline_ns)
+    spare_ns: int = 0
+    """The job is not late before so long after ``deadline_ns``."""
 
 
 class Period(Frozen):
@@ -41,9 +36,28 @@ class Period(Frozen):
     """Pairs: index of a goal, and container-nanoseconds of its work."""
 
 
+def chances(goals: Sequence[Goal], now_ns: int, capacity: Capacity | None = None) -> list[bool]:
+    """Whether each job alone could be in time, with all containers it can use and all of ``capacity``."""
+    ends_ns = [goal.deadline_ns + goal.spare_ns for goal in goals]
+    found = [
+        end_ns >= now_ns and goal.work_ns <= goal.most * (end_ns - now_ns)
+        for goal, end_ns in zip(goals, ends_ns, strict=True)
+    ]
+    if capacity is None:
+        return found
+    past_ns = capacity.until(now_ns)
+    return [
+        chance and goal.work_ns <= capacity.until(end_ns) - past_ns
+        for goal, end_ns, chance in zip(goals, ends_ns, found, strict=True)
+    ]
+
+
 def left_over(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> list[int]:
     """Work of each goal that does not fit, beside the others, between ``start_ns`` and its deadline."""
-    return fitted(goals, capacity, start_ns)[0]
+    left = [goal.work_ns for goal in goals]
+    for _ in _periods(goals, left, capacity, start_ns):
+        pass
+    return left
 
 
 def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[list[int], list[Period]]:
@@ -52,42 +66,52 @@ def fitted(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> tuple[li
     Among equal deadlines, the last goal is fitted first, so work that cannot wait belongs to the first goals.
     """
     left = [goal.work_ns for goal in goals]
+    periods = [Period(begin, end, tuple(done)) for begin, end, done in _periods(goals, left, capacity, start_ns)]
+    return left, periods
+
+
+def _periods(
+    goals: Sequence[Goal], left: list[int], capacity: Capacity, start_ns: int
+) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Take what fits off ``left``: begin and end of each period, the last first, and what it has taken."""
     deadlines_ns = [goal.deadline_ns for goal in goals]
     latest_first = sorted(range(len(goals)), key=deadlines_ns.__getitem__)[::-1]
+    begins_ns = [*(deadlines_ns[index] for index in latest_first[1:]), start_ns]
     waiting: deque[int] = deque()
-    periods: list[Period] = []
     end_ns = max(deadlines_ns, default=start_ns)
     until_end_ns = capacity.until(end_ns) if goals else 0
-    for place, index in enumerate(latest_first):
+    for index, begin_ns in zip(latest_first, begins_ns, strict=False):
         if end_ns <= start_ns:
-            break
+            return
         if left[index]:
             waiting.append(index)
-        following_ns = deadlines_ns[latest_first[place + 1]] if place + 1 < len(goals) else start_ns
-        begin_ns = following_ns if following_ns > start_ns else start_ns
+        begin_ns = begin_ns if begin_ns > start_ns else start_ns
         if begin_ns == end_ns:
             continue
         until_begin_ns = capacity.until(begin_ns)
         if waiting:
             done = _fit(goals, left, waiting, until_end_ns - until_begin_ns, end_ns - begin_ns)
-            periods.append(Period(begin_ns, end_ns, done))
+            yield begin_ns, end_ns, done
         end_ns, until_end_ns = begin_ns, until_begin_ns
-    return left, periods
 
 
 def _fit(
     goals: Sequence[Goal], left: list[int], waiting: deque[int], room_ns: int, length_ns: int
-) -> tuple[tuple[int, int], ...]:
+) -> list[tuple[int, int]]:
     """Fill one period; goals of ``waiting`` with work left stay in it, in their order."""
     done: list[tuple[int, int]] = []
     kept: list[int] = []
     while waiting and room_ns > 0:
         index = waiting.popleft()
-        took_ns = min(left[index], room_ns, goals[index].most * length_ns)
+        took_ns, most_ns = left[index], goals[index].most * length_ns
+        if took_ns > most_ns:
+            took_ns = most_ns
+        if took_ns > room_ns:
+            took_ns = room_ns
         room_ns -= took_ns
         left[index] -= took_ns
         done.append((index, took_ns))
         if left[index]:
             kept.append(index)
     waiting.extendleft(reversed(kept))
-    return tuple(done)
+    return done

@@ -1,0 +1,237 @@
+"""Containers that a transactional workload has first call on: given up by the mechanism, within the grace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
+
+from emulator.core.capacity import Capacity
+from emulator.core.job import JobSpec
+from emulator.core.settings import Settings
+from emulator.engine import EngineResult
+from emulator.errors import ConfigError, RunError
+from emulator.experiment.load import load_experiment
+from emulator.records.history import HistoryBuilder
+from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
+from emulator.results import summary_of
+from emulator.sim.session import simulate
+from emulator.vocabulary import Kind
+from tests.experiment_files import write
+from workloads.expand import expand
+
+MECHANISMS = ("kill", "suspend", "checkpoint")
+
+
+def shortfall_s(run: CheckedCluster) -> float:
+    """Of a run whose ApplicationMasters are outside."""
+    assert run.settings.availability is not None
+    builder = HistoryBuilder(run.jobs.values())
+    for record in run.records:
+        builder.add(record)
+    tasks = [row for row in builder.finish().attempts if row.kind is not Kind.APPLICATION_MASTER]
+    availability, end_ns = run.settings.availability, run.kernel.now_ns
+    tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
+    return shortfall_ns(changes_of(tasks, end_ns), tolerated) / SECOND_NS
+
+
+def long_job(name: str = "research", tasks: int = 4, length_s: float = 60.0) -> JobSpec:
+    return make_job(name, "research", 0.0, (), (length_s,) * tasks)
+
+
+def four_containers(mechanism: str, grace_s: float = 10.0, **more: Any) -> Settings:
+    available = [(0, 4), (20, 1), (100, 4)]
+    changes: dict[str, Any] = {
+        "allocation": "fair",
+        "masters_outside": True,
+        "available": available,
+        "grace_s": grace_s,
+        **more,
+    }
+    return make_settings(nodes=2, containers=2, mechanism=mechanism, **changes)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("allocation", ["fair", "two-queue"])
+def test_what_is_wanted_is_given_up_in_time(mechanism: str, allocation: str) -> None:
+    run = run_checked(four_containers(mechanism, allocation=allocation), (long_job(),))
+    assert shortfall_s(run) == 0
+
+
+def test_under_wait_jobs_hold_what_they_have_and_that_is_the_shortfall() -> None:
+    run = run_checked(four_containers("wait"), (long_job(),))
+    assert shortfall_s(run) == pytest.approx(3 * 31, abs=6), (
+        "three reduces of 60 s, begun in the first seconds, from 30 s"
+    )
+
+
+def test_nothing_new_is_given_out_above_what_is_left() -> None:
+    short = make_job("short", "research", 0.0, (), (5.0,) * 20)
+    run = run_checked(four_containers("wait"), (short,))
+    assert shortfall_s(run) == 0
+    assert run.kernel.now_ns > 45 * SECOND_NS, "the last ones come one by one"
+
+
+def test_what_a_mechanism_does_not_give_up_in_the_grace_is_killed() -> None:
+    keys = make_job("keys", "research", 0.0, (), (60.0,) * 4, key_s=60.0)
+    run = run_checked(four_containers("checkpoint"), (keys,))  # a key in progress is finished before a checkpoint
+    assert shortfall_s(run) == 0
+
+
+def test_no_more_is_given_up_than_is_wanted_and_it_goes_on_later() -> None:
+    run = run_checked(four_containers("checkpoint", available=[(0, 4), (20, 3), (50, 4)]), (long_job(),))
+    attempts = [a for task in run.masters["research"].tasks.reduces for a in task.attempts]
+    assert len(attempts) == 5
+    assert run.kernel.now_ns < 100 * SECOND_NS
+
+
+def test_what_comes_back_in_time_is_not_given_up() -> None:
+    available = [(0.0, 4), (20.0, 1), (20.4, 4)]
+    run = run_checked(four_containers("kill", available=available), (long_job(),))
+    assert all(len(task.attempts) == 1 for task in run.masters["research"].tasks.reduces)
+
+
+def test_jobs_above_their_share_give_first() -> None:
+    """Fair shares of four are two each; when two are left, one each."""
+    jobs = (long_job("first", 4), make_job("second", "research", 12.0, (), (60.0,)))
+    run = run_checked(four_containers("kill", available=[(0, 4), (30, 2), (90, 4)]), jobs)
+    assert len(run.masters["second"].tasks.reduces[0].attempts) == 1
+
+
+@st.composite
+def capacities(draw: st.DrawFn, most: int) -> list[tuple[float, int]]:
+    """Steps of any height at any time, in the end all."""
+    steps: list[tuple[float, int]] = [(0.0, draw(st.integers(0, most)))]
+    for gap_ms, count in draw(st.lists(st.tuples(st.integers(1, 30_000), st.integers(0, most)), max_size=6)):
+        steps.append((steps[-1][0] + gap_ms / 1000, count))
+    return [*steps, (steps[-1][0] + 20.0, most)]
+
+
+@given(
+    st.data(),
+    st.sampled_from(MECHANISMS),
+    st.sampled_from(("fair", "flex", "adaptive", "reverse-adaptive", "two-queue")),
+    st.integers(4, 20),
+    st.integers(0, 10**6),
+)
+@settings(max_examples=60, derandomize=True)
+def test_containers_in_use_never_exceed_what_there_is_after_the_grace(
+    data: st.DataObject, mechanism: str, allocation: str, grace_s: int, seed: int
+) -> None:
+    nodes, containers = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    cluster = make_settings(
+        seed=seed,
+        nodes=nodes,
+        containers=containers,
+        memory_gb=containers + data.draw(st.integers(0, 3)),
+        max_suspended=data.draw(st.integers(0, 3)),
+        mechanism=mechanism,
+        allocation=allocation,
+        victims="all",
+        masters_outside=True,
+        available=data.draw(capacities(nodes * containers)),
+        grace_s=grace_s,
+    )
+    lengths = st.lists(st.integers(1, 40), max_size=6).map(tuple)
+    jobs = []
+    for number in range(data.draw(st.integers(1, 3))):
+        queue, submit_s = data.draw(st.sampled_from(("research", "production"))), data.draw(st.integers(0, 30))
+        deadline_s = data.draw(st.none() | st.integers(submit_s + 1, 200))
+        maps_s, reduces_s = data.draw(lengths), data.draw(lengths)
+        jobs.append(make_job(f"job-{number}", queue, submit_s, maps_s, reduces_s or (1.0,), 0.5, deadline_s))
+    assert shortfall_s(run_checked(cluster, tuple(jobs))) == 0
+
+
+# ---- the sum ----
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 5)), max_size=6),
+    st.integers(0, 5),
+    st.integers(0, 12),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=8),
+)
+def test_the_shortfall_is_what_is_held_above_all_there_was_in_the_grace(gaps, first, grace, spans) -> None:
+    steps, now = [(0, first)], 0
+    for gap, count in gaps:
+        now += gap
+        steps.append((now, count))
+    capacity, end = Capacity(steps), 100
+    changes = [change for start, length in spans for change in ((start, 1), (start + length, -1))]
+    by_hand = 0
+    for instant in range(end):
+        in_use = sum(start <= instant < start + length for start, length in spans)
+        there = max(capacity.at(before) for before in range(max(0, instant - grace), instant + 1))
+        by_hand += max(0, in_use - there)
+    assert shortfall_ns([*changes, (end, 0)], tolerated_steps(capacity, grace, end)) == by_hand
+
+
+# ---- experiment files ----
+
+EXPERIMENT = """\
+name: small
+engine: sim
+overheads: hadoop-0.23
+cluster:
+  nodes: 2
+  containers_per_node: 2
+  application_masters: outside
+  availability: {steps: [[20, 1], [100, 4]], grace_s: 10}
+scheduler: {allocation: {name: reverse-adaptive}, mechanism: checkpoint}
+workload:
+  jobs:
+    - {name: long, queue: default, reduces: 4, reduce_s: 60, deadline_s: 300}
+"""
+
+
+def run_of(tmp_path: Path, *overrides: str) -> dict[str, Any]:
+    """The summary of a run of ``EXPERIMENT``."""
+    experiment = load_experiment(write(tmp_path, EXPERIMENT), overrides)
+    jobs = expand(experiment, 1)
+    history = HistoryBuilder(jobs)
+    simulate(experiment, jobs, history.add)
+    return summary_of(experiment, history.finish(), EngineResult([], None, None, None, {}), None)
+
+
+def test_a_summary_says_what_jobs_held_too_long(tmp_path: Path) -> None:
+    in_time, waits = run_of(tmp_path), run_of(tmp_path, "scheduler.mechanism=wait")
+    assert in_time["transactional"]["shortfall_container_s"] == 0
+    assert waits["transactional"]["shortfall_container_s"] > 50
+    assert in_time["transactional"]["withheld_container_s"] == 3 * 80
+
+
+def test_a_cluster_that_has_nothing_for_an_hour_waits_for_it(tmp_path: Path) -> None:
+    summary = run_of(tmp_path, "cluster.availability.steps=[[0, 0], [3600, 4]]")
+    assert 3660 < summary["makespan_s"] < 3700
+
+
+def test_a_cluster_that_has_nothing_any_more_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="long wait for containers in vain"):
+        run_of(tmp_path, "cluster.availability.steps=[[0, 0]]")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["cluster.availability.grace_s=-1"], ["cluster.availability.grace_s"]),
+        (["cluster.availability.grace_s=.nan"], ["cluster.availability.grace_s"]),
+        (["cluster.availability.transactional={kind: database}"], ["transactional.kind", "placeholder"]),
+        (["cluster.availability.steps=[[0, 5]]"], ["5 is more than the cluster's 4 containers"]),
+        (["cluster.slots={map: 1, reduce: 1}"], ["is of containers for anything"]),
+        (
+            [
+                "scheduler.allocation={name: yarn-capacity, queues: {default: {capacity: 1}}}",
+                "scheduler.mechanism=kill",
+            ],
+            ["takes nothing back for a transactional workload"],
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_with_its_field(tmp_path: Path, overrides: list[str], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_experiment(write(tmp_path, EXPERIMENT), overrides)
+    assert all(word in error.value.message for word in words), error.value.message
