@@ -173,7 +173,11 @@ def test_a_run_leaves_its_shares_a_picture_and_what_every_metric_says(tmp_path: 
         ("maps: 8,", "maps: 8, min_containers: 5, max_containers: 3,", ["min_containers 5 is above max_containers 3"]),
         ("maps: 8,", "maps: 8, weight: .nan,", ["weight"]),
         ("maps: 8,", "maps: 8, weight: -1,", ["weight"]),
-        ("maps: 8,", "maps: 8, sla: [{deadline_s: 9, cost: 1}, {deadline_s: 3, cost: 2}],", ["deadlines must rise"]),
+        (
+            "maps: 8,",
+            "maps: 8, sla: [{deadline_s: 9, cost: 1}, {deadline_s: 3, cost: 2}],",
+            ["deadlines must increase"],
+        ),
         ("queue: default, s", "queue: defualt, s", ["did you mean 'default'"]),
     ],
 )
