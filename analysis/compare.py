@@ -198,11 +198,11 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     a, b = comparison.unpaired
     if a or b:
         jobs = f"{a} jobs of {comparison.a}, {b} of {comparison.b}"
-        said.append(f"left out, not in both or not succeeded in both: {jobs}")
+        said.append(f"left out, because they are not in both or did not succeed in both: {jobs}")
     for side, disturbed, runs in zip((comparison.a, comparison.b), comparison.disturbed, comparison.runs, strict=True):
         if disturbed:
             which = "the run" if runs == 1 else f"{disturbed} of the {runs} runs"
-            said.append(f"disturbed: the machine did not keep up with {which} of {side}, whose times say less")
+            said.append(f"disturbed: the machine did not keep up with {which} of {side}; do not trust their times")
     return said
 
 

@@ -48,7 +48,7 @@ VARIANTS = (
 def run_demo(console: Console) -> None:
     """Run Fig. 4 under every variant and print the table.  Raises RunError if an output is wrong."""
     console.print(
-        "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S comes.\n"
+        "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S arrives.\n"
         f"Real processes, real signals and files, {TIME_SCALE} emulated seconds a second, overheads of Hadoop 0.23."
     )
     table = _table()
@@ -65,7 +65,7 @@ def run_demo(console: Console) -> None:
             broken += [f"{variant.name}: {failure}" for failure in failures(summary)]
     console.print(table)
     console.print(
-        "[dim]Emulated seconds; in brackets the distance from the paper's figure (natjam, section 5), where it prints "
+        "[dim]Emulated seconds; in brackets the difference from the paper's figure (natjam, section 5), if it has "
         "one.\nAlone on the cluster: research 192.3 s, production 70.4 s (natjam, Fig. 3).[/]"
     )
     if broken:

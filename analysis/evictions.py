@@ -169,7 +169,7 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     if rule == "pr":
         place = f"drawn among {candidates}"
     parts.append("the only one" if candidates == 1 else place)
-    late = "killed for not giving back in time, " if by == "resource-manager" else ""
+    late = "killed because a container was not given back in time, " if by == "resource-manager" else ""
     return f"{late}{rule}: {', '.join(parts)}"
 
 

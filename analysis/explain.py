@@ -49,7 +49,7 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
     """
     runs = find_runs([path])
     if len(runs) > 1:
-        raise ConfigError(f"{path}: holds {len(runs)} runs; name one of them, such as {runs[0].path}")
+        raise ConfigError(f"{path}: has {len(runs)} runs; name one of them, such as {runs[0].path}")
     results = load_runs(runs)
     _known(job, results.jobs["name"], "job", path)
     _known(attempt, results.attempts["attempt"], "attempt", path)
@@ -116,7 +116,7 @@ def notes(explanation: Explanation) -> list[str]:
         whom = f"{attempt} was never chosen" if attempt else "nobody was evicted"
         said.append(f"{whom} (mechanism {explanation.mechanism})")
     if len(found) > _ROWS:
-        said.append(f"{len(found) - _ROWS} more: --json has all, --job and --attempt fewer")
+        said.append(f"{len(found) - _ROWS} more: --json prints all; --job and --attempt select some")
     if attempt:
         passed = [decision for decision in explanation.decisions if _passed_over(decision, attempt)]
         said += [f"passed over at {d.t_s:.1f} s by {d.by}: {why(d, _row(d, attempt))}" for d in passed[:_ROWS]]
@@ -165,7 +165,7 @@ def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
         name = row["job"] if of_jobs else row["attempt"] or row["container"]
         table.add_row(Text(name), str(row["chosen"] or ""), *cells, style="bold" if row["chosen"] else None)
     if decision.left_out:
-        table.caption = f"and {decision.left_out} further down the line"
+        table.caption = f"and {decision.left_out} candidates after these"
     return table
 
 
@@ -175,7 +175,7 @@ def _has(rows: Sequence[Any], name: str) -> bool:
 
 def _then(eviction: Eviction) -> str:
     if eviction.outcome == "ended":
-        return "ended by itself before it was taken"
+        return "ended by itself before it was evicted"
     kept = f"lost {eviction.lost_s:.1f} s" if eviction.outcome == "killed" else _kept(eviction)
     cost = "" if eviction.cost_s is None else f" in {eviction.cost_s:.2f} s"
     return f"{eviction.outcome}{cost}, {kept}"
@@ -192,7 +192,7 @@ def _went_on(eviction: Eviction) -> str:
         return "never"
     number = eviction.next_attempt.rpartition("/")[2]
     if eviction.next_s is None:
-        return f"no key more, as {number}"
+        return f"no further key, as {number}"
     where = "same node" if eviction.next_node == eviction.chosen["node"] else f"{eviction.next_node}"
     who = "" if eviction.next_attempt == eviction.attempt else f", as {number}"
     cost = "" if eviction.next_cost_s is None else f" ({eviction.next_cost_s:.2f} s)"

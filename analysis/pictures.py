@@ -30,7 +30,7 @@ def why_left_out(attempts: int) -> str | None:
         return None
     return (
         f"{PERFETTO_NAME} and {REPORT_NAME} are left out: {attempts:,} attempts are more than"
-        f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report all the same"
+        f" {LARGEST_ATTEMPTS:,}; 'natjam report' makes the report anyway"
     )
 
 

@@ -101,7 +101,7 @@ def _number(path: Path) -> int | None:
 def _why_none(path: Path) -> str:
     if any(path.glob("journal*")):
         return f"has no {SUMMARY_NAME}: the run has not ended, or was killed; 'natjam report' shows how far it got"
-    return f"holds no finished run (a directory with {SUMMARY_NAME}); name the directory of one, or one above them"
+    return f"has no finished run (a directory with {SUMMARY_NAME}); name the directory of a run, or one above runs"
 
 
 def _distinct(found: list[RunPath]) -> list[RunPath]:

@@ -62,7 +62,7 @@ def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
         raise ConfigError(f"{file}: has no job; {_FOREIGN}")
     for field in _schemas()[name]:
         if table.column_names.count(field.name) != 1:
-            often = "is missing" if field.name not in table.column_names else "is there twice"
+            often = "is missing" if field.name not in table.column_names else "appears twice"
             raise ConfigError(f"{file}: column '{field.name}' {often}; {_FOREIGN}")
         column = table.column(field.name)
         if column.type != field.type:
@@ -99,7 +99,7 @@ def _range_problem(known: Any, name: str, may_be_negative: bool) -> str | None:
     elif name.endswith("_bytes"):
         most = _LARGEST_BYTES
     if pyarrow.types.is_floating(known.type) and not _all_finite(known):
-        return "holds what is no number"
+        return "has a value that is not a number"
     if max(-low, high) > most or (low < 0 and not may_be_negative):
         return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'no value there'} can be"
     return None

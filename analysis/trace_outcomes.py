@@ -97,7 +97,7 @@ def trace_outcomes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Outcome
 
 def _trace_of(experiment: Experiment, path: Path) -> Any:
     if experiment.workload.trace is None:
-        raise ConfigError(f"{path}: its jobs are written out in the experiment; there is no trace to compare with")
+        raise ConfigError(f"{path}: its jobs are listed in the experiment; there is no trace to compare with")
     return experiment.workload.trace
 
 
@@ -155,7 +155,7 @@ def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
 
 
 def _by_job(outcomes: Outcomes) -> Table:
-    table = Table(title="completion of each job, emulated seconds (over the trace's own)", title_justify="left")
+    table = Table(title="completion of each job, emulated seconds (divided by the trace's)", title_justify="left")
     for name in ("job", "trace", *outcomes.runs):
         table.add_column(Text(name), justify="left" if name == "job" else "right")
     for job, own in outcomes.own.items():

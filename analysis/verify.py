@@ -201,7 +201,7 @@ def _open_regular(path: str) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(None, "is no regular file")
+        raise OSError(None, "is not a regular file")
     return descriptor
 
 

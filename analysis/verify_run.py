@@ -62,7 +62,7 @@ def _check(checked: Checked) -> None:
         summary, _ = read_summary(path), read_configuration(path)
         experiment = load_experiment(path / EXPERIMENT_NAME)
         if experiment.journal == "off":
-            checked.said.append("nothing to hold it against: sim.journal is off")
+            checked.said.append("nothing to compare it with: sim.journal is off")
             return
         journal = RunDirectory(path).found_journal() or RunDirectory(path).journal_path
         replayed = replay_journal(journal)
@@ -101,19 +101,19 @@ def _check_tables(checked: Checked, history: History) -> None:
             right += 1
         else:
             checked.findings.append(f"{file}: {_difference(expected, found)}")
-    checked.said.append(f"{right} tables as the journal has it")
+    checked.said.append(f"{right} tables agree with the journal")
 
 
 def _difference(expected: pyarrow.Table, found: pyarrow.Table) -> str:
     if len(expected) != len(found):
-        return f"has {len(found)} rows, and the journal {len(expected)}"
+        return f"has {len(found)} rows, but the journal gives {len(expected)}"
     if more := [name for name in found.column_names if name not in expected.column_names]:
         return f"has a column '{more[0]}' that no run writes"
     for name in expected.column_names:
         pairs = zip(expected.column(name).to_pylist(), found.column(name).to_pylist(), strict=True)
         for row, (one, other) in enumerate(pairs, start=1):
             if one != other:
-                return f"row {row}: {name} is {other!r:.80}, by the journal {one!r:.80}"
+                return f"row {row}: {name} is {other!r:.80}, but the journal gives {one!r:.80}"
     return "has its columns in another order"
 
 
@@ -125,16 +125,16 @@ def _check_output(checked: Checked, experiment: Experiment, summary: Mapping[str
     root = Path(storage, checked.path.resolve().name) if storage else RunDirectory(checked.path).output_path
     output = verify_output(expand(experiment, experiment.seed), experiment.seed, root).to_summary()
     for kind, said in (
-        ("differing", "is not what the seed gives"),
+        ("differing", "differs from what the seed gives"),
         ("missing", "is missing"),
-        ("extra", "is too many"),
+        ("extra", "is unexpected"),
     ):
         checked.findings += [f"{root / name}: {said}" for name in output[kind]]
         if output[f"files_{kind}"] > len(output[kind]):
             more = output[f"files_{kind}"] - len(output[kind])
-            checked.findings.append(f"{root}: {more} further files of which each {said}")
+            checked.findings.append(f"{root}: each of {more} further files {said}")
     if output["verified"]:
-        checked.said.append(f"{output['files_expected']} files of output, the same to the byte")
+        checked.said.append(f"{output['files_expected']} output files, byte for byte")
     return output
 
 
@@ -161,7 +161,7 @@ def _check_summary(checked: Checked, expected: Mapping[str, Any], found: Mapping
     before = len(checked.findings)
     _compare(checked, file, "", msgspec.json.decode(msgspec.json.encode(expected)), found)
     if len(checked.findings) == before:
-        checked.said.append("the summary as they say")
+        checked.said.append("the summary agrees")
 
 
 def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any) -> None:
@@ -173,7 +173,7 @@ def _compare(checked: Checked, file: Path, where: str, expected: Any, found: Any
         for place, (one, other) in enumerate(zip(expected, found, strict=True)):
             _compare(checked, file, f"{where}.{place}", one, other)
     elif expected != found:
-        checked.findings.append(f"{file}: {where} is {found!r:.80}, by the tables {expected!r:.80}")
+        checked.findings.append(f"{file}: {where} is {found!r:.80}, but the tables give {expected!r:.80}")
 
 
 def _check_repeats(checked: Checked, found: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ def _counts(inspection: Inspection, trace: Trace) -> Table:
     table.add_column(justify="right")
     rows: dict[str, Any] = {"jobs": inspection.jobs, "maps": inspection.maps, "reduces": inspection.reduces}
     if inspection.without_tasks:
-        rows["jobs of which it records no tasks (workload scale makes them of the bytes)"] = inspection.without_tasks
+        rows["jobs without recorded tasks (workload scale makes them from the bytes)"] = inspection.without_tasks
     if inspection.modelled_lengths:
         rows["tasks with a modelled length"] = inspection.modelled_lengths
     rows["from the first submission to the last, s"] = f"{inspection.span_s:,.1f}"
@@ -44,7 +44,7 @@ def _counts(inspection: Inspection, trace: Trace) -> Table:
         last_s = (inspection.last_finish_ns - inspection.first_submit_ns) / 1e9
         rows["from the first submission to the last finish, s"] = f"{last_s:,.1f}"
     if inspection.burstiness is not None:
-        rows["submissions an hour, most over fewest"] = f"{inspection.burstiness:.1f}"
+        rows["submissions an hour, most divided by fewest"] = f"{inspection.burstiness:.1f}"
     for kind, found in (("queue", inspection.by_queue), ("priority", inspection.by_priority)):
         if len(found) > 1 or (found and "none" not in found):
             rows |= {f"jobs of {kind} {name}": count for name, count in sorted(found.items(), key=str)}

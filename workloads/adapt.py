@@ -83,7 +83,7 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
     """
     header, jobs = window_of(open_trace, entry)
     if not jobs:
-        raise ConfigError(f"{entry.path}: no job is left of the trace; see window_s")
+        raise ConfigError(f"{entry.path}: no job of the trace is in the window; see window_s")
     drafts = [_draft(_queued(job, entry, target, seed), entry, target) for job in jobs]
     factors = None
     if entry.load is not None:
@@ -179,7 +179,7 @@ def _queued(job: WorkloadJob, entry: TraceEntry, target: Target, seed: int) -> W
         return job if queue == job.queue else replace(job, queue=queue)
     has = f"queue {queue!r}" if queue else "no queue"
     raise ConfigError(
-        f"{entry.path}: job {job.job} has {has}, and the queues here are {', '.join(target.queues)};"
+        f"{entry.path}: job {job.job} has {has}, and the experiment's queues are {', '.join(target.queues)};"
         " give production_fraction or production_priority"
     )
 
@@ -192,7 +192,7 @@ def _draft(job: WorkloadJob, entry: TraceEntry, target: Target) -> _Draft:
         maps, reduces = (_group(tuple(task for task in job.tasks if task.kind == kind)) for kind in ("map", "reduce"))
         return _Draft(job, None, maps, reduces)
     if not has_bytes(job):
-        raise ConfigError(f"{entry.path}: job {job.job} has neither tasks nor bytes to make them of")
+        raise ConfigError(f"{entry.path}: job {job.job} has no tasks, and no bytes to make them from")
     scaled = entry.load is None
     nodes, most = (target.nodes, target.containers - 1) if scaled else (None, None)
     model = model_tasks(job, entry.rates, nodes, most)
@@ -271,10 +271,10 @@ def _told(header: Header, entry: TraceEntry, target: Target, seed: int, factors:
     if entry.production_priority is not None or entry.production_fraction is not None:
         columns["queue"] = modelled("split into production and research")
     if "tasks" not in header.columns:
-        rule = modelled(f"made of the bytes, rules {entry.rates.byte_rules!r}")
+        rule = modelled(f"made from the bytes, rules {entry.rates.byte_rules!r}")
         columns |= dict.fromkeys(("tasks", "tasks_kind", "tasks_length_ns"), rule)
     elif factors is not None:
-        columns["tasks"] = modelled("the trace's, their number scaled")
+        columns["tasks"] = modelled("from the trace, their number scaled")
     if factors is not None:
         step += (
             f"; factors {factors.production:.6g} (production) and {factors.research:.6g} (research),"

@@ -44,7 +44,7 @@ def header_from_fields(value: Any) -> Header:
         raise BrokenRow(None, 'a workload begins with its header, {"natjam_workload": 1, ...}')
     if value["natjam_workload"] != VERSION:
         raise BrokenRow(
-            "natjam_workload", f"version {value['natjam_workload']!r:.20} is not {VERSION}, which is read here"
+            "natjam_workload", f"version {value['natjam_workload']!r:.20} is unknown; this release reads {VERSION}"
         )
     columns, history = value.get("columns", {}), value.get("history", [])
     if not isinstance(columns, dict) or not isinstance(history, list):

@@ -130,7 +130,7 @@ def find_factors(
     if overloads(_LEAST_FACTOR):
         least = peak(production, _LEAST_FACTOR, most)
         raise ConfigError(
-            f"load: production's peak is {least} containers with one task of each kind a job, above the cluster's"
+            f"load: with one task of each kind in a job, production's peak is {least} containers, and the cluster has"
             f" {containers}; lower production_fraction or choose another window_s"
         )
     first = _largest(lambda f: not overloads(f))

@@ -138,7 +138,7 @@ class JobEntry(Strict):
     @model_validator(mode="after")
     def _has_tasks(self) -> JobEntry:
         if self.tasks is not None and (self.maps or self.reduces or self.memory_gb is not None):
-            raise ValueError("tasks stands in place of maps and reduces, and says their memory_gb; remove those")
+            raise ValueError("tasks replaces maps, reduces and memory_gb; remove those")
         if self.maps == 0 and self.reduces == 0 and self.tasks is None:
             raise ValueError("a job needs at least one map or one reduce, or tasks")
         if self.reduces and _longest(self.reduce_s) > MAX_KEYS * self.key_s:
@@ -152,7 +152,7 @@ class JobEntry(Strict):
                 " deadline_after_s counts from the submission"
             )
         if any(b.deadline_s <= a.deadline_s or b.cost < a.cost for a, b in pairwise(self.sla)):
-            raise ValueError("sla: deadlines must rise, and costs must not fall")
+            raise ValueError("sla: deadlines must increase, and costs must not decrease")
         if self.max_containers is not None and (self.min_containers or 0) > self.max_containers:
             low, high = self.min_containers, self.max_containers
             raise ValueError(f"min_containers {low} is above max_containers {high}; lower it")
@@ -337,5 +337,5 @@ class TraceEntry(Strict):
         if self.production_fraction is not None and self.production_priority is not None:
             raise ValueError("give production_fraction or production_priority, not both")
         if isinstance(self.window_s, tuple) and self.window_s[0] >= self.window_s[1]:
-            raise ValueError(f"window_s: its end {self.window_s[1]:g} must be after its beginning {self.window_s[0]:g}")
+            raise ValueError(f"window_s: its end {self.window_s[1]:g} must be after its start {self.window_s[0]:g}")
         return self

@@ -115,15 +115,15 @@ def _json_lines(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[t
     with ByteSource(path, on_bytes) as source:
         for number, raw in source.lines(MAX_LINE_BYTES):
             if len(raw) > MAX_LINE_BYTES:
-                raise TraceError(path, number, None, "too long for a line of a workload")
+                raise TraceError(path, number, None, "is too long for a line of a workload")
             try:
                 value = orjson.loads(raw)
             except orjson.JSONDecodeError as error:
                 if number == 1:
                     raise TraceError(
-                        path, 1, None, "is no workload of natjam: neither JSON lines nor Parquet"
+                        path, 1, None, "is not a workload of natjam: neither JSON lines nor Parquet"
                     ) from None
-                problems.add(path, number, None, f"is not JSON: {error.msg}: byte {error.colno} of the line")
+                problems.add(path, number, None, f"is not JSON: {error.msg} at byte {error.colno} of the line")
                 continue
             yield number, value
 
@@ -134,7 +134,7 @@ def _jobs(path: Path, values: Iterable[tuple[int, Any]], problems: Problems) -> 
         try:
             job = job_from_data(value)
             if not seen.add(job.job):
-                raise BrokenRow("job", f"{job.job!r} is the name of an earlier job too; make names unique")
+                raise BrokenRow("job", f"{job.job!r} is already the name of an earlier job; make names unique")
         except BrokenRow as broken:
             problems.add(path, number, broken.column, broken.reason)
             continue
@@ -215,4 +215,4 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         yield
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise TraceError(path, None, None, f"is not whole Parquet data: {reason}") from None
+        raise TraceError(path, None, None, f"is not complete Parquet data: {reason}") from None

@@ -95,7 +95,7 @@ def make_question(path: Path, overrides: Sequence[str], production: str | None) 
     assumed: list[str] = []
     tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
     if tier:
-        assumed.append(f"images of processes go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
+        assumed.append(f"process images go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
     policies = tuple(_policies(experiment.scheduler, queues, assumed))
     candidates = [Candidate(WAIT, WAIT, NO_POLICIES, {**policies[0][1], "scheduler.mechanism": WAIT})]
     for mechanism in MECHANISM.names:
@@ -119,10 +119,10 @@ def _policies(
     if known is not None and (not known.preempts or known.gives_shares):
         if len(queues) < 2:
             raise ConfigError(
-                f"the experiment has one queue under {allocation.name}: nothing would be preempted; give it a queue"
-                " production and another, or name a trace (workload.trace.production_fraction splits its jobs)"
+                f"the experiment has one queue under {allocation.name}, so nothing would be preempted; give it a queue"
+                " production and another one, or name a trace (workload.trace.production_fraction splits its jobs)"
             )
-        assumed.append(f"the allocation is two-queue, since {allocation.name} takes nothing back from a queue")
+        assumed.append(f"the allocation is two-queue, because {allocation.name} takes nothing back from a queue")
         yield from ((f"{job}, {task}", _two_queue(scheduler, queues, job, task)) for job, task in _NATJAM)
         return
     yield f"{jobs}, {tasks}", {}
@@ -137,7 +137,7 @@ def _yarn_policies(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     own: dict[str, Any] = {}
     if not scheduler.choice("allocation").options.get("preemption"):
-        assumed.append("YARN's preemption is on, with Hadoop's defaults: the configuration has it off")
+        assumed.append("YARN's preemption is on, with Hadoop's defaults, although the configuration has it off")
         own["scheduler.allocation.preemption"] = {}
     yield "as configured" if not own else "Hadoop's defaults", own
     prefix = "scheduler.allocation"

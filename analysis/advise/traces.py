@@ -31,8 +31,8 @@ EXPERIMENT_NAME, TRACE_NAME = "experiment.yaml", "trace.parquet"
 _WINDOW_S, _LOAD = 3600, 1.3
 _NODES = [6 * 2**doubled for doubled in range(9)]
 _HEAD = """\
-# Made by natjam advise of {path}: the cluster and all below 'trace' were chosen, not recorded.
-# Change them here, or with --set, and ask again.
+# Made by natjam advise from {path}: the cluster and the keys below 'trace' were assumed, not recorded.
+# Change them here, or with --set, and run the command again.
 """
 
 
@@ -51,7 +51,7 @@ def experiment_of_trace(
     _write(file, path, data)
     wanted = load_experiment(file, overrides).workload.trace
     if wanted is None:
-        raise ConfigError("--set workload.trace: a trace was named; it cannot be removed")
+        raise ConfigError("--set workload.trace: the trace cannot be removed")
     problems, last_s = _write_window(path, wanted, out, on_bytes)
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
     if last_s < _WINDOW_S:  # the load counts only the time in which jobs arrive
@@ -99,7 +99,7 @@ def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -
 
     header, jobs = window_of(opened, entry)
     if not jobs:
-        raise ConfigError(f"{path}: no job is left of the trace; set workload.trace.window_s")
+        raise ConfigError(f"{path}: no job of the trace is in the window; set workload.trace.window_s")
     write_workload(out / TRACE_NAME, Trace(header, iter(jobs)))
     return problems[-1], jobs[-1].submit_ns / 1e9
 

@@ -193,7 +193,7 @@ def sentences(verdict: Verdict) -> Iterator[str]:
         )
         yield f"  {_called(rival.outcome)} {why}{_difference(rival)}{_how_sure(rival)}."
         if rival.outcome.candidate.mechanism == WAIT and rival.reason is Reason.TIMES and not rival.is_sure:
-            yield "  So nothing here is sure to be better than to wait, which is no preemption at all."
+            yield "  So no choice here is surely better than wait, which is no preemption at all."
     alike = [one.outcome.candidate.policies for one in verdict.policies if not one.is_sure]
     worse = [one for one in verdict.policies if one.is_sure]
     if alike:
@@ -201,7 +201,7 @@ def sentences(verdict: Verdict) -> Iterator[str]:
     for one in worse:
         yield f"  {_called(one.outcome)} {_REASONS[one.reason]}{_difference(one)}{_how_sure(one)}."
     if any(not one.is_sure and one.reason is Reason.TIMES for one in verdict.rivals):
-        yield f"  More seeds would tell more: these are {verdict.seeds} (--seeds)."
+        yield f"  More seeds would give more certainty; these are {verdict.seeds} (--seeds)."
 
 
 def _called(outcome: Outcome) -> str:

@@ -103,7 +103,7 @@ def take_directory(directory: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
     if strange:
-        raise ConfigError(f"{directory}: holds {strange[0]}, which is no comparison's; name a new or empty directory")
+        raise ConfigError(f"{directory}: has {strange[0]}, not from a comparison; name a new or empty directory")
 
 
 def run_cases(
@@ -180,7 +180,7 @@ def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
     shown = ", ".join(f"{lag_ms:.1f}" for lag_ms in lags_ms)
     return (
         f"{case.label}: the timers of its live runs were late by {shown} ms (p99), against {measured_ms:.1f} ms when "
-        "the machine was measured: something else was running, or the machine was slower"
+        "the machine was measured: other programs were running, or the machine was slower"
     )
 
 
@@ -238,7 +238,7 @@ def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any]
             return summary
         shutil.rmtree(run_dir)
     except (OSError, ValueError) as error:
-        raise RunError(f"{run_dir}: cannot be gone on with: {error}; remove it") from None
+        raise RunError(f"{run_dir}: cannot be continued: {error}; remove it") from None
     return None
 
 

@@ -101,7 +101,7 @@ def closing_lines(fidelity: Fidelity) -> list[str]:
         + ("were not repeated" if spread is None else f"of the same experiment spread by {spread:.2%}")
     ]
     if (apart := fidelity.mean_abs_fluid_error) is not None:
-        lines.append(f"the fluid engine, without tasks and protocol, is {apart:.1%} from the simulated ones on average")
+        lines.append(f"the fluid engine, without tasks and protocol, differs from simulations by {apart:.1%} (mean)")
     lines += [f"beyond the limit: {missed}" for missed in fidelity.missed]
     return lines
 

@@ -40,4 +40,4 @@ def _draw_errors(panel: Axes, fidelity: Fidelity) -> None:
     panel.set_yticks(range(len(names)), names)
     panel.invert_yaxis()
     title = f"a dot for each job (grey: within {WORST_LIMIT:.0%})"
-    style.finish(panel, "simulated less live, %", "", title, legend=False)
+    style.finish(panel, "simulated minus live, %", "", title, legend=False)

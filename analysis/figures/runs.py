@@ -55,10 +55,10 @@ def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion ti
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     if few:
         panel.set_yticks(ordered.index, ordered["name"])
-        style.finish(panel, f"difference of {quantity}\n{a} less {b}", "job")
+        style.finish(panel, f"difference of {quantity}\n{a} minus {b}", "job")
     else:
         panel.set_ylim(0, 1.02)
-        style.finish(panel, f"difference of {quantity}\n{a} less {b}", "share of jobs")
+        style.finish(panel, f"difference of {quantity}\n{a} minus {b}", "share of jobs")
     return figure
 
 

@@ -75,7 +75,7 @@ def save_as(figure: Figure, path: Path) -> None:
     """Write a figure to the user's path.  Raises ConfigError if it cannot be written or the format is unknown."""
     known = figure.canvas.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
-        raise ConfigError(f"{path}: the suffix tells the format; use .png, .svg or .pdf")
+        raise ConfigError(f"{path}: must end in .png, .svg or .pdf")
     try:
         save(figure, [path])
     except OSError as error:

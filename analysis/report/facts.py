@@ -97,9 +97,9 @@ def headline(summary: _Summary) -> list[Tile]:
         Tile("makespan", figure(summary["makespan_s"], " s"), f"emulated, in {figure(summary['real_s']).text} s real"),
         Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
         Tile("utilization", percent(work["utilization"]), "of all containers, until the last job ended"),
-        Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s done for nothing"),
-        Tile("suspensions", figure(suspensions), "gave way, work kept"),
-        Tile("kills", figure(kills), "gave way, work lost"),
+        Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
+        Tile("suspensions", figure(suspensions), "evicted, work kept"),
+        Tile("kills", figure(kills), "evicted, work lost"),
     ]
     with_deadline = [job for job in jobs if job["deadline_s"] is not None]
     if with_deadline:

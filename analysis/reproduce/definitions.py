@@ -438,7 +438,7 @@ class FigureDefinition(Strict):
     def _check_cells(self, where: str, names: Sequence[str | None]) -> None:
         for name in names:
             if name is not None and (name not in self.cells or self.cells[name].cell is not None):
-                raise ValueError(f"'{where}': '{name}' is no cell with figures of its own")
+                raise ValueError(f"'{where}': '{name}' is not a cell with its own figures")
 
 
 def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:

@@ -169,7 +169,7 @@ def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:
             if job["deadline_s"]:
                 panel.axvline(job["deadline_s"], linewidth=0.8, **style.LINES[index])
         panel.set_ylim(0, 102)
-        style.finish(panel, look.x, look.y, f"{variant.upper()} (upright lines: deadlines)")
+        style.finish(panel, look.x, look.y, f"{variant.upper()} (vertical lines: deadlines)")
     return drawing
 
 

@@ -122,7 +122,7 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     yield f"{sum(verdict.ok for verdict in verdicts)} of {len(verdicts)} claims hold"
     if reproduction.mean_abs_error is not None:
         cells = sum(len(figure.errors) for figure in reproduction.figures)
-        yield f"mean distance from the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
+        yield f"mean error against the published figures {reproduction.mean_abs_error:.1%}, over {cells} cells"
     for figure in reproduction.figures:
         fidelity = figure.fidelity
         if fidelity.errors:
@@ -140,7 +140,7 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
     for figure in reproduction.figures:
         for (variant, seed), why in figure.disturbed.items():
             path = reproduction.run_path(figure.runs[variant][seed])
-            yield f"disturbed: {why}; to make the run again remove {path}"
+            yield f"disturbed: {why}; to make the run again, remove {path}"
     for verdict in verdicts:
         if not verdict.ok:
             yield f"missed: {verdict.claim.id}: {verdict.why}"

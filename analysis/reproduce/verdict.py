@@ -85,7 +85,7 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
         elif side == "within":
             published = claim.published_of(part)
             if not published:
-                return f"{of_part}there is no published figure to be within {limit:.0%} of"
+                return f"{of_part}there is no published figure to compare with (within {limit:.0%})"
             if abs(mean / published - 1) > limit + _ROUNDING:
                 return f"{of_part}{mean / published - 1:+.1%} from the published figure, more than {limit:.0%}"
         elif side == "min" and mean < limit - _ROUNDING:

@@ -145,7 +145,7 @@ async def _only_by_loopback_names(
     """
     name, colon, port = request.host.rpartition(":")
     if (name if colon and port.isdigit() else request.host).lower() not in _LOOPBACK_NAMES:
-        raise web.HTTPForbidden(text="ask for this page by the address that natjam has printed")
+        raise web.HTTPForbidden(text="open this page by the address that natjam has printed")
     return await handler(request)
 
 

@@ -109,9 +109,7 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
         for label, point in points:
             name = ",".join(part for part in (entry.name if file.variants else "", label) if part) or file.name
             if len(name) > LONGEST_NAME:
-                raise ConfigError(
-                    f"{path}: '{name}' is too long for a file's name; write variants in place of the grid"
-                )
+                raise ConfigError(f"{path}: '{name}' is too long for a file name; list variants instead of the grid")
             settings = [*as_overrides({**file.set, **entry.set, **point}), *overrides]
             try:
                 experiment = load_experiment(experiment_path, settings, path.parent)
@@ -122,7 +120,7 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
     if twice := names_given_twice(variants):
-        raise ConfigError(f"{path}: two variants are called '{twice[0]}'; give each a name of its own")
+        raise ConfigError(f"{path}: two variants are called '{twice[0]}'; rename one")
     return Campaign(file.name, tuple(variants), tuple(import_dirs))
 
 

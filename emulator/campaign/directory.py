@@ -42,7 +42,7 @@ class CampaignDirectory:
             raise ConfigError(f"{self.path}: is a file; name a directory") from None
         except OSError as error:
             raise ConfigError(f"{self.path}: cannot be written ({error.strerror}); name another directory") from None
-        with held_directory(self.path, "another campaign is at work there; name another directory"):
+        with held_directory(self.path, "another campaign is running there; name another directory"):
             yield
 
     def run_path(self, run: PlannedRun) -> Path:
@@ -68,7 +68,7 @@ class CampaignDirectory:
             before = known.get(run.name)
             if run.name in done and (before is None or before["sha256"] != entries[run.name]["sha256"]):
                 raise ConfigError(
-                    f"{self.run_path(run)}: was made from another experiment than the one to be run now;"
+                    f"{self.run_path(run)}: was made from a different experiment;"
                     f" name another directory, or remove {self.path}"
                 )
         plan = {"natjam_campaign": _FORMAT_VERSION, "name": name, "runs": {**known, **entries}}

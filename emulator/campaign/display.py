@@ -59,12 +59,12 @@ class CampaignDisplay:
 
 
 def closing_lines(result: CampaignResult) -> Iterator[Text]:
-    """What a campaign that came to its end has to say."""
-    found = f"; {result.found_done} of them were there already" if result.found_done else ""
+    """The last lines of a finished campaign."""
+    found = f"; {result.found_done} of them were made before" if result.found_done else ""
     yield Text(f"{len(result.runs)} runs{found}")
     yield from failure_lines(result)
     yield from _disturbed_lines(result)
-    yield Text(f"results in {result.directory.path}, all in one table: {result.directory.path / TABLE_NAME}")
+    yield Text(f"results in {result.directory.path}; a table of all runs: {result.directory.path / TABLE_NAME}")
 
 
 def failure_lines(result: CampaignResult) -> Iterator[Text]:

@@ -73,7 +73,7 @@ class ProcessWorkers(Generic[TaskT, OutcomeT]):
             return [outcome for future in done for outcome in future.result()]
         except BrokenProcessPool:
             raise RunError(
-                "a worker process has died (killed, or out of memory?); the same command goes on where this one stopped"
+                "a worker process has died (killed, or out of memory?); to continue, give the same command again"
             ) from None
 
 

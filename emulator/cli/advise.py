@@ -57,18 +57,19 @@ def advise(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Run the two best on real processes too.")] = False,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/advise-NAME]")] = None,
 ) -> None:
     """Say which way to preempt suits a workload.
 
     The same jobs are simulated under every mechanism (wait, kill, suspend, checkpoint, image, adaptive) and the main
     policies, several times. One table shows what each does to production jobs and to all others; the last lines say
-    which to choose, why, and how sure that is. A percent of production's time counts as three percent of the others'.
+    which to choose, why, and how sure that is. One percent of production's time counts as much as three percent of the
+    others' time.
 
-    Of a trace the first hour is taken, on a small cluster that its work overloads. The experiment that is made of it is
-    kept, so that you can change it. To continue after a stop, give the same command again. The results are advise.json,
-    advise.png and all runs.
+    For a trace, the command makes an experiment from the first hour, on a small cluster that this work overloads. The
+    experiment is kept, so that you can change it. To continue after a stop, give the same command again. The results
+    are advise.json, advise.png and all runs.
 
     \b
     Examples:
@@ -87,7 +88,7 @@ def advise(
 
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
-    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process
+    sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     out, path, overrides = _prepared(file, format, overrides, seeds, out)
     question = make_question(path, overrides, production)
     first = question.experiment.seed
@@ -105,7 +106,7 @@ def advise(
     else:
         _show(question, found, verdict, facts.get("live", []), out)
     if verdict is None:
-        raise RunError("a run of every choice failed; see the column 'failure' of campaign.parquet, below " + str(out))
+        raise RunError("every choice had a failed run; see the column 'failure' of campaign.parquet, below " + str(out))
     if failed := [fact["name"] for fact in facts.get("live", []) if fact["failed"]]:
         raise RunError(f"live runs failed: {', '.join(failed)}; see failure.txt and the reports below {out / _LIVE}")
 
@@ -113,7 +114,7 @@ def advise(
 def _prepared(
     file: Path, format: str | None, overrides: list[str], seeds: int, out: Path | None
 ) -> tuple[Path, Path, list[str]]:
-    """The directory of the results, the experiment's file, and overrides with which its trace is read quickly."""
+    """The results directory, the experiment file, and the overrides; some make its trace quick to read again."""
     from analysis.advise.traces import experiment_of_trace, with_window_kept
     from emulator.cli.workload import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
@@ -134,7 +135,7 @@ def _prepared(
 
 
 def _made(out: Path | None, file: Path) -> Path:
-    """The directory of the results."""
+    """The results directory, created where it is missing.  Raises ConfigError."""
     out = out or Path("runs") / f"advise-{file.name.partition('.')[0]}"
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -144,7 +145,7 @@ def _made(out: Path | None, file: Path) -> Path:
 
 
 def _nothing(count: int) -> None:
-    """Nothing is read."""
+    """Shows no progress: there is no trace to read."""
 
 
 def _simulated(question: Question, overrides: Sequence[str], seeds: Sequence[int], out: Path, console: Console) -> Any:
@@ -205,13 +206,13 @@ def _show(
 def _live_facts(
     question: Question, found: Outcomes, verdict: Verdict, overrides: Sequence[str], out: Path, console: Console
 ) -> list[dict[str, Any]]:
-    """The chosen candidate and the best rival that can run live, one run each, beside the simulation of that seed."""
+    """One live run each of the chosen candidate and of the best rival that can run live, beside its simulation."""
     from analysis.advise.outcomes import outcomes_of
 
     seed, options = question.experiment.seed, [*overrides, "engine=live"]
     candidates: list[Candidate] = []
     for row in (verdict.chosen, *(rival.outcome for rival in verdict.rivals)):
-        with contextlib.suppress(ConfigError):  # images may be for simulations only
+        with contextlib.suppress(ConfigError):  # some candidates, such as images, may only be simulated
             question.variants([row.candidate], options, [seed])
             candidates.append(row.candidate)
         if len(candidates) == 2:

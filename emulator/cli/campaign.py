@@ -35,9 +35,9 @@ def campaign(
 ) -> None:
     """Run variants and grids of an experiment with several seeds.
 
-    Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS; live runs one at a time.  To
-    continue a campaign that was stopped, give the same command again.  Every run's directory is kept below runs/, and
-    campaign.parquet has a row for each run and job.
+    Simulations run on all cores of this machine, or of the Ray cluster at RAY_ADDRESS.  Live runs run one at a time.
+    To continue a campaign that was stopped, give the same command again.  Every run's directory is kept below runs/,
+    and campaign.parquet has a row for each run and job.
 
     \b
     A campaign file:
@@ -45,7 +45,7 @@ def campaign(
       experiment: natjam-fig4.yaml           # relative to the campaign's file
       set: {engine: sim}
       grid: {scheduler.task_eviction: [srt, lrt, random], scheduler.mechanism: [checkpoint, kill]}
-      variants:                              # beside the grid, or in its place
+      variants:                              # with the grid, or without one
         - {name: early}
         - {name: late, set: {workload.jobs.1.submit_s: 100}}
       seeds: 50                              # 1 to 50; or a list
@@ -66,7 +66,7 @@ def campaign(
     given = {"engine": engine, "time_scale": time_scale}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     wanted = load_campaign(file, [*(set_ or ()), *options])
-    sys.path += map(str, wanted.import_dirs)  # where a user's own policies lie, for every process of the campaign
+    sys.path += map(str, wanted.import_dirs)  # so that every process of the campaign finds the user's own policies
     _warn_of_calibrations(wanted.variants)
     out = out or Path("runs") / wanted.name
     console = _console()
@@ -102,8 +102,8 @@ def reproduce(
 
     The results are tables, plots, claims.json and a page.
 
-    To continue after a stop, give the same command again. Runs that are there already are not made again, also where
-    several figures share them.
+    To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
+    are equal.
 
     \b
     Examples:
@@ -127,7 +127,7 @@ def reproduce(
         console.print(Text(f"nothing measures the claims of {claims_without_figure(figures)} yet"))
         return
     if not ids:
-        raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows what there is")
+        raise ConfigError("name what to reproduce, as in 'natjam reproduce natjam/fig4'; --list shows all figures")
     if engine not in ("sim", "live", None):
         raise ConfigError(f"--engine {engine}: must be sim or live")
     chosen = [figure.quickly() if quick else figure for figure in chosen_figures(ids)]
@@ -160,7 +160,7 @@ def reproduce(
 
 
 def _with_summaries(result: CampaignResult) -> list[Variant]:
-    """The variants of a campaign, each with the summaries of its runs; those of which no run has one are left out."""
+    """The variants of a campaign, each with the summaries of its runs; a variant without a summary is left out."""
     from analysis.report.variants import Variant
 
     found: dict[str, list[Mapping[str, Any]]] = {}
@@ -172,7 +172,7 @@ def _with_summaries(result: CampaignResult) -> list[Variant]:
 
 
 def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
-    """Say what is to be known of the calibrations simulations rest on.  Raises ConfigError where one is missing."""
+    """Print the warnings about the calibrations that simulations use.  Raises ConfigError where one is missing."""
     from emulator.sim.session import calibration_warning
 
     rests_on = {
@@ -185,5 +185,5 @@ def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
 
 
 def _console() -> Console:
-    """The console on standard output; wide enough for the tables where it is no terminal."""
+    """The console on standard output.  Where that is not a terminal, it is wide enough for the tables."""
     return Console() if sys.stdout.isatty() else Console(width=140)

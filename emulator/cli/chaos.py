@@ -31,7 +31,7 @@ def chaos(
     file: Annotated[
         Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=10**7, help="How many seeds, each with faults of its own.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, max=10**7, help="How many seeds; each draws its own faults.")] = 100,
     first: Annotated[
         int | None, typer.Option("--from", min=0, max=10**9, help="The first seed [default: drawn, and printed]")
     ] = None,
@@ -84,7 +84,7 @@ def chaos(
         console.print(f"seed {judged.seed}: no violation", highlight=False)
         return
     assert file is not None
-    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process
+    sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     experiment = load_experiment(file, [*(set_ or ()), "engine=sim"])
     kinds = _kinds(faults)
     first = random.randrange(10**9) if first is None else first
@@ -96,7 +96,7 @@ def chaos(
             tally = run_chaos(experiment, range(first, first + seeds), kinds, directory, display.update)
     finally:
         with contextlib.suppress(OSError):
-            directory.rmdir()  # there is nothing in it where nothing was found
+            directory.rmdir()  # it is empty if no violation was found
     console.print(_table(tally))
     if tally.violations:
         found = [
@@ -119,7 +119,7 @@ def _kinds(names: str | None) -> list[FaultKind]:
 
 
 def _told(judged: Judged) -> str:
-    """A violation in words: its seed, what does not hold, and the faults."""
+    """A violation in words: its seed, the rule that was broken, and the faults."""
     faults = [f"  {fault}" for fault in judged.faults] or ["  without any fault"]
     return "\n".join([f"seed {judged.seed}: {judged.violation}", *faults])
 

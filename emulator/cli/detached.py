@@ -1,4 +1,4 @@
-"""Runs that go on by themselves, here or on a cluster: how they are started, and attach, status, stop."""
+"""Detached runs, on this machine or on a cluster: start them, and the commands attach, status and stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_commands(app: typer.Typer) -> None:
 def attach(run: Run, cluster: OnCluster = None) -> None:
     """Show what a detached run prints, until it ends.
 
-    Ctrl-C leaves the run alone. What a run on a cluster leaves is fetched. Exit status: 1 if the run has failed.
+    Ctrl-C does not stop the run. Results of a run on a cluster are fetched. Exit status: 1 if the run has failed.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def status(run: Run, cluster: OnCluster = None) -> None:
 
 
 def stop(run: Run, cluster: OnCluster = None) -> None:
-    """End a detached run as Ctrl-C would: nothing of it is left running.
+    """End a detached run, as Ctrl-C would; no process of it is left.
 
     \b
     Examples:
@@ -73,9 +73,10 @@ def stop(run: Run, cluster: OnCluster = None) -> None:
 
 
 def start(file: Path, out_dir: Path, options: Sequence[str], cluster: Path | None, detach: bool) -> None:
-    """``natjam run --detach``, and ``--cluster``: start a run that goes on by itself.
+    """Start a run in the background, for ``natjam run --detach`` and ``--cluster``.
 
-    One on a cluster that is not ``detach`` is followed, and what it leaves is fetched.  Raises ConfigError, RunError.
+    Without ``detach``, a run on a cluster is followed to its end and its results are fetched.  Raises ConfigError,
+    RunError.
     """
     from emulator.experiment.catalog import PREFIX
     from emulator.live import detached
@@ -119,4 +120,4 @@ def _show(pieces: Iterable[bytes]) -> None:
 
 def _say_how_to_go_on(out_dir: Path, cluster: Path | None = None) -> None:
     at = f"{out_dir}{'' if cluster is None else f' --cluster {cluster}'}"
-    typer.echo(f"the run goes on by itself: natjam attach {at}, natjam status {at}, natjam stop {at}")
+    typer.echo(f"the run continues in the background: natjam attach {at}, natjam status {at}, natjam stop {at}")

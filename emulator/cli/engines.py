@@ -1,4 +1,4 @@
-"""Commands about the engines themselves: measure and replay."""
+"""Commands about the engines: measure and replay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure(
 
     Simulations use the figures (overheads: native).  With RAY_ADDRESS set, the cluster there is measured.  Close other
     programs first: they make the figures worse, and a warning says so.  If you stop it, the next call continues.
-    It leaves calibration.yaml, the samples and a plot.
+    It writes calibration.yaml, the samples and a plot.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def replay(
 ) -> None:
     """Feed a run's journal to fresh state machines.
 
-    They must do what the run did. If they do not, the first difference is printed and the exit status is 1.
+    They must do the same as in the run. If not, the first difference is printed and the exit status is 1.
 
     \b
     Examples:
@@ -105,7 +105,7 @@ def _operations_table(calibration: Calibration) -> Table:
 
 
 def _bandwidths(calibration: Calibration) -> str:
-    """What a byte more costs, as megabytes a second."""
+    """What each further byte costs, as megabytes a second."""
     found = []
     for name, series in (
         ("map output", calibration.series.map_by_bytes),

@@ -29,9 +29,9 @@ def fidelity(
     files: Annotated[list[Path] | None, typer.Argument(help="Experiment files (YAML).", show_default=False)] = None,
     figures: Annotated[
         list[str] | None,
-        typer.Option("--figure", metavar="ID", help="A figure's experiments, as in natjam/fig4; may be repeated."),
+        typer.Option("--figure", metavar="ID", help="The experiments of a figure, as natjam/fig4; may be repeated."),
     ] = None,
-    random: Annotated[int, typer.Option(min=0, max=1000, help="Add so many experiments drawn at random.")] = 0,
+    random: Annotated[int, typer.Option(min=0, max=1000, help="Add this many experiments drawn at random.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the experiments drawn at random.")] = 1,
     time_scale: Annotated[
         float | None, typer.Option(help="Emulated seconds per real second [default: the files'; 10 for random ones].")
@@ -40,12 +40,12 @@ def fidelity(
         int | None,
         typer.Option(
             min=1,
-            help="Live runs of each: of the same seed, or of one each where a policy draws at random "
-            "[default: 5 of those, else 1].",
+            help="Live runs of each experiment: with one seed, or with a new seed each where a policy draws at random "
+            "[default: 1; 5 where a policy draws].",
         ),
     ] = None,
     time_scales: Annotated[
-        str | None, typer.Option(help="Several, as in 1,5,20: how results drift as time is compressed.")
+        str | None, typer.Option(help="Several, as in 1,5,20: show how results drift as time is compressed.")
     ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the files; may be repeated.")
@@ -56,13 +56,13 @@ def fidelity(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="New or empty directory, or an earlier comparison's to go on with [default: runs/fidelity-TIME]"
+            help="New or empty directory, or one of an earlier comparison to continue [default: runs/fidelity-TIME]"
         ),
     ] = None,
 ) -> None:
-    """Run experiments live and simulated and say how far apart.
+    """Run experiments live and simulated and compare the results.
 
-    It also says how far live runs are from each other.
+    It also says how far live runs differ from each other.
 
     Simulations use this machine's calibration: run 'natjam measure' first.  To continue a comparison that was stopped,
     give its directory again.
@@ -116,12 +116,12 @@ def _experiments(files: list[Path], time_scale: float | None, options: list[str]
     given = [*options, *([] if time_scale is None else [f"time_scale={time_scale}"])]
     found = [(file.stem, load_experiment(file, given)) for file in files]
     for file in files:
-        sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie
+        sys.path.append(str(file.parent.absolute()))  # the user's own policies are found here
     return found
 
 
 def experiments_of_figures(ids: list[str], time_scale: float | None) -> list[tuple[str, Experiment]]:
-    """Name and experiment of each variant of papers' figures.  Raises ConfigError: there is no such figure."""
+    """Name and experiment of each variant of the papers' figures.  Raises ConfigError: there is no such figure."""
     from analysis.reproduce.definitions import chosen_figures
     from analysis.reproduce.run import planned
 
@@ -138,7 +138,7 @@ def _random_experiments(random: int, seed: int, time_scale: float | None) -> lis
 
 
 def unlike(named: list[tuple[str, Experiment]]) -> list[tuple[str, Experiment]]:
-    """The experiments, those that two figures share only once.  Raises ConfigError: none, or two of one name."""
+    """The experiments without duplicates: figures can share one.  Raises ConfigError: none, or two of one name."""
     from emulator.experiment.model import dump_experiment
 
     if not named:

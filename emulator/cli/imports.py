@@ -1,4 +1,4 @@
-"""``natjam import``: experiments made of other systems' configuration."""
+"""``natjam import``: make experiments from other systems' configuration."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def add_commands(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    group = typer.Typer(help="Make an experiment of another system's own files.", rich_markup_mode=None)
+    group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
     group.callback(no_args_is_help=True)(_import)
     group.command()(yarn)
     app.add_typer(group, name="import")
 
 
 def _import() -> None:
-    """Make an experiment of another system's own files."""
+    """Make an experiment from another system's own files."""
 
 
 def yarn(
@@ -39,15 +39,15 @@ def yarn(
         Path | None,
         typer.Option(help="Applications: the ResourceManager's answer (/ws/v1/cluster/apps), or a Rumen trace."),
     ] = None,
-    nodes: Annotated[int | None, typer.Option(help="Number of nodes, which no file says.", min=1)] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes; it is in none of the files.", min=1)] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip broken applications.")] = False,
 ) -> None:
-    """Make an experiment of YARN's configuration files.
+    """Make an experiment from YARN's configuration files.
 
     It takes over queues, preemption, nodes, heartbeats and applications.
 
-    What could not be carried over is listed, here and at the head of the file written.  Applications are written beside
-    it, as FILE.jobs.jsonl.
+    Settings that could not be carried over are listed, on the terminal and at the head of the written file.
+    Applications are written beside it, as FILE.jobs.jsonl.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer) -> None:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Say what this machine lacks, and what does not work then.
+    """Say what this machine lacks, and what does not work without it.
 
     \b
     Examples:
@@ -57,8 +57,8 @@ def probe(
         list[str] | None,
         typer.Option(metavar="NAME=DIR", help="Where to save images; may be repeated [default: the working directory]"),
     ] = None,
-    after: Annotated[float, typer.Option(help="Let the program run for so many seconds first.")] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+    after: Annotated[float, typer.Option(help="Let the program run for this many seconds first.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="New or empty directory for the results [default: runs/probe-TIME]")
     ] = None,
@@ -67,8 +67,8 @@ def probe(
 
     It starts the program, stops it, lets it go on, saves an image of it on each store, restores it, and ends it.
 
-    The table says from what progress on an image is cheaper than killing. probe.json has all figures; experiments take
-    probe.yaml under 'overheads' and 'storage.tier'.
+    The table says from which progress on an image is cheaper than killing. probe.json has all figures. Experiments use
+    probe.yaml as 'overheads' and 'storage.tier'.
 
     \b
     Examples:
@@ -112,6 +112,6 @@ def _stores(given: list[str] | None) -> dict[str, Path]:
         if not (name and equals and directory):
             raise ConfigError(f"--store {text}: write it as NAME=DIR, for example ssd=/mnt/ssd")
         if name in stores:
-            raise ConfigError(f"--store {text}: there are two stores of the name '{name}'")
+            raise ConfigError(f"--store {text}: two stores have the name '{name}'")
         stores[name] = Path(directory)
     return stores

@@ -96,7 +96,7 @@ def run(
         str | None, typer.Option(help="live (real processes), sim or fluid [default: the file's]")
     ] = None,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything that is drawn at random.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything drawn at random.")] = None,
     repeats: Annotated[int | None, typer.Option(help="How many runs: with this seed, the next one, and so on.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Set any key of the file; may be repeated.")
@@ -108,10 +108,10 @@ def run(
         bool, typer.Option("--strict", help="Fail (exit status 1) if the machine did not keep up.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show a live run as it goes, on a page in your browser.")
+        bool, typer.Option("--watch", help="Show a live run while it runs, on a page in your browser.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Let the run go on by itself; natjam attach, status and stop know it.")
+        bool, typer.Option("--detach", help="Run in the background; see natjam attach, status and stop.")
     ] = False,
     cluster: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run it on the cluster that `ray up FILE` has made.")
@@ -135,7 +135,7 @@ def run(
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    sys.path.append(str(file.parent.absolute()))  # where a user's own policies lie, for every process of the run
+    sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
     experiment = load_experiment(file, [*(set_ or ()), *options])
     if warning := minima_warning(experiment):
         typer.echo(f"natjam: warning: {warning}", err=True)
@@ -168,7 +168,7 @@ def run(
                 page.end(f"the run has ended; results in {out_dir}", report if report.exists() else None)
     except BaseException:
         with contextlib.suppress(OSError):
-            out_dir.rmdir()  # only if nothing was written: an empty results directory tells nothing
+            out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
         _say_what_is_left(out_dir)
         raise
     for table in closing_tables(summary):
@@ -186,18 +186,18 @@ def run(
 
 
 def _say_what_is_left(out_dir: Path) -> None:
-    """Where to find what a run has left that did not come to its end."""
+    """Say where the results are of a run that did not finish."""
     from emulator.records.run_directory import RunDirectory
 
     if (out_dir / "report.html").exists():
-        typer.echo(f"natjam: what there is of the run is in {out_dir}", err=True)
+        typer.echo(f"natjam: the results so far are in {out_dir}", err=True)
     elif RunDirectory(out_dir).found_journal() is not None:
         typer.echo(f"natjam: 'natjam report {out_dir}' shows the run as far as it got", err=True)
 
 
 @contextlib.contextmanager
 def _watch_page(experiment: Experiment, wanted: bool, console: Console) -> Iterator[WatchPage | None]:
-    """The page of ``--watch``, its address printed; None where none is wanted."""
+    """The page of ``--watch``, after printing its address; None where no page is wanted."""
     if not wanted:
         yield None
         return
@@ -211,7 +211,7 @@ def _watch_page(experiment: Experiment, wanted: bool, console: Console) -> Itera
 
 
 def _both(display: OnStatus, page: WatchPage | None) -> OnStatus:
-    """Tells the terminal and, if there is one, the page."""
+    """Updates the terminal and, if there is one, the page."""
 
     def tell(status: RunStatus) -> None:
         display(status)
@@ -254,7 +254,7 @@ def validate(
 
 @app.command()
 def policies() -> None:
-    """List the policies on every axis of a scheduler.
+    """List the policies for every axis of a scheduler.
 
     \b
     Example:
@@ -276,7 +276,7 @@ def policies() -> None:
 def demo() -> None:
     """Run figure 4 of the Natjam paper on real processes.
 
-    It runs under four ways to make room, and the published figures stand beside the measured ones.
+    It runs under four ways to make room, and prints the published figures beside the measured ones.
 
     \b
     Example:
@@ -305,7 +305,7 @@ for commands in (
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:
-    """Axis, name, what it does and source of every policy, from the registry's own words."""
+    """Axis, name, description and source of every policy, from the registry."""
     from emulator.policies import AXES
 
     return [
@@ -314,14 +314,14 @@ def list_policies() -> list[tuple[str, str, str, str]]:
 
 
 def _create_out_dir(experiment: Experiment, out: Path | None) -> Path:
-    """The run's directory, there and empty and writable, before anything is started."""
+    """Create the run's directory and check that it is empty and writable, before anything is started."""
     if out is None:
         stem = Path("runs") / f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
         names = [stem.name, *(f"{stem.name}-{number}" for number in range(2, 100))]
         out = next(path for path in map(stem.with_name, names) if not path.exists())
     try:
         if out.exists() and not out.is_dir():
-            raise ConfigError(f"--out {out}: is no directory; name a new or empty one")
+            raise ConfigError(f"--out {out}: is not a directory; name a new or empty one")
         if out.is_dir() and any(out.iterdir()):
             raise ConfigError(f"--out {out}: already has files in it; name a new or empty directory")
         out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Commands about what runs have left: compare, explain, report, verify."""
+"""Commands about the results of runs: compare, explain, report, verify."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from emulator.display.console import results_console
 
-_RUNS_HELP = "a run's directory, one of repeats, or a campaign's"
+_RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -21,8 +21,8 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help=f"One side: {_RUNS_HELP}.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="The other side.", show_default=False)],
+    a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}.", show_default=False)],
+    b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],
     quantity: Annotated[
         str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
     ] = "completion_s",
@@ -59,14 +59,14 @@ def explain(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A run's directory.", show_default=False)],
     job: Annotated[str | None, typer.Option(help="Only evictions of this job's attempts.")] = None,
     attempt: Annotated[
-        str | None, typer.Option(help="Only this attempt, with every candidate of the choices that met it.")
+        str | None, typer.Option(help="Only this attempt, with every candidate of the choices about it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything known as JSON.")] = False,
 ) -> None:
     """Say which attempts were evicted, when and why.
 
-    Also what it cost them, and where their work was resumed. WHY names the policy that chose, the number it compared
-    and the attempt's rank among the candidates. FOR is the job that wanted containers.
+    It also says what each eviction cost, and where the work was resumed. WHY names the policy that chose, the number it
+    compared and the attempt's rank among the candidates. FOR is the job that wanted containers.
 
     \b
     Examples:
@@ -93,13 +93,15 @@ def explain(
 
 
 def report(
-    paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help=f"Any number of: {_RUNS_HELP}.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Any number of directories of runs, repeats or campaigns.")
+    ],
     out: Annotated[Path, typer.Option(help="The file to write; an existing one is replaced.")] = Path("report.html"),
 ) -> None:
     """Make one HTML file of one or several runs.
 
-    Figures, tables and a timeline of the containers, in one file. Every run has a report of its own already; use this
-    for several runs, or for a run that was killed: its tables, pictures and summary are then made from its journal.
+    It has figures, tables and a timeline of the containers. Every run already has its own report. Use this command for
+    several runs, or for a run that was killed: its tables, pictures and summary are then made from its journal.
 
     \b
     Examples:
@@ -128,8 +130,8 @@ def verify(
 ) -> None:
     """Check a run's journal, tables, output and summary.
 
-    The journal must be whole and replay the same. The tables and the summary are made from it again, and every
-    committed file is computed again. Each finding is one line; exit status 1 where there is any.
+    The journal must be complete, and its replay must agree. The tables, the summary and every committed file are
+    computed again and compared. Each difference is printed as one line; the exit status is then 1.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The console script ``natjam``: it can be interrupted from its first moments on, while the commands are imported."""
+"""The console script ``natjam``.  Ctrl-C works from its start on, also while the commands are imported."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def add_commands(app: typer.Typer) -> None:
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
 ) -> None:
-    """Make a directory with a first experiment, a campaign of it, and a policy of your own.
+    """Make a directory with a first experiment, a campaign of it, and an example of your own policy.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def init(
     files = {file.name: file for file in (resources.files("workloads") / "starter").iterdir()}
     contents = {name: files[name].read_bytes() for name in sorted(files) if name.endswith((".yaml", ".py"))}
     if there := [name for name in contents if (directory / name).exists()]:
-        raise ConfigError(f"{directory / there[0]}: is there already; name another directory")
+        raise ConfigError(f"{directory / there[0]}: exists already; name another directory")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FORMATS = "swim, rumen, sls, synth, swf, google, yarn or natjam"
 
-File = Annotated[Path, typer.Argument(help="The trace; of Google's the directory of its tables.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="The trace; for Google's, the directory of its tables.", show_default=False)]
 Out = Annotated[
     Path, typer.Argument(help="File to write: .parquet, .jsonl, .jsonl.gz, or .json for SLS.", show_default=False)
 ]
@@ -52,12 +52,12 @@ def inspect(
     format: Format = None,
     lenient: Lenient = False,
     unfinished: Unfinished = None,
-    json: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON too.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON too.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a figure too (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Say what a trace holds.
 
-    It prints counts, time spans, burstiness and distributions, and which columns are measured and which modelled.
+    It prints counts, time spans, burstiness and distributions, and says which columns are measured or modelled.
 
     \b
     Examples:
@@ -90,11 +90,11 @@ def validate(
     file: File,
     format: Format = None,
     lenient: Lenient = False,
-    show: Annotated[int, typer.Option(help="Most broken rows to print.", min=1)] = 100,
+    show: Annotated[int, typer.Option(help="Print at most this many broken rows.", min=1)] = 100,
 ) -> None:
     """Report each broken row of a trace.
 
-    Each is printed with file, line, column and reason. The exit status is 2 if there are any, unless --lenient.
+    Each is printed with file, line, column and reason. The exit status is 2 if there are any, unless --lenient is set.
 
     \b
     Examples:
@@ -113,7 +113,7 @@ def validate(
         typer.echo(f"... and {problems.count - len(problems.kept):,} more; see --show", err=True)
     typer.echo(f"{file}: {problems.count:,} broken rows, {jobs:,} jobs and {tasks:,} tasks in the others")
     if problems.count and not lenient:
-        raise ConfigError(f"{file}: has {problems.count:,} broken rows; mend them, or skip them with --lenient")
+        raise ConfigError(f"{file}: has {problems.count:,} broken rows; correct them, or skip them with --lenient")
 
 
 def convert(
@@ -121,7 +121,7 @@ def convert(
 ) -> None:
     """Convert a trace to Parquet, JSON lines or SLS.
 
-    The workload schema is described in workloads/record.py, in full.
+    workloads/record.py describes the workload schema in full.
 
     \b
     Examples:
@@ -149,7 +149,7 @@ def scale(
     ] = None,
     load: Annotated[float | None, typer.Option(help="Work offered, as a multiple of what the cluster can do.")] = None,
     data_scale: Annotated[float | None, typer.Option(help="Share of the bytes really shuffled and written.")] = None,
-    production_fraction: Annotated[float | None, typer.Option(help="Chance of a job to be production.")] = None,
+    production_fraction: Annotated[float | None, typer.Option(help="Chance that a job is production.")] = None,
     production_priority: Annotated[int | None, typer.Option(help="Least priority of production jobs.")] = None,
     deadline_factor: Annotated[
         str | None,
@@ -162,8 +162,8 @@ def scale(
 ) -> None:
     """Fit a trace to a cluster.
 
-    It takes a window of the trace and sets queues, number of tasks, bytes and deadlines, as workload.trace of an
-    experiment does. docs/traces.md has the rules.
+    It takes a window of the trace and sets queues, numbers of tasks, bytes and deadlines, in the same way as
+    workload.trace in an experiment. docs/traces.md has the rules.
 
     \b
     Examples:
@@ -208,10 +208,12 @@ def scale(
 def generate(
     out: Out,
     jobs: Annotated[int | None, typer.Option(help="Number of jobs [default: 400]")] = None,
-    span_s: Annotated[float | None, typer.Option("--span-s", help="Submissions fall in it [default: 3600]")] = None,
+    span_s: Annotated[
+        float | None, typer.Option("--span-s", help="All submissions fall within it [default: 3600]")
+    ] = None,
     arrivals: Annotated[str | None, typer.Option(help="poisson or bursty [default: poisson]")] = None,
     burst_ratio: Annotated[
-        float | None, typer.Option(help="Highest rate of a period over the lowest [default: 30]")
+        float | None, typer.Option(help="Ratio of the highest to the lowest rate of a period [default: 30]")
     ] = None,
     map_only_fraction: Annotated[
         float | None, typer.Option(help="Share of jobs without reduces [default: 0.5]")
@@ -221,7 +223,7 @@ def generate(
 ) -> None:
     """Make a synthetic workload.
 
-    Lognormal sizes and lengths (medians 19 s and 231 s), Poisson or bursty arrivals.
+    Sizes and lengths are lognormal (medians of the lengths: 19 s and 231 s), arrivals Poisson or bursty.
 
     \b
     Examples:
@@ -244,9 +246,9 @@ def generate(
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs of one trace.", show_default=False)],
-    json: Annotated[Path | None, typer.Option("--json", help="Write all of it, job by job, as JSON too.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="Write all results, job by job, as JSON too.")] = None,
 ) -> None:
-    """Compare runs of a trace with what the trace recorded.
+    """Compare runs of a trace with the times that the trace recorded.
 
     The tables have completion times, evictions and lost work, by priority.
 
@@ -263,7 +265,7 @@ def compare(
     for table in tables(outcomes):
         console.print(table)
     if outcomes.is_scaled:
-        console.print("the number of tasks was scaled (load): hold the runs against each other, not against the trace")
+        console.print("the number of tasks was scaled (load): compare the runs with each other, not with the trace")
     if json is not None:
         from emulator.files.whole_files import write_json
 
@@ -285,7 +287,7 @@ def _opened(file: Path, format: str | None, problems: Problems, unfinished: str 
 
 @contextlib.contextmanager
 def reading(file: Path) -> Iterator[OnBytes]:
-    """Progress of reading a file, on standard error, told in bytes."""
+    """Shows the progress of reading a file, in bytes, on standard error."""
     parts = [path for path in file.rglob("*") if path.is_file()] if file.is_dir() else [file]
     total = sum(path.stat().st_size for path in parts if path.is_file())
     with ReadingDisplay(Console(stderr=True), f"reading {file.name}", total) as display:
@@ -305,14 +307,14 @@ def format_of(file: Path, given: str | None) -> Any:
     if name is None:
         if not file.exists():
             raise ConfigError(f"{file}: there is no such file")
-        raise ConfigError(f"{file}: neither name nor content tells its format; name it with --format: {_FORMATS}")
+        raise ConfigError(f"{file}: its format is not clear from name or content; give --format: {_FORMATS}")
     if name not in known:
         raise ConfigError(f"--format {name}: must be {_FORMATS}{suggestion(name, known)}")
     return name
 
 
 def _validated(base: dict[str, Any], given: dict[str, Any], set_: list[str] | None, model: Any) -> Any:
-    """The model of some options and overrides.  Raises ConfigError, which names them."""
+    """The model made from options and overrides.  Raises ConfigError, which names the bad ones."""
     from emulator.files.problems import validated
     from emulator.files.yaml_positions import Document
 
@@ -330,7 +332,7 @@ def _write(out: Path, trace: Trace) -> int:
         return write_workload(out, trace)
     if out.suffix == ".json":
         return export_sls(out, trace)
-    raise ConfigError(f"{out}: the suffix tells what to write: {', '.join(SUFFIXES)}, or .json for SLS")
+    raise ConfigError(f"{out}: must end in {', '.join(SUFFIXES)}, or .json for SLS")
 
 
 def _say_skipped(file: Path, problems: Problems) -> None:

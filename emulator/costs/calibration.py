@@ -73,11 +73,11 @@ class Distribution(Strict):
         quantiles = self.quantiles_real_ns
         for place, (one, other) in enumerate(itertools.pairwise(quantiles), start=1):
             if one > other:
-                raise ValueError(f"quantiles_real_ns: number {place + 1} ({other}) is below the one before it ({one})")
+                raise ValueError(f"quantiles_real_ns: number {place + 1} ({other}) is below the one before ({one})")
         for name in ("mean_ci95_real_ns", "p50_real_ns", "p95_real_ns", "p99_real_ns"):
             *_, low, high = getattr(self, name)
             if low > high:
-                raise ValueError(f"{name}: the interval ends ({high}) before it begins ({low})")
+                raise ValueError(f"{name}: the interval's end ({high}) is below its start ({low})")
         if not quantiles[0] <= self.mean_real_ns <= quantiles[-1]:
             raise ValueError(f"mean_real_ns: {self.mean_real_ns} lies outside {quantiles[0]} to {quantiles[-1]}")
         return self
@@ -156,7 +156,7 @@ class Series(Strict):
     def _rising(self) -> Series:
         places = [point.at for point in self.points]
         if sorted(set(places)) != places:
-            raise ValueError(f"points: their 'at' must rise, not {places}")
+            raise ValueError(f"points: their 'at' must increase, not {places}")
         return self
 
 

@@ -83,6 +83,6 @@ def busy_warning() -> str | None:
     if share <= BUSY_SHARE:
         return None
     return (
-        f"something else is using {share:.0%} of this machine's cores: what is measured now is too slow, and "
-        "simulations from it too; stop it and measure again"
+        f"other programs use {share:.0%} of this machine's cores: measurements are now too slow, and simulations that "
+        "use them too; stop the other programs and measure again"
     )

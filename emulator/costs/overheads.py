@@ -79,7 +79,7 @@ def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
     if spec not in names:
         raise ConfigError(
             f"there is no overhead profile '{spec}'{suggestion(spec, names)}"
-            f" (profiles: {', '.join(names)}; a file is named with a '/' or '.yaml' in it)"
+            f" (profiles: {', '.join(names)}; the name of a file must have a '/' or '.yaml' in it)"
         )
     with resources.as_file(resources.files("emulator.costs") / "profiles" / f"{spec}.yaml") as path:
         return _read_profile(path)

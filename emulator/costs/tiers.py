@@ -53,8 +53,8 @@ def load_tier(spec: str | TierNumbers, base_dir: Path = Path()) -> Tier:
         return _of_file(base_dir / path, store)
     names = tier_names()
     raise ConfigError(
-        f"there is no storage tier '{spec}'{suggestion(spec, names)} (tiers: {', '.join(names)}; a file of natjam"
-        " probe is named with a '/' or '.yaml' in it)"
+        f"there is no storage tier '{spec}'{suggestion(spec, names)} (tiers: {', '.join(names)}; the name of a file of"
+        " natjam probe must have a '/' or '.yaml' in it)"
     )
 
 
@@ -63,9 +63,9 @@ def _of_file(path: Path, store: str) -> Tier:
     if store and store not in tiers:
         raise ConfigError(f"{path}: has no store '{store}'{suggestion(store, tiers)} (stores: {', '.join(tiers)})")
     if not tiers:
-        raise ConfigError(f"{path}: has measured no store; run natjam probe where images can be written")
+        raise ConfigError(f"{path}: has no store; run natjam probe where images can be written")
     if not store and len(tiers) > 1:
-        raise ConfigError(f"{path}: has measured several stores; name one as {path}:STORE ({', '.join(tiers)})")
+        raise ConfigError(f"{path}: has several stores; name one as {path}:STORE ({', '.join(tiers)})")
     name = store or next(iter(tiers))
     return _tier(name, tiers[name])
 

@@ -64,7 +64,8 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     output = summary.get("output")
     if output is not None and not output["verified"]:
         found.append(
-            f"the output is not what an undisturbed run writes: {output['keys_lost']} keys lost, {_wrong_files(output)}"
+            f"the output differs from that of an undisturbed run: {output['keys_lost']} keys lost,"
+            f" {_wrong_files(output)}"
         )
     return found
 
@@ -115,7 +116,7 @@ def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[s
     if len(jobs) <= MOST_JOBS:
         return "jobs (emulated seconds)", jobs
     ranked = sorted(jobs, key=lambda job: (job["state"] == "succeeded", -(job["completion_s"] or 0)))
-    title = f"{MOST_JOBS} of {len(jobs):,} jobs: what did not succeed, then what took longest (emulated seconds)"
+    title = f"{MOST_JOBS} of {len(jobs):,} jobs: those that did not succeed, then the longest (emulated seconds)"
     return title, ranked[:MOST_JOBS]
 
 
@@ -153,7 +154,7 @@ def _margin(job: Mapping[str, Any]) -> Text:
 
 
 def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(title="overheads (emulated seconds; mechanism alone in real milliseconds)", title_justify="left")
+    table = Table(title="overheads (emulated seconds; mechanism in real milliseconds)", title_justify="left")
     table.add_column("operation")
     for name in ("n", "mean", "p50", "p95", "p99", "overruns", "mechanism p50 ms", "p99 ms"):
         table.add_column(name, justify="right")
@@ -175,7 +176,7 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
     title = f"{summary['repeats']} repeats"
     if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MOST_JOBS:
         metrics = {name: metric for name, metric in metrics.items() if not name.startswith("jobs.")}
-        title += "; those of jobs are in summary.json"
+        title += "; metrics of jobs are in summary.json"
     table = Table(title=title, title_justify="left")
     table.add_column("metric")
     for name in ("n", "mean", "sd", "95% from", "to"):
@@ -194,9 +195,9 @@ def _imaging_text(work: Mapping[str, Any]) -> str:
 
 def _output_text(output: Mapping[str, Any]) -> Text:
     if output["verified"] and not output["keys_expected"]:
-        return Text(f"verified: {output['files_expected']} files are as they must be", "green")
+        return Text(f"verified: {output['files_expected']} files are correct", "green")
     if output["verified"]:
-        return Text(f"verified: {output['keys_written']} keys, the same to the byte as undisturbed", "green")
+        return Text(f"verified: {output['keys_written']} keys, byte for byte as in an undisturbed run", "green")
     return Text(
         f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
         f" {_wrong_files(output)}",

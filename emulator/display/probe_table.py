@@ -16,15 +16,15 @@ def probe_tables(probed: Probed) -> Iterator[RenderableType]:
     memory = probed.memory
     yield Text(
         f"{' '.join(probed.command)}: {memory.processes} process{'es' if memory.processes > 1 else ''},"
-        f" {memory.resident_bytes / 1e6:.1f} MB resident, {memory.own_bytes / 1e6:.1f} MB its own"
+        f" {memory.resident_bytes / 1e6:.1f} MB resident, {memory.own_bytes / 1e6:.1f} MB private"
         f", {memory.swapped_bytes / 1e6:.1f} MB swapped"
     )
-    yield Text(f"stop (SIGTSTP) {_milliseconds(probed.stop_s)}, go on (SIGCONT) {_milliseconds(probed.go_on_s)}")
+    yield Text(f"stop (SIGTSTP) {_milliseconds(probed.stop_s)}, continue (SIGCONT) {_milliseconds(probed.go_on_s)}")
     if probed.stores:
         yield _images_table(probed)
         yield Text(
-            "break-even: kill the program rather than save it where it has done less since it was last saved.\n"
-            f"Incremental: only pages changed in a second, found by {probed.changed_pages_by}."
+            "break-even: if the program has done less than this since it was last saved, kill it; if more, save it.\n"
+            f"Incremental: only the pages changed in one second, found by {probed.changed_pages_by}."
         )
     for note in probed.notes:
         yield Text(note)

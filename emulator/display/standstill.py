@@ -40,11 +40,11 @@ def standstill(since_ns: int, now_ns: int, stuck: Iterable[str], waiting_jobs: I
     jobs = ", ".join(list(waiting_jobs)[:_MOST_NAMED])
     if not tasks:
         return (
-            f"at {now_ns / 1e9:.0f} s no task runs, and {jobs} wait for containers in vain: "
+            f"at {now_ns / 1e9:.0f} s no task runs, and {jobs} wait for containers that they cannot get: "
             "the cluster is too small for them, or the allocation policy gives them none"
         )
     more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
     return (
-        f"nothing has moved from {since_ns / 1e9:.0f} s to {now_ns / 1e9:.0f} s, and {jobs} have not ended; stuck are "
+        f"there was no progress from {since_ns / 1e9:.0f} s to {now_ns / 1e9:.0f} s, and {jobs} have not ended; stuck: "
         f"{', '.join(tasks[:_MOST_NAMED])}{more}"
     )

@@ -77,7 +77,7 @@ class Availability(Strict):
     def _rising(cls, points: tuple[Point, ...] | None, info: ValidationInfo) -> tuple[Point, ...] | None:
         instants_ns = [seconds_to_ns(time_s) for time_s, _ in points or ()]
         if any(before >= after for before, after in pairwise(instants_ns)):
-            raise ValueError(f"the instants of the {info.field_name} must rise")
+            raise ValueError(f"the times of the {info.field_name} must increase")
         return points
 
     @model_validator(mode="after")
@@ -86,9 +86,9 @@ class Availability(Strict):
             raise ValueError("give exactly one of steps, spline and file")
         points = self.steps or self.spline or ()
         if points and points[0][0] != 0 and (self.spline or self.period_s):
-            raise ValueError(f"a spline, and what has a period_s, must begin at 0 s, not at {points[0][0]:g}")
+            raise ValueError(f"with a spline or a period_s the first time must be 0 s, not {points[0][0]:g}")
         if points and self.period_s is not None and points[-1][0] >= self.period_s:
-            raise ValueError(f"its last instant, {points[-1][0]:g} s, must be before period_s, {self.period_s:g}")
+            raise ValueError(f"the last time, {points[-1][0]:g} s, must be before period_s, {self.period_s:g}")
         if self.spline and (self.period_s or self.spline[-1][0]) / self.step_s > MOST_STEPS:
             raise ValueError(f"step_s {self.step_s:g} makes more than {MOST_STEPS} steps; raise it")
         return self
@@ -144,7 +144,7 @@ def read_steps(path: Path, containers: int, period_s: float | None) -> list[Step
             raise ConfigError(f"{where}: containers must be a whole number, not {row[1]}")
         start_ns, count = seconds_to_ns(time_s), int(value * containers if is_share else value)
         if (steps and start_ns <= steps[-1][0]) or (not steps and start_ns):
-            raise ConfigError(f"{where}: the instants must rise from 0; {row[0]} does not")
+            raise ConfigError(f"{where}: the times must increase from 0; {row[0]} does not")
         if period_s is not None and time_s >= period_s:
             raise ConfigError(f"{where}: {row[0]} is not before period_s {period_s:g}; leave it out or raise period_s")
         steps.append((start_ns, count))
@@ -157,7 +157,7 @@ def _number(where: str, name: str, text: str, most: float) -> float:
     try:
         value = float(text)
     except ValueError:
-        what = f"'{text}' is no number" if text.strip() else "is missing; fill the gap, or leave the row out"
+        what = f"'{text}' is not a number" if text.strip() else "is missing; add the value, or remove the row"
         raise ConfigError(f"{where}: {name}: {what}") from None
     if not 0 <= value <= most:  # also refuses NaN
         raise ConfigError(f"{where}: {name}: must be from 0 to {most:g}, not {text.strip()}")

@@ -96,7 +96,7 @@ def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
     if document.get(("engine",)) == FLUID:
         yield where, "the fluid engine makes no images; set engine to live or sim"
     elif tier is None:
-        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or numbers of your own)"
+        yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
 
 
 def _policy(axis: Axis[Any], document: Document, base_dir: Path) -> Iterator[Problem]:
@@ -139,7 +139,7 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
         if count > cluster.containers:
             yield (
                 (*where, kind, index),
-                f"{count} is more than the cluster's {cluster.containers} containers; lower it",
+                f"{count} is more than the {cluster.containers} containers of the cluster; lower it",
             )
     for path, location in ((availability.file, "file"), (availability.forecast.file, "forecast")):
         try:
@@ -157,7 +157,7 @@ def _named_nodes(cluster: Cluster) -> Iterator[Problem]:
                 last = f"node-1 to node-{cluster.nodes}" if cluster.nodes > 1 else "node-1"
                 yield ("cluster", key, name), f"there is no node '{name}'{suggestion(name, known)} (nodes: {last})"
             elif key == "small_nodes" and not cluster.containers_of(name):
-                yield ("cluster", key, name), f"leaves {name} no container; raise it"
+                yield ("cluster", key, name), f"leaves no container on {name}; raise it"
 
 
 def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | None) -> Iterator[Problem]:
@@ -173,7 +173,7 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
     if cluster.application_masters != "outside":
         yield (
             ("cluster", "application_masters"),
-            "slots for maps and for reduces leave none for an ApplicationMaster; set it to outside",
+            "with slots for maps and reduces there is none for an ApplicationMaster; set it to outside",
         )
     for index, job in enumerate(workload.jobs or () if workload is not None else ()):
         for kind, count in (("map", slots.map), ("reduce", slots.reduce)):
@@ -184,9 +184,9 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
         return
     if not allocation.gives_shares:
         giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
-        yield where, f"{allocation.name} does not tell maps from reduces; set it to null, or choose {giving}"
+        yield where, f"{allocation.name} does not distinguish maps from reduces; set it to null, or choose {giving}"
     elif scheduler.victims != "reduces" and scheduler.choice("mechanism").name != "wait":
-        yield ("scheduler", "victims"), "where slots are kept apart only reduces can be preempted; remove it"
+        yield ("scheduler", "victims"), "with cluster.slots only reduces can be preempted; remove it"
 
 
 def _queues(scheduler: Scheduler) -> Iterator[Problem]:
@@ -196,7 +196,7 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     most = known.most_queues if known is not None else None
     total = math.fsum(queue.capacity for queue in allocation.queues.values())
     if total > 1 + 1e-9:
-        yield where, f"the capacities add up to {total:g}; lower them to 1 or less together"
+        yield where, f"the capacities add up to {total:g}; lower them to a sum of 1 or less"
     for name, queue in allocation.queues.items():
         if not name or len(name) > 80 or not name.isprintable():
             yield (*where, name), "the name of a queue must be 1 to 80 printable characters"
@@ -218,7 +218,7 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
             )
     count = len(allocation.queues)
     if most is not None and count > most:
-        yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; leave one"
+        yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; keep one"
     if known is not None and count < known.fewest_queues:
         yield where, f"{allocation.name} needs {known.fewest_queues} queues or more, the most urgent first, not {count}"
 
@@ -232,13 +232,13 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
         giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
         yield (
             (*where, "name"),
-            f"{known.name} gives no shares, which is all the fluid engine knows (choose {giving})",
+            f"{known.name} gives no shares, and the fluid engine needs shares (choose {giving})",
         )
     if engine != FLUID and known.fluid_only:
         yield (*where, "name"), f"{known.name} is for the fluid engine only in this release; set engine: fluid"
     for name, queue in scheduler.allocation.queues.items():
         if known.gives_shares and 0 < queue.maximum < 1:
-            yield (*where, "queues", name, "maximum"), f"{known.name} knows maxima of jobs only; remove it"
+            yield (*where, "queues", name, "maximum"), f"{known.name} has no maxima of queues, only of jobs; remove it"
 
 
 def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
@@ -247,7 +247,7 @@ def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
     if known is not None and not known.preempts and mechanism != "wait":
         yield (
             ("scheduler", "mechanism"),
-            f"{name} never preempts, so '{mechanism}' cannot go with it; set it to wait",
+            f"{name} never preempts, so it cannot be used with '{mechanism}'; set it to wait",
         )
 
 
@@ -267,7 +267,7 @@ def _selection(scheduler: Scheduler) -> Iterator[Problem]:
     if own and selection not in (policies.AUTO, own) and not scheduler.allow_inconsistent:
         yield (
             ("scheduler", "job_selection"),
-            f"'{selection}' is not the order of jobs that {scheduler.allocation.name} goes by; set it to auto or {own},"
+            f"{scheduler.allocation.name} orders jobs differently from '{selection}'; set it to auto or {own},"
             " or set allow_inconsistent: true",
         )
 
@@ -290,7 +290,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
     for index, job in enumerate(workload.jobs or ()):
         where: Location = ("workload", "jobs", index)
         if job.name in names:
-            yield (*where, "name"), f"jobs.{names[job.name]} has the name '{job.name}' too; change one"
+            yield (*where, "name"), f"jobs.{names[job.name]} has the same name, '{job.name}'; change one"
         names.setdefault(job.name, index)
         if job.name.startswith((".", "_")):
             yield (*where, "name"), f"'{job.name}': the name of a job must not start with '.' or '_'"
@@ -304,7 +304,7 @@ def _workload(workload: Workload, scheduler: Scheduler | None, cluster: Cluster 
             if cluster.application_masters == "in-containers" and 0 < math.ceil(containers) < 2:
                 yield (
                     (*where, "queue"),
-                    f"queue '{job.queue}' may hold {containers:g} containers at most: the master takes one"
+                    f"queue '{job.queue}' may hold at most {containers:g} containers: the master takes one"
                     " and no task ever runs; raise the queue's maximum or the cluster's containers",
                 )
         if cluster is not None and (job.memory_mb or 0) > cluster.container_memory_gb * 1024:

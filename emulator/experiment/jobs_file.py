@@ -54,7 +54,7 @@ def include_jobs(document: Document) -> None:
     path = (document.path.parent / Path(named.file).expanduser()).absolute()
     data = read_bytes(path, LARGEST_FILE_BYTES)
     if named.sha256 not in (None, hashlib.sha256(data).hexdigest()):
-        raise ConfigError(f"{path}: is another file than the one {document.path} was written with (see its sha256)")
+        raise ConfigError(f"{path}: was changed after {document.path} was written (its sha256 differs)")
     lines = enumerate(data.removesuffix(b"\n").split(b"\n"), start=1)
     document.include(_WHERE, path, tuple(_job(path, *line) for line in lines))
 

@@ -77,7 +77,7 @@ class Slots(Strict):
     @model_validator(mode="after")
     def _some(self) -> Slots:
         if not self.map + self.reduce:
-            raise ValueError("a node needs a slot at least, for maps or for reduces")
+            raise ValueError("a node needs at least one slot, for maps or for reduces")
         return self
 
 

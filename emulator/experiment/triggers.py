@@ -45,17 +45,17 @@ def trigger_problems(scheduler: Scheduler | None, workload: Workload, engine: st
         if job.submit_when is None:
             continue
         if job.submit_s:
-            yield where, f"submit_s {job.submit_s:g} says when, too; remove one of the two"
+            yield where, f"submit_s {job.submit_s:g} also sets the time; remove one of the two"
         if engine == "fluid":
-            yield where, "jobs of the fluid engine have no progress to wait for; give submit_s"
+            yield where, "the fluid engine cannot wait for a job's progress; give submit_s"
         if job.submit_when.job not in jobs:
             yield (*where, "job"), _no_job(job.submit_when.job, jobs)
         elif _waits_for_itself(job, jobs):
-            yield (*where, "job"), f"'{job.name}' waits for itself in the end; have one of these jobs begin by submit_s"
+            yield (*where, "job"), f"'{job.name}' waits for itself, through other jobs; give one of them submit_s"
     for index, trigger in enumerate(scheduler.triggers if scheduler is not None else ()):
         where = ("scheduler", "triggers", index)
         if engine == "fluid":
-            yield where, "the fluid engine knows no tasks; remove it"
+            yield where, "the fluid engine has no tasks; remove it"
         if trigger.when.job not in jobs:
             yield (*where, "when", "job"), _no_job(trigger.when.job, jobs)
         yield from _task_problems((*where, "task"), trigger.task, jobs)

@@ -17,6 +17,6 @@ def minima_warning(experiment: Experiment) -> str | None:
         return None
     what = "slots for maps, or for reduces" if slots else "containers"
     return (
-        f"the jobs' min_containers add up to {wanted}, and there are {there} {what}: where they meet, their minima are"
-        " lowered in proportion"
+        f"the jobs' min_containers add up to {wanted}, and there are {there} {what}: while these jobs run together,"
+        " their minima are lowered in proportion"
     )

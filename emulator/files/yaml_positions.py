@@ -114,7 +114,7 @@ def read_bytes(path: Path, most: int) -> bytes:
         if path.is_dir():
             raise ConfigError(f"{path}: is a directory; name a file")
         if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: is no regular file; name another")
+            raise ConfigError(f"{path}: is not a regular file; name another")
         with path.open("rb") as file:
             raw = file.read(most + 1)
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def read_bytes(path: Path, most: int) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if len(raw) > most:
-        raise ConfigError(f"{path}: is larger than {most // 2**20} MiB: that is no experiment")
+        raise ConfigError(f"{path}: is larger than {most // 2**20} MiB; an experiment is smaller")
     return raw
 
 
@@ -147,8 +147,8 @@ def _replaced(container: Any, parts: list[str], value: Any, override: str) -> tu
     if isinstance(container, tuple):
         if not (key.isascii() and key.isdigit() and int(key[:9]) < len(container)):
             last = len(container) - 1
-            raise ConfigError(f"override {override}: '{key}' must be a number from 0 to {last}, into a list")
+            raise ConfigError(f"override {override}: '{key}' must be a list index from 0 to {last}")
         key = int(key)
         below, changed = _replaced(container[key], parts[1:], value, override)
         return (key, *below), (*container[:key], changed, *container[key + 1 :])
-    raise ConfigError(f"override {override}: '{key}' cannot be set inside {kind_of(container)}: no mapping")
+    raise ConfigError(f"override {override}: '{key}' cannot be set inside {kind_of(container)}: it is not a mapping")

@@ -170,7 +170,7 @@ class _Builder:
     def add(self, values: int) -> None:
         self.count += values
         if self.count > LARGEST_VALUE_COUNT:
-            raise ConfigError(f"{self.source}: has more than {LARGEST_VALUE_COUNT} values, aliases expanded")
+            raise ConfigError(f"{self.source}: has more than {LARGEST_VALUE_COUNT} values, with aliases expanded")
 
     def mapping(self, start: Any) -> dict[str, Any]:
         self.check_tag(start, "map")
@@ -215,7 +215,7 @@ class _Builder:
         if anchor is None:
             raise self.problem(event, f"is not valid YAML: found undefined alias {event.anchor!r}")
         if not anchor.size:
-            raise self.problem(anchor.start, "an alias refers to something it is itself part of")
+            raise self.problem(anchor.start, "an alias is inside the value that it refers to")
         self.add(anchor.size - 1)
         if self.lines is not None:
             depth = len(anchor.location)

@@ -32,4 +32,4 @@ def disturbed_text(summary: Mapping[str, Any]) -> str | None:
         why = "; ".join(found)
     else:
         return None
-    return f"disturbed: {why}; the machine was busy, or too slow for the time scale: run it alone, or with a lower one"
+    return f"disturbed: {why}; the machine was busy or too slow: run nothing else on it, or lower the time scale"

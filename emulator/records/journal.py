@@ -261,11 +261,11 @@ def _read_records(path: Path, header: bytes, lines: Iterator[bytes], made: Effec
     else:
         raise JournalError(f"{path}: line {number + 1}: the end mark is missing: the journal is truncated")
     if next(lines, None) is not None:
-        raise JournalError(f"{path}: line {number + 1}: there is more after the end of the journal")
+        raise JournalError(f"{path}: line {number + 1}: there is more data after the end of the journal")
     if made is not None and made.hexdigest() != end.effects_sha256:
         raise EffectsDiffer(
-            f"{path}: its messages have other effects now than in the run; which ones, a journal with sim.journal: full"
-            " would tell"
+            f"{path}: its messages have other effects now than in the run; only a run with sim.journal: full can show"
+            " which ones"
         )
 
 
@@ -273,9 +273,9 @@ def _check_end(end: JournalEnd, counts: Counter[str], sha256: str) -> None:
     expected = end.natjam_journal_end
     for actor in sorted({*expected, *counts}):
         if (found := counts[actor]) != (wanted := expected.get(actor, 0)):
-            raise JournalError(f"the journal has {found} records of {actor}, and had {wanted} when it was written")
+            raise JournalError(f"the journal has {found} records of {actor}, but {wanted} were written")
     if end.sha256 != sha256:
-        raise JournalError("records of the journal have been altered, or put in another order, since it was written")
+        raise JournalError("records of the journal were altered or reordered after it was written")
 
 
 def _read_lines(path: Path) -> Iterator[bytes]:
@@ -296,7 +296,7 @@ def _read_lines(path: Path) -> Iterator[bytes]:
     if not frame.eof or rest:
         raise JournalError(f"{path}: line {count + 1}: the file is truncated")
     if trailing:
-        raise JournalError(f"{path}: line {count + 1}: there is more after the end of the journal")
+        raise JournalError(f"{path}: line {count + 1}: there is more data after the end of the journal")
 
 
 # ---- which records are written, and their order ----

@@ -46,7 +46,7 @@ def journals_of(path: Path) -> list[Path]:
         return [path / JOURNAL_NAME]
     found = sorted(path.glob(f"repeat-*/{JOURNAL_NAME}"))
     if not found:
-        raise ConfigError(f"{path}: has no {JOURNAL_NAME} in it; name the directory of a finished run with a journal")
+        raise ConfigError(f"{path}: has no {JOURNAL_NAME}; name the directory of a finished run with a journal")
     return found
 
 
@@ -64,8 +64,8 @@ def replay_journal(journal: Path) -> Replayed:
         experiment = load_experiment(beside)
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(
-                f"{journal}: was not made from {beside}: the hash of the experiment in its header is another one; "
-                "replay a journal beside the experiment.yaml that its run has written"
+                f"{journal}: was not made from {beside}: the hash of the experiment in its header differs; "
+                "replay a journal beside the experiment.yaml that its run wrote"
             )
         jobs = {job.name: job for job in expand(experiment, header.seed)}
         settings = make_settings(experiment, header.seed)

@@ -42,7 +42,7 @@ def test_the_tooltip_says_what_the_tables_say(browser: Browser, run: Path, victi
     assert said["attempt"] == victim["attempt"]
     assert said["keys"] == f"{victim['keys_done']} of {victim['keys_total']}"
     assert victim["node"] in said["container"]
-    assert said["gave way to"].startswith("production")
+    assert said["replaced by"].startswith("production")
     assert "s left, no. " in said["chosen"]
     browser.point_at(canvas, (5, 5))
     browser.wait_until(lambda: not browser.one(".tooltip").is_displayed())

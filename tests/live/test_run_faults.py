@@ -79,7 +79,7 @@ def test_the_only_node_host_cannot_be_done_without(tmp_path: Path) -> None:
     with NatjamRun(tmp_path, experiment=ENDLESS) as run:
         run.walking("research")
         os.kill(run.host("nodes-1"), signal.SIGKILL)
-        run.check_failed("nodes-1 has died and no node is left to go on with", f"is in {run.out}")
+        run.check_failed("nodes-1 has died and no node is left to go on with", f"are in {run.out}")
         check_failed_summary(run, "nodes-1 has died and no node is left to go on with")
 
 

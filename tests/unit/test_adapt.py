@@ -91,7 +91,7 @@ class TestWindow:
         assert (found.submit_ns, found.finish_ns) == (0, 50 * S)
 
     def test_an_empty_one_and_one_too_far_away(self):
-        with pytest.raises(ConfigError, match="no job is left"):
+        with pytest.raises(ConfigError, match="no job of the trace is in the window"):
             fit_jobs(*self.JOBS, window_s=(1.0, 2.0))
         with pytest.raises(ConfigError, match=r"submitted 1240336762 s after time 0; see window_s"):
             fit_jobs(job("a", 1_240_336_762, 1))

@@ -191,7 +191,7 @@ def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     for arguments, said in (
         ((tmp_path / "none.json",), "there is no such file"),
-        ((tmp_path / "a.json",), "neither name nor content tells its format"),
+        ((tmp_path / "a.json",), "its format is not clear from name or content"),
         ((tmp_path / "a.json", "--format", "rumen"), "a.json"),
     ):
         result = advise(*arguments, "--out", tmp_path / "out")

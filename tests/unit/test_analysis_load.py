@@ -120,7 +120,7 @@ def test_what_is_no_run_is_named(runs: Path, tmp_path: Path) -> None:
         load()
     with pytest.raises(ConfigError, match=r"gone: there is no such directory"):
         load(tmp_path / "gone")
-    with pytest.raises(ConfigError, match="holds no finished run"):
+    with pytest.raises(ConfigError, match="has no finished run"):
         load(tmp_path)
     (tmp_path / "journal.jsonl.zst.unfinished").touch()
     with pytest.raises(ConfigError, match=r"has no summary.json: the run has not ended"):

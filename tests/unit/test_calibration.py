@@ -84,12 +84,12 @@ def change(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("operations/kill/mean_real_ns", float("nan"), "operations.kill.mean_real_ns"),
         ("operations/kill/mean_real_ns", 9e8, "operations.kill: mean_real_ns: 900000000.0 lies outside"),
         ("operations/kill/mean_real_ns", "fast", "operations.kill.mean_real_ns: must be a number"),
-        ("operations/kill/p50_real_ns", (5, 9, 2), "operations.kill: p50_real_ns: the interval ends (2) before"),
+        ("operations/kill/p50_real_ns", (5, 9, 2), "operations.kill: p50_real_ns: the interval's end (2) is below"),
         ("operations/commit/quantiles_real_ns", (1, 2), "operations.commit.quantiles_real_ns"),
         ("operations/commit/quantiles_real_ns", (9, *[5] * 53), "quantiles_real_ns: number 2 (5) is below the one"),
         ("operations/warp", distribution(5), "operations.warp"),
         ("series/fork/points", (), "series.fork.points"),
-        ("series/fork/points", ({"at": 5, "distribution": distribution(1)},) * 2, "points: their 'at' must rise"),
+        ("series/fork/points", ({"at": 5, "distribution": distribution(1)},) * 2, "points: their 'at' must increase"),
         ("machine/cores", 0, "machine.cores: must be at least 1"),
         ("natjam_calibration", 2, "natjam_calibration"),
     ],
@@ -181,7 +181,7 @@ def test_who_measures_a_busy_machine_is_warned() -> None:
             spinner.kill()
             spinner.wait()
     assert warning is not None
-    assert "of this machine's cores: what is measured now is too slow" in warning
+    assert "of this machine's cores: measurements are now too slow" in warning
 
 
 def test_another_machines_calibration_is_used_with_a_warning(tmp_path: Path, home: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_second_call_makes_nothing_again(undisturbed: Path, tmp_path: Path) ->
     before, rows = written(), table(undisturbed)
     result = natjam("campaign", write_campaign(tmp_path), "--out", undisturbed)
     assert result.exit_code == 0
-    assert "60 of them were there already" in result.output
+    assert "60 of them were made before" in result.output
     assert written() == before
     assert table(undisturbed).equals(rows)
 
@@ -98,7 +98,7 @@ def test_one_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(
     assert not (out / "campaign.parquet").exists()
     again = natjam("campaign", campaign, "--out", out)
     assert again.exit_code == 0
-    assert f"60 runs; {len(complete)} of them were there already" in again.output
+    assert f"60 runs; {len(complete)} of them were made before" in again.output
     assert {path: path.stat().st_mtime_ns for path in complete} == complete
     assert table(out).equals(table(undisturbed))
 
@@ -109,7 +109,7 @@ def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path
     rows, begun = table(out), out / "runs/task_eviction=srt/seed-2"
     (begun / "summary.json").write_text("{")
     (begun / "left-over").touch()
-    assert "3 of them were there already" in natjam("campaign", campaign, "--out", out).output
+    assert "3 of them were made before" in natjam("campaign", campaign, "--out", out).output
     assert table(out).equals(rows)
     assert not (begun / "left-over").exists()
 
@@ -165,7 +165,7 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
     other = write_campaign(tmp_path, CAMPAIGN.replace("hadoop-0.23", "hadoop-0.23, heartbeat_s: 2"))
     rows = table(undisturbed)
     result = natjam("campaign", other, "--out", undisturbed)
-    assert (result.exit_code, "was made from another experiment" in result.stderr) == (2, True)
+    assert (result.exit_code, "was made from a different experiment" in result.stderr) == (2, True)
     assert table(undisturbed).equals(rows)
     (tmp_path / "others").mkdir()
     (tmp_path / "others/notes").write_text("others")
@@ -174,13 +174,13 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["notes"]
     (undisturbed / "campaign.json").write_text("[]")
     result = natjam("campaign", other, "--out", undisturbed)
-    assert (result.exit_code, "cannot be read as a campaign's plan" in result.stderr) == (2, True)
+    assert (result.exit_code, "is not a readable campaign plan" in result.stderr) == (2, True)
 
 
 def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:
     directory = CampaignDirectory(tmp_path / "out")
     same = CampaignDirectory(tmp_path / "out")
-    with directory.held(), pytest.raises(ConfigError, match="another campaign is at work there"), same.held():
+    with directory.held(), pytest.raises(ConfigError, match="another campaign is running there"), same.held():
         pytest.fail("both hold it")
     with same.held():
         pass

@@ -107,13 +107,13 @@ def test_paths_start_from_the_files_they_are_in(tmp_path: Path, monkeypatch: pyt
         ),
         (
             "name: c\nexperiment: experiment.yaml\nvariants: [{name: a}, {name: a}]\n",
-            ": two variants are called 'a'; give each a name of its own",
+            ": two variants are called 'a'; rename one",
         ),
         (
             "name: c\nexperiment: experiment.yaml\ngrid: {"
             + ", ".join(f"a.{n}{'x' * 20}: [1]" for n in range(9))
             + "}\n",
-            "is too long for a file's name; write variants in place of the grid",
+            "is too long for a file name; list variants instead of the grid",
         ),
         (
             "name: c\nexperiment: experiment.yaml\ngrid: {seed: ["

@@ -132,7 +132,7 @@ def stand_still(cluster: FaultyCluster) -> None:
         (leave_out_a_key, r"has walked from key \d+, not \d+"),
         (run_a_task_twice, "research/r000.9 runs in more while .* is at the same task"),
         (forget_a_container, "rm: "),
-        (stand_still, "nothing has moved from .* stuck are research"),
+        (stand_still, "there was no progress from .* stuck: research"),
     ],
 )
 def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -> None:

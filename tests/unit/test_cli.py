@@ -64,7 +64,7 @@ def test_an_output_directory_with_files_in_it_is_refused_and_kept(tmp_path: Path
     assert (result.exit_code, "already has files in it" in result.stderr) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["results.txt"]
     result = runner.invoke(app, ["run", FIG4, "--out", str(tmp_path / "results.txt")])
-    assert (result.exit_code, "is no directory" in result.stderr) == (2, True)
+    assert (result.exit_code, "is not a directory" in result.stderr) == (2, True)
     assert (tmp_path / "results.txt").read_text() == "mine"
 
 

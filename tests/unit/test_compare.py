@@ -78,7 +78,9 @@ def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> N
     assert written["queues"]["research"]["mean"] == found.differences["research"].spread.mean
     assert [job["difference"] for job in written["jobs"]] == found.pairs["difference"].tolist()
     assert f"{found.differences['research'].percentiles[50]:+.1f}" in done.stdout
-    assert "left out, not in both or not succeeded in both: 2 jobs of kept, 0 of killed" in done.stdout
+    assert (
+        "left out, because they are not in both or did not succeed in both: 2 jobs of kept, 0 of killed" in done.stdout
+    )
     assert (tmp_path / "out/compare.png").read_bytes().startswith(b"\x89PNG")
 
 

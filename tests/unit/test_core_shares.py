@@ -158,14 +158,14 @@ def test_lengths_are_told_where_they_are_known(tmp_path: Path) -> None:
     ("change", "to", "words"),
     [
         ("nodes: 2,", "nodes: 2, containers_per_node: 4,", ["4 is not the sum of slots, 2 and 1"]),
-        (", application_masters: outside", "", ["leave none for an ApplicationMaster"]),
+        (", application_masters: outside", "", ["there is none for an ApplicationMaster"]),
         ("reduce: 1}", "reduce: 0}", ["there are no slots for reduces"]),
-        ("map: 2, reduce: 1", "map: 0, reduce: 0", ["needs a slot at least"]),
+        ("map: 2, reduce: 1", "map: 0, reduce: 0", ["needs at least one slot"]),
         ("nodes: 2,", "nodes: 2, small_nodes: {node-3: 0.5},", ["there is no node 'node-3'"]),
-        ("nodes: 2,", "nodes: 2, small_nodes: {node-2: 0.4},", ["leaves node-2 no container"]),
+        ("nodes: 2,", "nodes: 2, small_nodes: {node-2: 0.4},", ["leaves no container on node-2"]),
         ("nodes: 2,", "nodes: 2, small_nodes: {node-2: .nan},", ["small_nodes"]),
         ("name: fair", "name: optimum", ["for the fluid engine only"]),
-        ("name: fair", "name: soft-cap, queues: {default: {capacity: 1}}", ["does not tell maps from reduces"]),
+        ("name: fair", "name: soft-cap, queues: {default: {capacity: 1}}", ["does not distinguish maps from reduces"]),
         ("name: fair}", "name: fair}, epoch_s: 0", ["epoch_s"]),
         ("name: fair}", "name: fair}, epoch_s: .nan", ["epoch_s"]),
         ("name: fair}", "name: fair}, mechanism: kill, victims: all", ["only reduces can be preempted"]),
@@ -192,7 +192,7 @@ def test_small_nodes_have_a_part_of_everything(tmp_path: Path) -> None:
 def test_minima_that_ask_for_too_much_are_said(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("maps: 8,", "maps: 8, min_containers: 3,"))
     assert minima_warning(load_experiment(path)) == (
-        "the jobs' min_containers add up to 3, and there are 2 slots for maps, or for reduces: where they meet, their"
-        " minima are lowered in proportion"
+        "the jobs' min_containers add up to 3, and there are 2 slots for maps, or for reduces: while these jobs run"
+        " together, their minima are lowered in proportion"
     )
     assert minima_warning(load_experiment(write(tmp_path, EXPERIMENT))) is None

@@ -120,7 +120,7 @@ def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:
     for number in (1, 2):
         copytree(runs / "kill", tmp_path / f"twice/repeat-{number}")
     output = refused(tmp_path / "twice").replace("\n", "")
-    assert "holds 2 runs; name one of them, such as" in output
+    assert "has 2 runs; name one of them, such as" in output
     assert "repeat-1" in output
     (tmp_path / "twice/repeat-1/decisions.parquet").unlink()
     assert "decisions.parquet: is missing" in refused(tmp_path / "twice/repeat-1")

@@ -99,7 +99,7 @@ def test_a_run_that_fails_leaves_tables_and_says_why(tmp_path: Path, monkeypatch
     options = ["--engine", "sim", "--set", "overheads=hadoop-0.23", "--set", policy]
     result = natjam("run", tmp_path / "mine.yaml", *options, "--out", tmp_path / "out")
     assert result.exit_code == 1
-    assert f"what there is of the run is in {tmp_path / 'out'}" in result.stderr
+    assert f"the results so far are in {tmp_path / 'out'}" in result.stderr
     summary = RunResults(tmp_path / "out").summary
     assert summary["state"] == "failed"
     assert "nobody to be found" in summary["reason"]

@@ -50,7 +50,7 @@ def test_what_init_makes_runs_as_it_is(tmp_path: Path) -> None:
         done = natjam(*arguments, cwd=mine, PYTHONPATH=str(REPOSITORY))
         assert done.returncode == 0, done.stderr
     again = natjam("init", "mine", cwd=tmp_path, PYTHONPATH=str(REPOSITORY))
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
 def test_a_policy_of_ones_own_beside_an_experiment_of_the_catalogue(tmp_path: Path) -> None:

@@ -115,9 +115,9 @@ BROKEN = [
     (GOOD.replace(b"500", b"NaN", 1), 1, None, "not JSON"),
     (b"\n\n" + GOOD[:-1], 3, None, "no end"),
     (GOOD.replace(b"job_1", b"job_\xff", 1), 1, None, "not JSON"),
-    (b"[" + GOOD + b"]", 1, None, "no JSON object"),
-    (GOOD + b"\n,\n" + GOOD, 2, None, "no JSON object"),
-    (b"a\tb\tc\n", 1, None, "is no JSON object"),
+    (b"[" + GOOD + b"]", 1, None, "not a JSON object"),
+    (GOOD + b"\n,\n" + GOOD, 2, None, "not a JSON object"),
+    (b"a\tb\tc\n", 1, None, "is not a JSON object"),
     (b"", None, None, "no JSON object in the file"),
     (b'{"a": "' + b"x" * (2 << 20), 1, None, "closing quote"),
 ]

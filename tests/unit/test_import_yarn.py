@@ -123,12 +123,12 @@ class TestQueues:
     @pytest.mark.parametrize(
         ("queues", "reason"),
         [
-            ({".queues": "a,b", ".a.capacity": 60, ".b.capacity": 50}, "more than it has"),
+            ({".queues": "a,b", ".a.capacity": 60, ".b.capacity": 50}, "exceed its share"),
             ({".queues": "a", ".a.capacity": 50, ".a.maximum-capacity": 40}, "no less than the queue's capacity"),
             ({".queues": "a", ".a.capacity": "much"}, "'much' is not a number"),
             ({".queues": "a", ".a.capacity": "101"}, "above 100 percent"),
-            ({".queues": "a", ".a.capacity": "[vcores=3]"}, "nothing of memory"),
-            ({".queues": "a", ".a.capacity": "${b}"}, "names ${b}"),
+            ({".queues": "a", ".a.capacity": "[vcores=3]"}, "has no memory"),
+            ({".queues": "a", ".a.capacity": "${b}"}, "uses ${b}"),
             ({".queues": "a,a", ".a.capacity": "1"}, "twice"),
             ({".queues": "a", ".a.capacity": "100", ".a.queues": "x", ".a.x.capacity": "-1"}, "not a number of 0"),
         ],
@@ -203,7 +203,7 @@ class TestSettings:
         }
         told = {left.key: left.why for left in found.left_out}
         assert "not modelled" in told[f"{PREEMPTION}.select_based_on_reserved_containers"]
-        assert "memory alone counts" in told["yarn.nodemanager.resource.cpu-vcores"]
+        assert "only memory counts" in told["yarn.nodemanager.resource.cpu-vcores"]
 
     def test_cores_count_where_the_calculator_says_so(self, tmp_path: Path):
         site = hadoop(
@@ -238,8 +238,8 @@ class TestSettings:
             ("", "is not XML"),
             ("<configuration>", "is not XML"),
             ("<a/>", "begins with <a>"),
-            ("<configuration><property><value>1</value></property></configuration>", ":1: a property without a name"),
-            ("<a>" * 100 + "</a>" * 100, "more than 64 deep"),
+            ("<configuration><property><value>1</value></property></configuration>", ":1: a property has no name"),
+            ("<a>" * 100 + "</a>" * 100, "more than 64 levels deep"),
             ('<!DOCTYPE x [<!ENTITY a "aaaa">]><configuration>&a;</configuration>', "declares entities"),
             ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><configuration>&a;</configuration>', "entities"),
             ('<!DOCTYPE x SYSTEM "http://127.0.0.1:1/x.dtd"><configuration>&a;</configuration>', ""),
@@ -255,7 +255,7 @@ class TestSettings:
 
     def test_a_variable_that_doubles_itself_ends(self, tmp_path: Path):
         bomb = {f"v{i}": f"${{v{i + 1}}}" * 2 for i in range(30)} | {"yarn.nodemanager.resource.memory-mb": "${v0}"}
-        with pytest.raises(ConfigError, match="memory-mb: names more than 20 variables"):
+        with pytest.raises(ConfigError, match="memory-mb: needs more than 20 replacements"):
             imported(site=hadoop(tmp_path, "site.xml", bomb), scheduler=CONF)
 
 
@@ -318,8 +318,8 @@ class TestCommand:
             (("--site", SLS_SITE), "name the queues' file"),
             (("--scheduler", SLS_SITE), "root.queues is not set"),
             (("--scheduler", "no-such.xml"), "No such file"),
-            (("--fair", CONF), "its allocation file '' is not beside it"),
-            (("--scheduler", CONF, "--apps", YARN_APPS), "no application is left"),
+            (("--fair", CONF), "its allocation file '' is not in the same directory"),
+            (("--scheduler", CONF, "--apps", YARN_APPS), "no application can be used"),
         ],
     )
     def test_refusals(self, tmp_path: Path, arguments: tuple[object, ...], reason: str):

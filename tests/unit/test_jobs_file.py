@@ -58,7 +58,7 @@ def test_another_file_than_the_run_wrote_is_refused(tmp_path: Path) -> None:
     directory.write_experiment(many(tmp_path, MOST_JOBS_IN_YAML + 1))
     jobs = directory.path / JOBS_NAME
     jobs.write_text(jobs.read_text().replace("47", "46"))
-    assert refusal(directory.path / "experiment.yaml").startswith(f"{jobs}: is another file than the one")
+    assert refusal(directory.path / "experiment.yaml").startswith(f"{jobs}: was changed after")
     jobs.unlink()
     assert refusal(directory.path / "experiment.yaml") == f"{jobs}: there is no such file"
 
@@ -70,7 +70,7 @@ GOOD = json.dumps({"name": "a", "queue": "research", "maps": 1})
     ("line", "words"),
     [
         ('{"name": "b", "queue": "reserch", "maps": 1}', "workload.jobs.1.queue: there is no queue 'reserch'"),
-        ('{"name": "a", "queue": "research", "maps": 1}', "jobs.0 has the name 'a' too"),
+        ('{"name": "a", "queue": "research", "maps": 1}', "jobs.0 has the same name, 'a'"),
         ('{"name": "b", "queue": "research", "mapps": 1}', "workload.jobs.1.mapps: unknown key; did you mean 'maps'?"),
         ('{"name": "b", "queue": "research", "maps": 1, "map_s": [1, -2]}', "workload.jobs.1.map_s.1: must be"),
         ("[1, 2]", "Expected `object`, got `array`"),

@@ -217,24 +217,24 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 MUTILATIONS: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
-    "last record": (lambda lines: [*lines[:-2], lines[-1]], "has 3 records of nm:node-3, and had 4"),
-    "second half": (lambda lines: [*lines[:7], lines[-1]], "has 2 records of nm:node-1, and had 4"),
-    "all but the header": (lambda lines: [lines[0], lines[-1]], "has 0 records of nm:node-1, and had 4"),
+    "last record": (lambda lines: [*lines[:-2], lines[-1]], "has 3 records of nm:node-3, but 4 were written"),
+    "second half": (lambda lines: [*lines[:7], lines[-1]], "has 2 records of nm:node-1, but 4 were written"),
+    "all but the header": (lambda lines: [lines[0], lines[-1]], "has 0 records of nm:node-1, but 4 were written"),
     "no end mark": (lambda lines: lines[:-1], "line 14: the end mark is missing: the journal is truncated"),
     "the header alone": (lambda lines: lines[:1], "line 2: the end mark is missing: the journal is truncated"),
     "one machine": (lambda lines: [line for line in lines if b'"nm:node-2","m' not in line], "0 records of nm:node-2"),
-    "reordered": (lambda lines: [*lines[:1], *lines[2:4], lines[1], *lines[4:]], "altered, or put in another order"),
-    "a number": (lambda lines: [line.replace(b"1200", b"1201") for line in lines], "altered, or put in another order"),
+    "reordered": (lambda lines: [*lines[:1], *lines[2:4], lines[1], *lines[4:]], "altered or reordered"),
+    "a number": (lambda lines: [line.replace(b"1200", b"1201") for line in lines], "altered or reordered"),
     "the header": (
         lambda lines: [lines[0].replace(b'"seed":1', b'"seed":2'), *lines[1:]],
-        "altered, or put in another",
+        "altered or reordered",
     ),
-    "a record twice": (lambda lines: [*lines[:3], *lines[2:]], "has 5 records of nm:node-2, and had 4"),
-    "records after the end": (lambda lines: [*lines, lines[1]], "more after the end of the journal"),
-    "two ends": (lambda lines: [*lines, lines[-1]], "more after the end of the journal"),
+    "a record twice": (lambda lines: [*lines[:3], *lines[2:]], "has 5 records of nm:node-2, but 4 were written"),
+    "records after the end": (lambda lines: [*lines, lines[1]], "more data after the end of the journal"),
+    "two ends": (lambda lines: [*lines, lines[-1]], "more data after the end of the journal"),
     "an end of another journal": (
         lambda lines: [*lines[:-1], b'{"natjam_journal_end":{},"sha256":"00"}\n'],
-        "has 4 records of nm:node-1, and had 0",
+        "has 4 records of nm:node-1, but 0 were written",
     ),
     "an end that is none": (
         lambda lines: [*lines[:-1], b'{"natjam_journal_end":{}}\n'],
@@ -305,7 +305,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_journal(tmp_path)
     path = write(tmp_path / "longer", [record()])
     path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(JournalError, match="more after the end"):
+    with pytest.raises(JournalError, match="more data after the end"):
         list(read_journal(path)[1])
 
 

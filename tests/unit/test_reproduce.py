@@ -263,7 +263,7 @@ _FIGURE = {
         ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
         ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
-        ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is no cell"),
+        ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is not a cell"),
         (
             {"plot": {"form": "pie", "x": "", "y": ""}},
             "plot.form: must be 'bars', 'progress', 'sweep',",

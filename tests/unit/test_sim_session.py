@@ -176,7 +176,7 @@ def test_a_policy_under_which_nothing_can_happen_is_told(tmp_path: Path) -> None
     arguments = ["run", str(tmp_path / "mine.yaml"), "--engine", "sim", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "no task runs, and research-XL, production-S wait for containers in vain" in result.stderr
+    assert "no task runs, and research-XL, production-S wait for containers that they cannot get" in result.stderr
     assert not (tmp_path / "out/summary.json").exists()
 
 

@@ -23,7 +23,9 @@ def test_a_simulation_whose_reduces_wait_for_ever_ends_and_names_them(monkeypatc
 
     monkeypatch.setattr(VirtualProcesses, "provide_input", nothing)
     experiment = load_experiment(FIG4, ["engine=sim", "overheads=hadoop-0.23"])
-    with pytest.raises(RunError, match=r"nothing has moved from \d+ s to \d+ s.*stuck are .*/r0\d\d\.\d \(Running on "):
+    with pytest.raises(
+        RunError, match=r"there was no progress from \d+ s to \d+ s.*stuck: .*/r0\d\d\.\d \(Running on "
+    ):
         simulate(experiment, expand(experiment, experiment.seed), lambda record: None)
 
 

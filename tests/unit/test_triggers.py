@@ -123,7 +123,7 @@ workload:
         ("job: high, progress: 0}", "job: hihg, progress: 0}", "triggers.0.when.job: there is no job 'hihg'"),
         ("job: low, progress", "job: high, progress", "jobs.1.submit_when.job: 'high' waits for itself"),
         ("job: low, progress", "job: none, progress", "jobs.1.submit_when.job: there is no job 'none'"),
-        ("submit_when", "submit_s: 3, submit_when", "jobs.1.submit_when: submit_s 3 says when, too"),
+        ("submit_when", "submit_s: 3, submit_when", "jobs.1.submit_when: submit_s 3 also sets the time"),
         ("progress: 0.5", "progress: 50", "jobs.1.submit_when.progress"),
         ("do: suspend", "do: stop", "triggers.0.do"),
     ],

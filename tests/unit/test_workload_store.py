@@ -77,7 +77,7 @@ def test_a_workload_that_fails_while_it_is_written_leaves_no_file(tmp_path: Path
         (b"", 1, None, "begins with its header"),
         (b"\x00\x01", 1, None, "neither JSON lines nor Parquet"),
         (lines(JOB), 1, None, "begins with its header"),
-        (lines(HEADER | {"natjam_workload": 2}), 1, "natjam_workload", "version 2 is not 1"),
+        (lines(HEADER | {"natjam_workload": 2}), 1, "natjam_workload", "version 2 is unknown"),
         (lines(HEADER | {"origin": "x"}), 1, "origin", "none of"),
         (lines(HEADER, JOB, JOB), 3, "job", "earlier job"),
         (lines(HEADER, JOB | {"submit_ns": -1}), 2, "submit_ns", "negative"),
@@ -93,7 +93,7 @@ def test_a_workload_that_fails_while_it_is_written_leaves_no_file(tmp_path: Path
         (lines(HEADER) + b'{"job": "a", "submit_ns": NaN}\n', 2, None, "not JSON"),
         (lines(HEADER) + b'{"job": "\xff"}\n', 2, None, "not JSON"),
         (lines(HEADER, [JOB]), 2, None, "not an object"),
-        (b"PAR1" + b"x" * 100, None, None, "not whole Parquet data"),
+        (b"PAR1" + b"x" * 100, None, None, "not complete Parquet data"),
     ],
 )
 def test_broken_files(tmp_path: Path, raw, line, column, reason):
@@ -109,5 +109,5 @@ def test_parquet_of_others_and_truncated_parquet(tmp_path: Path):
         read(tmp_path / "other.parquet", "natjam")
     out = tmp_path / "out.parquet"
     write_workload(out, open_trace(FIVE_JOBS, "rumen", Problems()))
-    with pytest.raises(TraceError, match="not whole Parquet data"):
+    with pytest.raises(TraceError, match="not complete Parquet data"):
         read(write(tmp_path, out.read_bytes()[:-50]), "natjam")

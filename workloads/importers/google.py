@@ -59,7 +59,7 @@ HEADER = Header(
         "job": measured("job ID"),
         "submit_ns": measured("SUBMIT of job_events"),
         "user": measured("user of job_events"),
-        "priority": measured("priority of the job's tasks, the highest"),
+        "priority": measured("highest priority of the job's tasks"),
         "start_ns": measured("first SCHEDULE that led to a FINISH"),
         "finish_ns": measured("FINISH, FAIL, KILL or LOST of job_events"),
         "outcome": measured("FINISH, FAIL, KILL or LOST of job_events"),

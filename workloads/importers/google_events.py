@@ -111,7 +111,7 @@ def _blocks(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple
                 yield line, block
                 line += block.count(b"\n")
             if len(rest) > _MOST_LINE_BYTES:
-                problems.add(path, line, None, "too long for a row of this table")
+                problems.add(path, line, None, "is too long for a row of this table")
                 rest = b""
     if rest:
         yield line, rest
@@ -167,7 +167,7 @@ def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Pro
         try:
             row = _row(table, raw)
             if row["time"] < last_us:
-                raise BrokenRow("time", f"{row['time']} is before the row above, {last_us}; sort the rows by it")
+                raise BrokenRow("time", f"{row['time']} is before the row above, {last_us}; sort the rows by time")
         except BrokenRow as broken:
             problems.add(path, number, broken.column, broken.reason)
             continue

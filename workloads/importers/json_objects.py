@@ -38,7 +38,7 @@ def read_objects(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[
                 value = orjson.loads(raw)
             except orjson.JSONDecodeError as error:
                 where = line + error.lineno - 1
-                problems.add(path, where, None, f"is not JSON: {error.msg}: byte {error.colno} of the line")
+                problems.add(path, where, None, f"is not JSON: {error.msg} at byte {error.colno} of the line")
                 continue
             yield line, value
     if not found and not problems.count:
@@ -81,7 +81,7 @@ class _Framer:
             last = token.end()
             self._texts = 0 if token[0] in (b"{", b"}") else self._texts + 1
             if self._texts > MAX_TEXTS:
-                reason = f"over {MAX_TEXTS} texts and no brace between them: these are no jobs"
+                reason = f"over {MAX_TEXTS} texts without a brace between them: these are not jobs"
                 raise TraceError(self._path, self._line_of(last), None, reason)
             if token[0] == b"{":
                 if self._depth > MAX_DEPTH:
@@ -102,7 +102,7 @@ class _Framer:
                 self._forget(token.start())
                 return
         if self._depth and len(self._held) - last > MAX_STRING_BYTES:
-            reason = f"over {MAX_STRING_BYTES} bytes without a key: these are no jobs"
+            reason = f"over {MAX_STRING_BYTES} bytes without a key: these are not jobs"
             raise TraceError(self._path, self._line_of(last), None, reason)
         self._forget(len(self._held))
 
@@ -118,7 +118,7 @@ class _Framer:
         if rest:
             line = self._line_of(end - len(rest))
             shown = rest[:40].decode("utf-8", "replace")
-            reason = f"{shown!r} is no JSON object; the file must hold one object after another"
+            reason = f"{shown!r} is not a JSON object; the file must have one object after another"
             self._problems.add(self._path, line, None, reason)
 
     def _forget(self, scanned: int) -> None:

@@ -133,7 +133,7 @@ class _Reader:
             raise BrokenRow("finishTime", "is before submitTime")
         outcome, priority = _word(value.get("outcome"), "outcome"), _word(value.get("priority"), "priority")
         if not self._seen.add(name):
-            raise BrokenRow("jobID", f"{name!r} is the id of an earlier job too; make ids unique")
+            raise BrokenRow("jobID", f"{name!r} is already the id of an earlier job; make ids unique")
         heap_mb = _count(value.get("heapMegabytes"), "heapMegabytes")
         tasks = [task for key, kind in _LISTS for task in self._tasks(line, value, key, kind)]
         self._facts["setup and cleanup tasks, left out"] += len(_list(value.get("otherTasks"), "otherTasks"))

@@ -74,7 +74,7 @@ def read_sls(
         try:
             for job in _jobs(value, number, path, line, problems):
                 if not seen.add(job.job):
-                    raise BrokenRow("job.id", f"{job.job!r} is the id of an earlier job too; make ids unique")
+                    raise BrokenRow("job.id", f"{job.job!r} is already the id of an earlier job; make ids unique")
                 number += 1
                 yield job
         except BrokenRow as broken:

@@ -76,7 +76,7 @@ class ByteSource:
                 raw = self._line(most_bytes)
                 skipped_bytes += len(raw)
                 if skipped_bytes > ENDLESS_LINE_BYTES:
-                    reason = f"a line of over {ENDLESS_LINE_BYTES >> 20} MiB: the file is no text of this format"
+                    reason = f"a line of over {ENDLESS_LINE_BYTES >> 20} MiB: the file is not text of this format"
                     raise TraceError(self.path, number, None, reason)
         self._tell()
 
@@ -103,7 +103,7 @@ class ByteSource:
             reason = "the gzip data ends in the middle: the file is truncated; fetch it again"
             raise TraceError(self.path, None, None, reason) from None
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise TraceError(self.path, None, None, f"is not whole gzip data ({error}); fetch it again") from None
+            raise TraceError(self.path, None, None, f"is not complete gzip data ({error}); fetch it again") from None
         except OSError as error:
             raise TraceError(self.path, None, None, f"cannot be read: {error.strerror or error}") from None
         except ValueError as error:  # the path has a NUL

@@ -50,7 +50,7 @@ HEADER = Header(
         "outcome": measured("field 11"),
         "tasks": measured("one for each processor, field 5, else field 8"),
         "tasks.kind": modelled("all are reduces, so that they can be preempted"),
-        "tasks.length_ns": measured("field 4, the same for all tasks of a job"),
+        "tasks.length_ns": measured("field 4, equal for all tasks of a job"),
         "tasks.start_ns": measured("fields 2 and 3"),
     },
 )
@@ -68,7 +68,7 @@ def read_swf(
     reader = _Reader(facts)
     yield from read_rows(path, problems, on_bytes, reader.parse)
     if not facts["rows"] and not problems.count:
-        raise TraceError(path, None, None, "there is no job in the file: an SWF trace has one a line, of 18 fields")
+        raise TraceError(path, None, None, "there is no job in the file: an SWF trace has one job a line, in 18 fields")
 
 
 class _Reader:
@@ -92,13 +92,13 @@ class _Reader:
             raise BrokenRow("status", f"{status} is none of {', '.join(map(str, _KNOWN_STATUS))}")
         submit_ns = _ns("submit time", row["submit time"])
         if submit_ns < self._last_submit_ns:
-            reason = f"{fields[1]} s is before the job above, {self._last_submit_ns / 1e9:g} s; sort the file by it"
+            reason = f"{fields[1]} s is before the job above, {self._last_submit_ns / 1e9:g} s; sort the file by time"
             raise BrokenRow("submit time", reason)
         if status in _PARTIAL:
             self._facts["partial executions, left out"] += 1
             return None
         if not self._seen.add(str(job)):
-            raise BrokenRow("job number", f"{job} is the number of an earlier job too; make numbers unique")
+            raise BrokenRow("job number", f"{job} is already the number of an earlier job; make numbers unique")
         self._facts["rows"] += 1
         self._last_submit_ns = submit_ns
         found = _job(row, submit_ns, _OUTCOMES.get(status))

@@ -76,10 +76,10 @@ class _Reader:
         if submit_s * _NS > MAX_LENGTH_NS:
             raise BrokenRow("submit time", f"{submit_s} s is above {MAX_LENGTH_NS // _NS} s")
         if submit_s < self._last_submit_s:
-            reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by it"
+            reason = f"{submit_s} s is before the line above, {self._last_submit_s} s; sort the file by time"
             raise BrokenRow("submit time", reason)
         if not self._seen.add(name):
-            raise BrokenRow("job id", f"{name!r} is the id of an earlier line too; make ids unique")
+            raise BrokenRow("job id", f"{name!r} is already the id of an earlier line; make ids unique")
         self._last_submit_s = submit_s
         return WorkloadJob(
             name,

@@ -53,7 +53,7 @@ HEADER = Header(
             "queue": "queue_name",
             "user": "user_name",
             "deadline_ns": "duration x deadline factor, for the share reservation",
-            "memory_bytes": "max_memory, the larger of maps' and reduces'",
+            "memory_bytes": "max_memory, the larger one of maps and reduces",
             "tasks": "counts",
             "tasks.kind": "type",
             "tasks.length_ns": "times",
@@ -74,12 +74,12 @@ def read_synth(
     with ByteSource(path, on_bytes) as source:
         raw = source.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
-        raise TraceError(path, None, None, f"is above {MAX_FILE_BYTES} bytes: no SYNTH file")
+        raise TraceError(path, None, None, f"is larger than {MAX_FILE_BYTES} bytes; a SYNTH file is smaller")
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise TraceError(
-            path, error.lineno, None, f"is not JSON: {error.msg}: byte {error.colno} of the line"
+            path, error.lineno, None, f"is not JSON: {error.msg} at byte {error.colno} of the line"
         ) from None
     try:
         if not isinstance(value, dict):

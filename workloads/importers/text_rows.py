@@ -32,7 +32,7 @@ def read_rows(
 
 def _decoded(raw: bytes) -> str:
     if len(raw) > MAX_LINE_BYTES:
-        raise BrokenRow(None, "too long for a line of this format")
+        raise BrokenRow(None, "is too long for a line of this format")
     if raw.endswith(b"\r\n"):
         raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
     try:

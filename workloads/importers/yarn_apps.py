@@ -43,7 +43,7 @@ HEADER = Header(
         "outcome": measured("finalStatus"),
         "tasks": modelled("containers held on average from launch to end, one of them the master's"),
         "tasks.kind": modelled("all are reduces, so that they can be preempted"),
-        "tasks.length_ns": modelled("an equal part of vcoreSeconds less the master's"),
+        "tasks.length_ns": modelled("an equal part of vcoreSeconds, without the master's"),
     },
 )
 
@@ -83,7 +83,7 @@ def _listed(value: dict[str, Any]) -> list[Any]:
     if value.get("apps", listed) is None:
         return []  # the ResourceManager's answer when there is no application
     if not isinstance(listed, list):
-        raise BrokenRow("apps.app", "is missing or no list; give the answer of /ws/v1/cluster/apps")
+        raise BrokenRow("apps.app", "is missing or not a list; give the answer of /ws/v1/cluster/apps")
     return listed
 
 
@@ -93,7 +93,7 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
         raise BrokenRow(where, "is not an object")
     name = job_id(value.get("id"), f"{where}.id")
     if not seen.add(name):
-        raise BrokenRow(f"{where}.id", f"{name!r} is the id of an earlier application too")
+        raise BrokenRow(f"{where}.id", f"{name!r} is already the id of an earlier application")
     submit_ns = whole(value.get("startedTime"), f"{where}.startedTime", MAX_NS // _MS) * _MS
     finish_ns = _time_ns(value.get("finishedTime"), f"{where}.finishedTime")
     start_ns = _time_ns(value.get("launchTime"), f"{where}.launchTime")

@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--clusters", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--iteration-s", type=float, default=0.0, help="an iteration takes at least so long")
+    parser.add_argument("--iteration-s", type=float, default=0.0, help="least time of an iteration")
     parser.add_argument("--out", type=Path, help="write the centroids to this .npy file")
     arguments = parser.parse_args()
     count = int(arguments.memory_mb * 1e6) // (8 * arguments.dimensions)

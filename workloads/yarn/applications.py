@@ -46,10 +46,10 @@ def read_applications(
     names = _known_names(leaves)
     strangers: Counter[str] = Counter()
     jobs = list(_queued(trace.jobs, names, highest_priority, strangers))
-    found = Applications(trace.header.with_step("queues as imported", queue=modelled("as the trace has it")), jobs)
+    found = Applications(trace.header.with_step("queues as imported", queue=modelled("as in the trace")), jobs)
     for queue, count in strangers.items():
         found.left_out.append(LeftOut("applications", f"{count} of queue {queue}", "there is no such queue", str(path)))
-    for fact, why in ((NEVER_RAN, "they ran no task"), (UNFINISHED, "kept with the work that has been seen")):
+    for fact, why in ((NEVER_RAN, "they ran no task"), (UNFINISHED, "kept with their work so far")):
         if trace.facts.get(fact):
             found.left_out.append(LeftOut(fact, str(trace.facts[fact]), why, str(path)))
     return found

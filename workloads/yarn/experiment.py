@@ -62,19 +62,19 @@ def import_yarn(sources: Sources, name: str, on_bytes: OnBytes = ignore) -> Impo
     node_mb = _memory_mb(settings.take("yarn.nodemanager.resource.memory-mb", 8192, _size), imported)
     nodes = sources.nodes or ASSUMED_NODES
     if sources.nodes is None:
-        imported.assumed.append(LeftOut("cluster.nodes", str(nodes), "no file says how many there are; give --nodes"))
+        imported.assumed.append(LeftOut("cluster.nodes", str(nodes), "no file has the number of nodes; give --nodes"))
     is_fair, leaves = _leaves(sources, settings, nodes * node_mb, imported)
     if sources.apps is not None:
         highest = settings.take(_MAX_PRIORITY, 0, whole)
         imported.applications = read_applications(sources.apps, leaves, highest, Problems(sources.lenient), on_bytes)
         imported.left_out += imported.applications.left_out
         if not imported.applications.jobs:
-            raise ConfigError(f"{sources.apps}: no application is left; see the queues of the other files")
+            raise ConfigError(f"{sources.apps}: no application can be used; see the queues of the other files")
     jobs = imported.applications.jobs if imported.applications else ()
     least_mb = settings.take("yarn.scheduler.minimum-allocation-mb", 1024, _at_least_one)
     per_container_mb = min(container_mb(jobs, least_mb), node_mb)
     imported.assumed.append(
-        LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", "all containers are of one size")
+        LeftOut("cluster.container_memory_gb", f"{per_container_mb / 1024:g}", "all containers have one size")
     )
     preemption = _fair_preemption(settings) if is_fair else _preemption(settings)
     imported.experiment = {
@@ -117,19 +117,19 @@ def _leaves(sources: Sources, settings: Settings, cluster_mb: int, imported: Imp
         imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
         return True, leaves
     if sources.scheduler is None or f"{PREFIX}root.queues" not in settings:
-        given = sources.scheduler or "the files given"
+        given = sources.scheduler or "the given files"
         raise ConfigError(f"{given}: {PREFIX}root.queues is not set; name capacity-scheduler.xml with --scheduler")
     if not scheduler.endswith("CapacityScheduler"):
-        why = "the queues of capacity-scheduler.xml are imported; for the FairScheduler's name its file with --fair"
+        why = "the queues of capacity-scheduler.xml are imported; for the FairScheduler's, give its file with --fair"
         imported.left_out.append(LeftOut("yarn.resourcemanager.scheduler.class", scheduler, why))
     if sources.fair is not None:
         imported.left_out.append(LeftOut("--fair", str(sources.fair), f"the scheduler is {scheduler}"))
     leaves = capacity_leaves(settings, cluster_mb)
     if any(leaf.maximum > leaf.capacity for leaf in leaves):
-        why = "users are not modelled: one may hold all that a queue may; in YARN user-limit-factor x its capacity"
+        why = "users are not modelled: one user may hold all of a queue; in YARN, user-limit-factor x its capacity"
         imported.assumed.append(LeftOut("limit of a user", "the queue's maximum", why))
     if any("." in leaf.path for leaf in leaves):
-        why = "leaves have their share of the whole cluster; what one leaves unused does not go to its siblings first"
+        why = "leaves have their share of the whole cluster; unused capacity does not go to siblings first"
         imported.left_out.append(LeftOut("hierarchy of queues", ", ".join(leaf.path for leaf in leaves), why))
     return False, leaves
 
@@ -212,9 +212,7 @@ def _size(text: str) -> int:
 def _memory_mb(value: int, imported: Imported) -> int:
     if value > 0:
         return value
-    imported.assumed.append(
-        LeftOut("cluster.memory_gb", "8", "the nodes' memory is found out by each node; see --site")
-    )
+    imported.assumed.append(LeftOut("cluster.memory_gb", "8", "each node detects its memory; see --site"))
     return 8192
 
 
@@ -225,30 +223,30 @@ _REASONS: tuple[tuple[str, str], ...] = (
     (r"yarn\.scheduler\.capacity\..*acl_", "there are no users to admit"),
     (
         r"yarn\.scheduler\.capacity\..*(maximum-am-resource-percent|maximum-applications|max-parallel-apps)",
-        "applications wait only where no container would be left for a task",
+        "applications wait only if no container would be left for a task",
     ),
     (r"yarn\.scheduler\.capacity\..*(label|node-attribute)", "all nodes are alike"),
     (r"yarn\.scheduler\.capacity\..*(auto-create|auto-queue|template)", "queues are those that the file names"),
-    (r"yarn\.scheduler\.capacity\..*ordering-policy", "jobs of a queue come by priority, then by submission"),
+    (r"yarn\.scheduler\.capacity\..*ordering-policy", "jobs of a queue are ordered by priority, then by submission"),
     (r"yarn\.scheduler\.capacity\..*(disable_preemption)", "every queue may be preempted"),
-    (r"yarn\.scheduler\.capacity\..*(locality|rack)", "containers are wanted on any node"),
+    (r"yarn\.scheduler\.capacity\..*(locality|rack)", "containers are requested on any node"),
     (r"yarn\.scheduler\.capacity\..*(reserv|plan-ahead)", "nothing is reserved"),
     (r"yarn\.scheduler\.capacity\..*(queue-mapping|mapping-rule|workflow)", "an application names its queue"),
     (r"yarn\.scheduler\.capacity\..*\.state", "every queue runs"),
-    (r"yarn\.scheduler\.capacity\..*priority", "all queues have one priority; jobs bring their own"),
-    (r"yarn\.scheduler\.capacity\..*schedule-asynchronously", "containers are given out at heartbeats of nodes"),
-    (r"yarn\.scheduler\.capacity\..*(capacity|queues)$", "belongs to a queue that no list of queues names"),
+    (r"yarn\.scheduler\.capacity\..*priority", "all queues have the same priority; jobs have their own"),
+    (r"yarn\.scheduler\.capacity\..*schedule-asynchronously", "containers are allocated at heartbeats of nodes"),
+    (r"yarn\.scheduler\.capacity\..*(capacity|queues)$", "its queue is in no list of queues"),
     (r"yarn\.resourcemanager\.monitor\.capacity\.", "this part of the preemption is not modelled"),
     (
         r"yarn\.(resourcemanager|nodemanager)\..*(address|hostname|\.port|bind-host|webapp)",
-        "addresses mean nothing here",
+        "addresses are not used",
     ),
-    (r"yarn\..*(maximum-allocation|increment-allocation)", "all containers are of one size"),
+    (r"yarn\..*(maximum-allocation|increment-allocation)", "all containers have one size"),
     (r"yarn\.cluster\.max-application-priority", "no applications were given"),
-    (r"yarn\..*vcores", "memory alone counts under the default resource calculator"),
+    (r"yarn\..*vcores", "only memory counts under the default resource calculator"),
     (r"yarn\.scheduler\.fair\.", "this part of the FairScheduler is not modelled"),
-    (r".*(kerberos|acl|security|keytab|principal|ssl|token)", "security means nothing here"),
-    (r"yarn\.(log|timeline|.*log-)", "logs and histories are natjam's own"),
+    (r".*(kerberos|acl|security|keytab|principal|ssl|token)", "security settings are not used"),
+    (r"yarn\.(log|timeline|.*log-)", "natjam has its own logs and histories"),
 )
 """Why settings with such names are left out; the first match counts."""
 
@@ -258,7 +256,7 @@ def _why(name: str, is_fair: bool, preempts: bool) -> str:
         return "the FairScheduler's queues are imported"
     if name.startswith((_PREEMPTION, "yarn.scheduler.fair.waitTime")) and not preempts:
         return "preemption is off"
-    return next((why for pattern, why in _REASONS if re.match(pattern, name)), "natjam has nothing of the kind")
+    return next((why for pattern, why in _REASONS if re.match(pattern, name)), "natjam has no such setting")
 
 
 # ---- the file ----
@@ -272,7 +270,7 @@ def write_import(imported: Imported, sources: Sources, out: Path) -> None:
         write_workload(beside, Trace(imported.applications.header, iter(imported.applications.jobs)))
         workload = {"trace": {"format": "natjam", "path": beside.name}}
     given = [path for path in (sources.site, sources.scheduler, sources.fair, sources.apps) if path is not None]
-    lines = [f"Made by natjam import yarn of {', '.join(path.name for path in given)}."]
+    lines = [f"Made by natjam import yarn from {', '.join(path.name for path in given)}."]
     lines += [*_listed("Assumed:", imported.assumed), *_listed("Not carried over:", imported.left_out)]
     head = "".join(f"# {printable(line)}\n" for line in lines)
     with written_whole(out) as unfinished:

@@ -67,7 +67,7 @@ def _capacity_children(
     if sum(shares.values()) > capacity * Fraction(1_000_001, 1_000_000):
         where = settings.where(f"{keys[names[-1]]}.capacity")
         given = ", ".join(f"{name} {float(share):.4g}" for name, share in shares.items())
-        raise ConfigError(f"{where}: the queues of {path} have more than it has: of the cluster {given}; lower them")
+        raise ConfigError(f"{where}: the queues of {path} exceed its share (of the cluster: {given}); lower them")
     for name, key in keys.items():
         limit = settings.take(f"{key}.maximum-capacity", _Amount(100, "%"), _maximum)
         most = min(maximum, _shares({name: limit}, maximum, cluster_mb)[name])
@@ -97,7 +97,7 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= MOST_QUEUES else None
     if twice is not None:
-        raise ValueError(f"names the queue {twice[:80]!r} twice")
+        raise ValueError(f"has the queue {twice[:80]!r} twice")
     if not all(len(name) <= 80 and name.isprintable() for name in names):
         raise ValueError("the name of a queue must be at most 80 printable characters")
     return names
@@ -111,7 +111,7 @@ def _amount(text: str) -> _Amount:
         kind, _, told = part.partition("=")
         if kind.strip() in ("memory", "memory-mb"):
             return _memory(told.strip())
-    raise ValueError(f"{text[:80]!r} says nothing of memory; write [memory=MB,vcores=N]")
+    raise ValueError(f"{text[:80]!r} has no memory; write [memory=MB,vcores=N]")
 
 
 def _maximum(text: str) -> _Amount:
@@ -128,7 +128,7 @@ def _memory(text: str) -> _Amount:
     found = _AMOUNT.fullmatch(text)
     unit = found[2].lower() if found else None
     if found is None or (unit not in _UNITS_MB and unit not in ("%", "w")):
-        raise ValueError(f"{text[:40]!r} is no amount of memory; write it in MB, as 10240")
+        raise ValueError(f"{text[:40]!r} is not an amount of memory; write it in MB, as 10240")
     if unit in ("%", "w"):
         return _Amount(_percent(found[1]) if unit == "%" else float(found[1]), unit)
     assert unit is not None
@@ -171,7 +171,7 @@ def _allocation_file(path: Path, root: Element) -> Path:
     if not named or not beside.is_file():
         where = f"{path}:{root.line}"
         raise ConfigError(
-            f"{where}: holds settings; its allocation file {named[:80]!r} is not beside it: name that one"
+            f"{where}: has settings; its allocation file {named[:80]!r} is not in the same directory: name that one"
         )
     return beside
 
@@ -227,19 +227,21 @@ class _FairReader:
         if percent is not None:
             return min(Fraction(1), Fraction(percent[1]) / 100)
         if memory is None:
-            raise ConfigError(printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} is no amount"))
+            raise ConfigError(
+                printable(f"{self._path}:{child.line}: maxResources: {child.text[:80]!r} is not an amount")
+            )
         return min(Fraction(1), Fraction(memory[1]) / Fraction(str(self._cluster_mb)))
 
 
 def _why_fair(tag: str) -> str:
     if "Preemption" in tag or "preemption" in tag:
-        return "starvation is not timed for each queue; see preemption"
+        return "there is no time of starvation for each queue; see preemption"
     if tag in ("schedulingPolicy", "schedulingMode", "defaultQueueSchedulingPolicy"):
-        return "inside a queue jobs come by priority, then in the order of submission"
+        return "jobs of a queue are ordered by priority, then by submission"
     if tag.startswith(("maxRunning", "userMax", "queueMax", "maxAM")) or tag in ("user", "maxContainerAllocation"):
         return "limits on applications and users are not modelled"
     if tag.startswith("min") or tag == "reservation":
-        return "a queue is guaranteed its weight's share"
+        return "a queue is guaranteed the share of its weight"
     if tag.startswith("acl"):
         return "there are no users to admit"
-    return "natjam has nothing of the kind"
+    return "natjam has no such setting"

@@ -78,7 +78,7 @@ class Settings:
             if element.tag == "property":
                 self._add(_property(path, element))
             else:
-                why = "only <property> is read; put what it brings in into this file"
+                why = "only <property> is read; copy its contents into this file"
                 href = element.attributes.get("href", element.text)
                 self.left_out.append(LeftOut(f"<{element.tag}>", href, why, f"{path}:{element.line}"))
 
@@ -125,12 +125,12 @@ class Settings:
             other = self._properties.get(variable[1])
             if other is None:
                 raise ValueError(
-                    f"{value[:80]!r} names ${{{variable[1][:80]}}}, which these files do not set; write it out"
+                    f"{value[:80]!r} uses ${{{variable[1][:80]}}}, which these files do not set; write its value"
                 )
             value = value[: variable.start()] + other.value + value[variable.end() :]
             if len(value) > LONGEST_VALUE:
-                raise ValueError(f"is longer than {LONGEST_VALUE} characters with its variables replaced")
-        raise ValueError(f"names more than {MOST_VARIABLES} variables one after the other; write it out")
+                raise ValueError(f"is longer than {LONGEST_VALUE} characters after its variables are replaced")
+        raise ValueError(f"needs more than {MOST_VARIABLES} replacements of variables; write its value")
 
     def leave(self, name: str, why: str) -> None:
         """Record why a property is not carried over, if it is set."""
@@ -147,7 +147,7 @@ class Settings:
 def _property(path: Path, element: Element) -> Property:
     name, value, final = (element.child(tag) for tag in ("name", "value", "final"))
     if name is None or not name.text:
-        raise ConfigError(f"{path}:{element.line}: a property without a name; add <name>")
+        raise ConfigError(f"{path}:{element.line}: a property has no name; add <name>")
     told = "" if value is None else value.text
     return Property(name.text, told, final is not None and final.text == "true", f"{path}:{element.line}")
 

@@ -45,7 +45,7 @@ def read_xml(path: Path) -> Element:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if len(raw) > LARGEST_FILE_BYTES:
-        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB: that is no configuration")
+        raise ConfigError(f"{path}: is larger than {LARGEST_FILE_BYTES // 2**20} MiB; a configuration is smaller")
     builder = _Builder(path)
     try:
         parseString(raw, builder)
@@ -53,7 +53,7 @@ def read_xml(path: Path) -> Element:
         raise ConfigError(printable(f"{path}:{error.getLineNumber()}: is not XML: {error.getMessage()}")) from None
     except DefusedXmlException:
         raise ConfigError(
-            f"{path}: declares entities, which are refused: write their text where they are used"
+            f"{path}: declares entities, which are not allowed: write their text where they are used"
         ) from None
     except (LookupError, ValueError) as error:  # Python does not know the encoding, or the bytes do not match it
         raise ConfigError(printable(f"{path}: is not XML: {error}")) from None
@@ -75,7 +75,7 @@ class _Builder(ContentHandler):
     def startElement(self, name: str, attrs: Any) -> None:
         line = self._locator.getLineNumber()
         if len(self._open) == DEEPEST:
-            raise ConfigError(f"{self._path}:{line}: elements are nested more than {DEEPEST} deep")
+            raise ConfigError(f"{self._path}:{line}: elements are nested more than {DEEPEST} levels deep")
         element = Element(name, dict(attrs.items()), line)
         if self._open:
             self._open[-1][0].children.append(element)

@@ -20,7 +20,7 @@ function stepChart(element, curves, { xLabel, yLabel, until, most }) {
   });
 }
 
-/** Share of values that are not above x.  groups: [{name, values}], the values ascending. */
+/** Share of values at or below x.  groups: [{name, values}], with ascending values. */
 function distributionChart(element, groups, { xLabel, yLabel }) {
   const curves = groups
     .filter(({ values }) => values.length)
@@ -60,7 +60,7 @@ function drawScales(picture, { xFrom, xTo, yTo, toX, toY, xLabel, yLabel }) {
   picture.append(svg("text", { x: 11, y: middle, "text-anchor": "middle", transform: `rotate(-90 11 ${middle})` }, yLabel));
 }
 
-/** A path of steps, thinned to what can be seen. */
+/** A path of steps, thinned to the visible ones. */
 function stepPath(x, y, before, toX, toY) {
   const stride = Math.max(1, Math.floor(x.length / MOST_POINTS));
   const parts = [];
@@ -86,7 +86,7 @@ function chartLegend(curves) {
   return legend;
 }
 
-/** What every curve says under the pointer. */
+/** The values of all curves at the pointer. */
 function readOnHover(picture, curves, reading, { xFrom, xTo, toX, before, unit }) {
   const { width, height, left, right, top, bottom } = CHART;
   const hair = svg("line", { y1: top, y2: height - bottom, class: "hair", visibility: "hidden" });
@@ -112,7 +112,7 @@ function readOnHover(picture, curves, reading, { xFrom, xTo, toX, before, unit }
   });
 }
 
-/** Means with their intervals, a row each, and a line at 0.  rows: [{name, mean, low, high}]; low and high may be null. */
+/** Means with their intervals, one row each, and a line at 0.  rows: [{name, mean, low, high}]; low and high may be null. */
 function intervalChart(element, rows, { xLabel, colour = 0 }) {
   const { width, right, top, bottom } = CHART;
   const row = { height: 24, left: 150 };

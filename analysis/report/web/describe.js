@@ -1,5 +1,5 @@
 "use strict";
-// What is said of a segment of the timeline, in the tooltip and beside it.  Texts go in as text, never as HTML.
+// The description of a segment of the timeline, for the tooltip and below the timeline.  Always text, never HTML.
 
 function describeSegment(run, segment) {
   const attempt = run.segment_attempt[segment];
@@ -43,8 +43,8 @@ function handoverRows(run, attempt) {
   const rows = [];
   for (let at = 0; at < run.handover_victim.length; at += 1) {
     const when = secondsText(run.handover_at[at] * run.tick_s);
-    if (run.handover_victim[at] === attempt) rows.push(["gave way to", `${run.attempt[run.handover_successor[at]]} at ${when}`]);
-    if (run.handover_successor[at] === attempt) rows.push(["in place of", `${run.attempt[run.handover_victim[at]]} at ${when}`]);
+    if (run.handover_victim[at] === attempt) rows.push(["replaced by", `${run.attempt[run.handover_successor[at]]} at ${when}`]);
+    if (run.handover_successor[at] === attempt) rows.push(["replaced", `${run.attempt[run.handover_victim[at]]} at ${when}`]);
   }
   return rows;
 }

@@ -3,14 +3,14 @@
 
 const COLUMN_TYPES = { u1: Uint8Array, i4: Int32Array, f4: Float32Array };
 
-/** A payload as it stands in a report: gzip in base64. */
+/** A payload as stored in a report: gzip in base64. */
 async function decodePayload(base64) {
   const packed = Uint8Array.from(atob(base64.trim()), (character) => character.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return readPayload(await new Response(unpacked).arrayBuffer());
 }
 
-/** Header and columns of a payload, and where each lane's segments begin. */
+/** Header and columns of a payload, and the start of each lane's segments. */
 function readPayload(buffer) {
   const headerLength = new DataView(buffer).getUint32(0, true);
   const run = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, headerLength)));
@@ -26,12 +26,12 @@ function readPayload(buffer) {
   return run;
 }
 
-/** The queues of a run, in the order that gives each its colour: that of their names, in every picture. */
+/** The queues of a run, sorted by name; this order decides their colours in every picture. */
 function queuesOf(run) {
   return [...new Set(run.jobs.map(({ queue }) => queue))].sort();
 }
 
-/** First place in [low, high) of ascending values that is above the bound; high if there is none. */
+/** First index in [low, high) of ascending values whose value is above the bound; high if there is none. */
 function firstAbove(values, low, high, bound) {
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -41,7 +41,7 @@ function firstAbove(values, low, high, bound) {
   return low;
 }
 
-/** A text column that was written as places in a list. */
+/** A text column that was written as indices in a list. */
 function textOf(run, column, attempt) {
   const place = run[`${column}_places`][attempt];
   return place < 0 ? null : run[`${column}_names`][place];

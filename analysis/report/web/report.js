@@ -1,5 +1,5 @@
 "use strict";
-// The report: opens the run that is chosen, draws its timeline and charts.
+// The report: opens the chosen run, draws its timeline and charts.
 
 const openedRuns = new Map();
 
@@ -9,7 +9,7 @@ async function showRun(number) {
   return openedRun(number);
 }
 
-/** The timeline of a run, which is decoded and drawn the first time it is asked for. */
+/** The timeline of a run, which is decoded and drawn when it is first needed. */
 function openedRun(number) {
   if (!openedRuns.has(number)) openedRuns.set(number, openRun(document.getElementById(`run-${number}`), number));
   return openedRuns.get(number);
@@ -94,7 +94,7 @@ function bindJobs(root, run, timeline) {
   });
 }
 
-/** Tables sort by the column whose head is pressed. */
+/** Tables are sorted by the column whose head is clicked. */
 function bindSorting() {
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => sortBy(button.closest("table"), button.closest("th")));

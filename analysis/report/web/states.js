@@ -1,5 +1,5 @@
 "use strict";
-// How each state of a container looks: a colour of Okabe and Ito's, and a pattern that tells it in grey as well.
+// The look of each state of a container: a colour of Okabe and Ito's, and a pattern that distinguishes it in grey too.
 
 const STATE_LOOKS = {
   "application master": { variable: "--state-master", pattern: null },
@@ -19,7 +19,7 @@ const MOST_IN_LEGEND = 12;
 const PATTERN_PIXELS = 6;
 const LINE_PIXELS = 1.5;
 
-/** Colours and canvas patterns of all states under the present colour scheme; in one colour where one is given. */
+/** Colours and canvas patterns of all states in the current colour scheme; all in one colour if it is given. */
 function stateFills(states, context, element, given) {
   const style = getComputedStyle(element);
   const ink = style.getPropertyValue("--pattern").trim();
@@ -30,7 +30,7 @@ function stateFills(states, context, element, given) {
   });
 }
 
-/** The colour of a queue or of a job, by its number: the same in every picture of a page. */
+/** The colour of a queue or of a job, by its number; the same in all pictures of a page. */
 function groupColour(element, number) {
   return getComputedStyle(element).getPropertyValue(`--curve-${number % CURVES}`).trim();
 }
@@ -55,7 +55,7 @@ function patternOf(kind, colour, ink, context) {
   return context.createPattern(tile, "repeat");
 }
 
-/** A legend of what the bars' colours and patterns say, with swatches painted as on the timeline. */
+/** A legend of the bars' colours and patterns, with swatches painted as on the timeline. */
 function drawLegend(element, view) {
   const { run, queues, colourBy } = view;
   element.replaceChildren();
@@ -96,7 +96,7 @@ function paintedSwatch(paint) {
   return swatch;
 }
 
-/** A triangle that points at the instant of a submission. */
+/** A triangle that points at the time of a submission. */
 function drawSubmission(context, x, y, colour) {
   context.fillStyle = colour;
   context.beginPath();
@@ -106,7 +106,7 @@ function drawSubmission(context, x, y, colour) {
   context.fill();
 }
 
-/** A broken line at a deadline, on a plain one that sets it off from the bars. */
+/** A dashed line at a deadline, on a plain line that separates it from the bars. */
 function drawDeadline(context, x, top, bottom, colour, ground) {
   context.save();
   context.beginPath();
@@ -121,7 +121,7 @@ function drawDeadline(context, x, top, bottom, colour, ground) {
   context.restore();
 }
 
-/** A bar as those of a queue are marked: with lines along it. */
+/** A bar with the marks of a queue: lines along it. */
 function linedSwatch(element, lines) {
   const colour = (name) => getComputedStyle(element).getPropertyValue(name).trim();
   return paintedSwatch((context) => {
@@ -132,7 +132,7 @@ function linedSwatch(element, lines) {
   });
 }
 
-/** Lines along a bar: which queue it is of. */
+/** Lines along a bar, which show its queue. */
 function drawLines(context, x, y, width, height, lines) {
   for (let line = 1; line <= lines; line += 1) context.fillRect(x, y + (height * line) / (lines + 1) - LINE_PIXELS / 2, width, LINE_PIXELS);
 }

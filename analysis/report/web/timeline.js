@@ -1,5 +1,5 @@
 "use strict";
-// The timeline: a row for each container, drawn on a canvas, as much as can be seen of it.
+// The timeline: a row for each container, drawn on a canvas; only the visible part is drawn.
 
 const AXIS_PIXELS = 22;
 const GUTTER_PIXELS = 86;
@@ -9,7 +9,7 @@ const SHORTEST_TICKS = 20;
 const MOST_PLOT_PIXELS = 560;
 const MOST_LINES = 2;
 
-/** What names a segment in every state of its run: its attempt, what it did, and since when. */
+/** The key of a segment in all states of its run: its attempt, its state, and its start. */
 function segmentKey(run, segment) {
   if (segment < 0) return null;
   return { attempt: run.attempt[run.segment_attempt[segment]], state: run.segment_state[segment], start: run.segment_start[segment] };
@@ -44,7 +44,7 @@ class Timeline {
     this.listen();
   }
 
-  /** Show a run, or a later state of the one that is shown. */
+  /** Show a run, or a later state of the current one. */
   setRun(run) {
     const follows = this.run && this.to >= this.run.end_s / this.run.tick_s - 1;
     const kept = [this.selected, this.hovered].map((segment) => this.run && segmentKey(this.run, segment));
@@ -70,7 +70,7 @@ class Timeline {
     drawLegend(this.root.querySelector(".timeline-legend"), this);
   }
 
-  /** What the colours of the bars say: state, queue or job. */
+  /** What the colours of the bars show: state, queue or job. */
   colour(by) {
     this.colourBy = by;
     this.fills = null;
@@ -78,7 +78,7 @@ class Timeline {
     this.redraw();
   }
 
-  /** Which colour a job has, where bars are coloured by queue or job. */
+  /** The colour of a job, if bars are coloured by queue or job. */
   groupOf(job) {
     return this.colourBy === "queue" ? (this.queueOfJob[job] ?? 0) : Math.max(0, job);
   }
@@ -137,7 +137,7 @@ class Timeline {
     return y >= AXIS_PIXELS && lane < this.run.lanes.length ? lane : -1;
   }
 
-  /** The segment under a point, those a little beside it included; -1 where there is none. */
+  /** The segment at or very near a point; -1 if there is none. */
   segmentAt(x, y) {
     const lane = this.laneAt(y);
     if (lane < 0 || x < this.gutter) return -1;
@@ -184,7 +184,7 @@ class Timeline {
     });
   }
 
-  // ---- what is pointed at ----
+  // ---- the bar under the pointer ----
 
   shownTask() {
     const segment = this.hovered >= 0 ? this.hovered : this.selected;
@@ -198,7 +198,7 @@ class Timeline {
     return tasks[attempt] === task && this.jobOf[attempt] === job && kinds[attempt] === kind;
   }
 
-  // ---- what the user does ----
+  // ---- actions of the user ----
 
   listen() {
     const { canvas, scroll } = this;

@@ -1,5 +1,5 @@
 "use strict";
-// What a Timeline paints: only the rows and segments that can be seen, at most one segment a pixel.
+// Paints a Timeline: only the visible rows and segments, at most one segment per pixel.
 
 const PATTERN_FROM_PIXELS = 4;
 const LINED_FROM_PIXELS = 6;
@@ -30,13 +30,13 @@ function drawTimeline(view) {
   drawSubmissions(view);
 }
 
-/** All fills: those of the states, once for each colour that bars may have. */
+/** All fills: one for each state and each colour of bars. */
 function fillsOf({ colourBy, run, context, root }) {
   const colours = colourBy === "state" ? [undefined] : Array.from({ length: CURVES }, (_, number) => groupColour(root, number));
   return colours.flatMap((colour) => stateFills(run.states, context, root, colour));
 }
 
-/** Call (job, x) for each job that is not faint and whose instant can be seen. */
+/** Call (job, x) for each job that is not faded and whose time is visible. */
 function eachMark(view, instant, call) {
   view.run.jobs.forEach((job, place) => {
     if (job[instant] === null || view.faintJobs.has(place)) return;
@@ -57,7 +57,7 @@ function drawDeadlines(view, ground) {
   eachMark(view, "deadline_s", (job, x) => drawDeadline(view.context, x, AXIS_PIXELS, view.height, markColour(view, job), ground));
 }
 
-/** Rows to draw, with their upper edges: all that can be seen, or as many of them as there are pixels. */
+/** Rows to draw, with their upper edges: all visible ones, but at most one for each pixel. */
 function* visibleRows(view) {
   const top = view.topRow;
   const end = Math.min(view.run.lanes.length, top + view.plotHeight / view.rowPixels + 1);
@@ -67,7 +67,7 @@ function* visibleRows(view) {
   }
 }
 
-/** Segments of a lane that can be seen: call(segment, x, width). */
+/** Visible segments of a lane: call(segment, x, width). */
 function eachVisible(view, lane, call) {
   const { segment_start: starts, segment_end: ends, lane_starts: first } = view.run;
   const stop = first[lane + 1];
@@ -77,7 +77,7 @@ function eachVisible(view, lane, call) {
   while (segment < stop && starts[segment] < view.to) {
     const until = view.xOf(ends[segment]);
     if (until <= drawnUntil && drawnUntil > view.gutter) {
-      segment = firstAbove(ends, segment + 1, stop, view.tickAt(drawnUntil)); // what lies under this pixel is not seen
+      segment = firstAbove(ends, segment + 1, stop, view.tickAt(drawnUntil)); // segments within this pixel are not visible
       continue;
     }
     const x = Math.max(drawnUntil, view.xOf(starts[segment]));
@@ -176,7 +176,7 @@ function drawAxis(view, colour) {
   }
 }
 
-/** 1, 2 or 5 times a power of ten, so that about `count` steps make up the span; 1 where there is none. */
+/** 1, 2 or 5 times a power of ten, so that the span has about `count` steps; 1 if the span is empty. */
 function niceStep(span, count) {
   if (!(span > 0)) return 1;
   const rough = span / Math.max(1, count);

@@ -1,6 +1,6 @@
 "use strict";
-// The page of a run that goes on: asks for its newest state twice a second and draws it; at the end it
-// gives way to the report.
+// The page of a run in progress: requests its newest state twice a second and draws it; at the end the
+// report replaces it.
 
 const ASK_MILLISECONDS = 500;
 const COUNTS = ["done", "running", "suspended", "waiting", "total"];
@@ -63,7 +63,7 @@ function sayState(run) {
   say("lag", status.lag_p99_real_ms === null ? "–" : `${tidy(status.lag_p99_real_ms)} ms`);
 }
 
-/** The table of jobs: its rows are made once a run, then only what they say changes. */
+/** The table of jobs: its rows are made once for each run, then only their contents change. */
 function showJobs(run) {
   const jobs = run.status.jobs ?? [];
   const body = page.querySelector("[data-table=jobs] tbody");
