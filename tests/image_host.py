@@ -1,7 +1,7 @@
 """One of several node hosts for the tests of process images: ``python -m tests.image_host FOLDER``.
 
-It takes commands as lines of JSON and answers each with one: start a program, save it and end it, restore it (from
-what any host has saved), wait for its end.
+It takes commands as lines of JSON and answers each with one line: start a program, save it and end it, restore it (from
+an image of any host), wait for its end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Host:
         return self._programs[name].pid
 
     def save(self, name: str) -> bool:
-        """False if it has ended instead."""
+        """Save a program and end it; False if it has ended instead."""
         program = self._programs[name]
         if not program.stop():
             return False
@@ -40,7 +40,7 @@ class _Host:
     def restore(self, name: str) -> int:
         restored = restore_newest(self._dumper, self._chain(name))
         assert restored.pid is not None
-        program = self._programs[name] = Program.__new__(Program)  # made again, not started
+        program = self._programs[name] = Program.__new__(Program)  # restored, not started
         program.pid, program.alive, program.output = restored.pid, True, self._folder / f"{name}.printed"
         program.go_on()
         return restored.pid

@@ -269,13 +269,13 @@ class NatjamRun(RunResults):
         return self.until(lambda: self.modules("shuffle_service", host), f"shuffle service of {host}")[0]
 
     def modules(self, name: str, host: str | None = None) -> list[int]:
-        """Processes that run a module of ours, what they have forked left out."""
+        """Processes that run one of our modules, without their forks."""
         ours = find_run_processes(self.run_id, host)
         found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
         return [pid for pid in found if _parent(pid) not in found]
 
     def tasks(self, host: str | None = None) -> list[TaskProcess]:
-        """Map and reduce processes, of all node hosts unless one is named."""
+        """Map and reduce processes of all node hosts, or of ``host``."""
         supervisors = self.modules("supervisor", host)
         found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
         return [task for task in found if task is not None]

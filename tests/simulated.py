@@ -235,7 +235,7 @@ class CheckedCluster(SimulatedCluster):
     """Also run heartbeats that say and change nothing."""
     records: list[Record] = field(default_factory=list)
     masters: dict[str, ApplicationMaster] = field(default_factory=dict)
-    """Every ApplicationMaster there has been, by job."""
+    """All ApplicationMasters so far, by job."""
     lost_nodes: set[str] = field(default_factory=set)
     """Nodes that have not returned."""
 
@@ -309,7 +309,7 @@ class CheckedCluster(SimulatedCluster):
         self.kernel.run(limit_ns, until=self.is_idle)
 
     def is_idle(self) -> bool:
-        """Whether nothing runs, nothing is kept and every container of a living node is free."""
+        """Whether nothing runs, nothing is held and every container of a living node is free."""
         managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
         return not self.invariants.what_is_left(self) and not any(machine.containers for machine in managers)
 

@@ -144,7 +144,7 @@ class Invariants:
         for container, task in cluster.processes.tasks.items():
             is_outside = task.launch.kind is Kind.APPLICATION_MASTER and node.masters_outside
             if task.node == node.name and not is_outside:
-                # One that is about to go on, or is killed before its stop was known, has a container all the same.
+                # A process about to resume, or killed before its stop was known, still has its container.
                 in_container = machine.ledger.on_slot(container) or not task.stopped
                 running += in_container
                 stopped += not in_container

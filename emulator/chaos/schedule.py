@@ -34,7 +34,7 @@ class FaultKind(str, Enum):
     NODE_DEATH = "node-death"
     """A node dies with all that runs on it."""
     SILENT_DEATH = "silent-death"
-    """The same, and nobody is told: it has to be missed."""
+    """The same, but nobody is told; it must be noticed by its silence."""
     NODE_RETURN = "node-return"
     """A node is gone with all that runs on it, and known to be; after a while it is there again, with nothing."""
     NODE_RESTART = "node-restart"

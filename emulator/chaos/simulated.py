@@ -48,7 +48,7 @@ class Judged:
     happened: tuple[FaultKind, ...] = ()
     """The kinds of the faults that have affected something; unknown after a violation."""
     jobs: Counter[JobState] | None = None
-    """How they have ended."""
+    """How the jobs have ended."""
     cost: Cost | None = None
     """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed."""
 
@@ -73,7 +73,7 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 
 
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
-    """Simulate ``experiment`` with ``seed`` while ``faults`` happen; whatever is raised is a violation."""
+    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation."""
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     try:
         with without_collector():
@@ -116,7 +116,7 @@ def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tupl
 
 
 def _checked_history(experiment: Experiment, jobs: tuple[JobSpec, ...], records: list[Record]) -> History:
-    """Fresh machines do the same again, and tables can be made of it."""
+    """Check that the journal replays on new machines, and that tables can be made of it."""
     settings, by_name = make_settings(experiment, experiment.seed), {job.name: job for job in jobs}
     difference = replay(records, lambda address: make_machine(address, settings, by_name))
     require(difference is None, f"the journal does not replay: {difference}")

@@ -131,8 +131,8 @@ class Allocator:
         return effects if given or decided or has_given_up else None
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
-        """From when on a heartbeat from any of the nodes with a free container may be answered with a container given;
-        None: none is wanted, or none would be given as things stand."""
+        """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
+        be given unless something changes."""
         state = self._state
         if not state.free_nodes or not state.queues.pending or state.used >= state.limit:
             return None

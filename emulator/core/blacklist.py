@@ -27,7 +27,7 @@ class Blacklist:
         self._failures[node] += 1
 
     def node_lost(self, node: str) -> None:
-        """It is gone, and so one less to choose from; should it return, nothing is held against it."""
+        """The node is lost, so there is one node fewer; if it returns, its failures no longer count."""
         self._lost.add(node)
         self._failures.pop(node, None)
 

@@ -41,21 +41,21 @@ class ClusterState:
         self.containers_total = sum(node.containers for node in settings.nodes)
         """Containers of all nodes, lost ones included."""
         self.containers_left = self.containers_total
-        """Of nodes that are not lost."""
+        """Containers of nodes that are not lost."""
         availability = settings.availability
         self.limit = self.containers_total if availability is None else availability.capacity.at(0)
         """Containers that jobs may hold; the others are withheld for a transactional workload."""
         self.forecast_known = None if availability is None else availability.forecast
-        """What is known of their number to come; None: it does not change."""
+        """Their number in the future, as far as known; None: it does not change."""
         self.used = 0
-        """Slots that containers hold, those of ended jobs too."""
+        """Slots in use, including those of ended jobs."""
         self.room_ns = 0
         """When ``used`` last fell below ``limit``: no free container could be given out just before."""
         self._settings = settings
 
     @property
     def containers_for_jobs(self) -> int:
-        """Of nodes that are not lost, without what is withheld."""
+        """Containers of nodes that are not lost, without those withheld."""
         return min(self.limit, self.containers_left)
 
     @property

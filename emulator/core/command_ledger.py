@@ -117,7 +117,7 @@ class MapOutputLedger:
         self._retry_ns = retry_ns
         self._nodes: tuple[str, ...] | None = None
         self.version = 0
-        """Of what was last complete."""
+        """Version of the outputs when they were last complete."""
         self._registrations: dict[str, int] = {}
         """Of each node: what an earlier one has been told is not known there."""
         self._told: set[str] = set()

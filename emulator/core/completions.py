@@ -1,4 +1,4 @@
-"""What executors say to NodeManagers: one completion for every effect on a container, and what comes unasked."""
+"""Messages of executors to NodeManagers: one completion for every effect on a container, and events."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class AllocatedContainer(Frozen):
     node: str
     ready_ns: int
     task: TaskId | None = None
-    """The suspended task it is for; None for a new map or reduce."""
+    """The suspended task that gets it; None: a new map or reduce."""
     registration: int = 0
     """Of its node, then."""
 
@@ -224,7 +224,7 @@ class NodeHeartbeat(_Message):
     freed: tuple[ContainerReport, ...] = ()
     """Containers that ended or stopped, not yet acknowledged."""
     heard_id: int = -1
-    """The last response that had news in it."""
+    """Id of the last response with news."""
     registration: int = 0
     """From this instant on the node has nothing of what was there before: it was started anew, or emptied."""
 
@@ -302,7 +302,7 @@ class StartContainer(_Message):
     start_measured: bool = False
     """Whether the task's length includes the start of its process."""
     memory_bytes: int | None = None
-    """That the task holds; None: nothing is known of it, and it is charged with all of its container."""
+    """Memory that the task uses; None: unknown, and it is charged with its whole container."""
     registration: int = 0
     """Of the node that is meant."""
 

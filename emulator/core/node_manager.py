@@ -86,7 +86,7 @@ class NodeManager(StateMachine):
         self._map_outputs: dict[str, int] = {}
         self._finished_jobs: set[str] = set()
         self._forgotten: set[str] = set()
-        """Containers that have ended and whose end the ResourceManager knows, of jobs that have ended."""
+        """Ended containers of ended jobs, whose end the ResourceManager knows."""
         self._news = NodeNews(node.name)
         self._overheads = settings.overheads
         self._timers = Timers()
@@ -126,7 +126,7 @@ class NodeManager(StateMachine):
         return []
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When a freed container may be told; see ``emulator.core.machine.PeriodicMachine``."""
+        """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
         return self._news.due_ns(now_ns)
 
     def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
@@ -236,7 +236,7 @@ class NodeManager(StateMachine):
         return effects + self._shut_down(now_ns) if message.shut_down else effects
 
     def _shut_down(self, now_ns: int) -> list[Effect]:
-        """The ResourceManager has given this node up: nothing may go on here beside its replacement elsewhere."""
+        """The ResourceManager has given this node up: kill everything, because it is replaced on other nodes."""
         effects: list[Effect] = []
         for container in self.containers.values():
             if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
@@ -343,7 +343,7 @@ class NodeManager(StateMachine):
         return has_moved
 
     def _free(self, container: Container, now_ns: int) -> list[Effect]:
-        """The slot is free: tell the job now, the ResourceManager at the next heartbeat or when the profile says."""
+        """A slot is free: tell the job now, and the ResourceManager at the next heartbeat or when the profile says."""
         self._news.freed(container)
         if container.state is ContainerState.SUSPENDED:
             self.ledger.stop(container.id)

@@ -2,15 +2,17 @@
 
 Theory of operation
 -------------------
-Once a period it looks at every job of a queue that may reclaim.  When the cluster is full and the job has more pending
-requests than entries in its reclaim list, each missing entry is made: the job eviction policy names a victim job among
-those that still have a reduce to give, and that job's ApplicationMaster is told at its next heartbeat.  An entry goes
-when the job is given a container.  One that has stood for ``kill_timeout`` (12 s) goes to the expired list for
-``expired`` (2 s) and a container of its victim, the first by the task eviction order, is killed through the
-NodeManager.  Entries, expired ones included, are what keeps a request from being made twice.
+Once per period it looks at every job of a queue that may reclaim.  If the cluster is full, it compares the job's
+pending requests with the entries in the job's reclaim list, and makes an entry for each request without one.  For each
+entry, the job eviction policy names a victim job among those that still have a reduce to give.  The victim's
+ApplicationMaster is told at its next heartbeat.
 
-Containers that a transactional workload wants (``emulator.core.withholding``) are entries too, with a timeout of their
-own.
+An entry is removed when the job gets a container.  After ``kill_timeout`` (12 s) an entry moves to the expired list for
+``expired`` (2 s), and a container of its victim, the first in the task eviction order, is killed through the
+NodeManager.  The entries, expired ones included, prevent a second request for the same need.
+
+Containers that a transactional workload wants (``emulator.core.withholding``) are entries too, with their own
+timeout.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from emulator.policies.views import ClusterView, JobView
 from emulator.vocabulary import Frozen
 
 TRANSACTIONAL = "_transactional"
-"""Requester of the entries for a transactional workload; the name of no job begins with an underscore."""
+"""Requester of the entries for a transactional workload; no job has a name that begins with an underscore."""
 
 
 class Reclaim(Frozen):

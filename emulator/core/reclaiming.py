@@ -2,15 +2,14 @@
 
 Theory of operation
 -------------------
-The allocation policy says which queue may take containers back, and from which.  For each container that a job of it
-lacks the Preemptor is asked for a victim among the jobs that have one to give, those of the least urgent queue first; a
-job sees what has been asked of it at its next heartbeat.  A queue that may take from itself does so between its jobs.
-Where every job has a share (``emulator.core.shares``), what a job lacks of its own is taken from those that hold more
-than theirs, as long as no container is free that would do.
-What a job does not give in time is killed.
+The allocation policy says which queue may take containers back, and from which queues.  For each container that a job
+of such a queue lacks, the Preemptor chooses a victim among the jobs that have one to give, those of the least urgent
+queue first.  A victim learns of the request at its next heartbeat.  A queue that may take from itself does so between
+its jobs.  If every job has a share (``emulator.core.shares``), jobs below their share take from jobs above theirs, as
+long as no suitable container is free.  A container not given in time is killed.
 
-What a transactional workload wants (``emulator.core.withholding``) is asked first: of jobs that hold more than their
-share, then of those of the least urgent queue.
+Containers for a transactional workload (``emulator.core.withholding``) are asked for first: from jobs that hold more
+than their share, then from jobs of the least urgent queue.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Reclaiming:
         """When the allocation must be asked again even if nothing changes."""
 
     def due_ns(self, now_ns: int) -> int | None:
-        """From when on a run of the Preemptor may ask for a container; None: not as things stand."""
+        """When a run of the Preemptor may next ask for a container; None: not until something changes."""
         if not self._scheduler.preempts:
             return None
         return now_ns if self._withholding.lacking > 0 else self._jobs_due_ns(now_ns)
@@ -75,7 +74,7 @@ class Reclaiming:
         if not state.queues.pending:
             return None
         if self._shares is not None:
-            return now_ns  # what is free may be for other tasks, and shares change with time
+            return now_ns  # free containers may be for other tasks, and shares change with time
         if state.free_nodes and state.used < state.limit:
             return None  # natjam, section 3.2: only when the cluster is full
         if self._all_asked != self._stands or not self._asks_again_on_change:
@@ -102,7 +101,7 @@ class Reclaiming:
         return effects if effects or expired or decided else None
 
     def _take_withheld(self, now_ns: int) -> None:
-        """Ask for what a transactional workload wants and has not asked for yet."""
+        """Ask for the containers that a transactional workload needs and has not asked for yet."""
         lacking, view = self._withholding.lacking, self._state.view(now_ns)
         for jobs in self._givers(now_ns) if lacking > 0 else ():
             while jobs and lacking > 0:
@@ -110,14 +109,14 @@ class Reclaiming:
                 lacking -= 1
 
     def _givers(self, now_ns: int) -> Iterator[dict[str, JobView]]:
-        """Jobs that have a task to give, in groups, the first to give first."""
+        """Groups of jobs with a task to give, in the order in which they must give."""
         for instance in self._shares.instances(now_ns) if self._shares is not None else ():
             yield self._above(instance, now_ns)
         for queue in reversed(self._scheduler.queues):
             yield self._victims(self._state.queues.job_views(queue.name, now_ns))
 
     def _take_for_jobs(self, now_ns: int) -> None:
-        """Ask for what jobs lack.  Raises PolicyError."""
+        """Ask for the containers that jobs lack.  Raises PolicyError."""
         view = self._state.view(now_ns)
         if self._shares is not None:
             for instance in self._shares.instances(now_ns):
@@ -195,7 +194,7 @@ class Reclaiming:
                 self._take(application.name, tuple(surplus.values()), surplus, view)
 
     def _above(self, instance: Instance, now_ns: int) -> dict[str, JobView]:
-        """Jobs that hold more than their share, each with so many to give."""
+        """Jobs that hold more than their share, each with its excess as the number it can give."""
         asked = self._preemptor.asked()
         found: dict[str, JobView] = {}
         for application in self._state.applications.values():
@@ -206,7 +205,7 @@ class Reclaiming:
         return found
 
     def _take(self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView) -> None:
-        """Ask for a container of one of the jobs ``among`` all ``jobs`` that have one, which are made to say so."""
+        """Ask one of the jobs ``among`` for a container, and update ``jobs``, all jobs that have one to give."""
         victim = self._preemptor.choose(requester, view, among)
         jobs[victim] = net_of(jobs[victim], 1)
         if not jobs[victim].reclaimable:

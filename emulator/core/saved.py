@@ -43,7 +43,7 @@ class ProcessImage(Frozen, tag="process-image"):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether it rests on the image before."""
+        """Whether it builds on an earlier image."""
         return self.written_bytes is not None and not self.whole
 
     @property

@@ -199,12 +199,12 @@ class AvailabilitySettings:
     capacity: Capacity
     """Containers that jobs may hold."""
     forecast: Capacity
-    """What allocations are told of those to come."""
+    """Their number in the future, as allocations are told."""
     grace_ns: int
     """How long jobs may take to give up containers that the transactional workload wants."""
 
     def settled_ns(self, since_ns: int) -> int:
-        """Until when a cluster in which nothing has moved since then may still be waiting for containers."""
+        """Until when a cluster without any move since then may still be waiting for containers."""
         period_ns = self.capacity.period_ns
         return self.capacity.steps[-1][0] if period_ns is None else since_ns + period_ns
 
@@ -219,9 +219,9 @@ class Settings:
     scheduler: SchedulerSettings
     nodes: tuple[NodeSettings, ...]
     tier: Tier | None = None
-    """Of every node's storage device; None: no images are made."""
+    """The storage device of every node; None: no images are made."""
     availability: AvailabilitySettings | None = None
-    """None: all containers are always there for jobs."""
+    """None: all containers are always available to jobs."""
     marks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """By job: rising shares of its work, in millionths, that a trigger or another job's submission waits for."""
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)

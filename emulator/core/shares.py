@@ -98,7 +98,7 @@ class _OfSlots:
         return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
 
     def forecast(self) -> Capacity:
-        """See ``ClusterSource``: as many as now, where nothing else is known."""
+        """See ``ClusterSource``: the number of now, for ever, unless more is known."""
         return self._state.forecast_known or Capacity([(0, self.containers_now())])
 
     def measured_costs(self) -> MeasuredCosts:
@@ -163,7 +163,7 @@ class Shares:
         return self._instances
 
     def ask_again(self) -> None:
-        """What was said last does not hold any more."""
+        """The last answer is no longer valid."""
         for instance in self._instances:
             instance.until_ns = 0
 

@@ -35,7 +35,7 @@ class Withholding:
         """When the number of containers changes next; None: never."""
 
     def step(self, now_ns: int) -> bool:
-        """Note how many containers jobs may hold now; whether that has changed since it was last noted."""
+        """Record how many containers jobs may hold now; returns whether the number has changed."""
         if self._availability is None or self.due_ns is None or now_ns < self.due_ns:
             return False
         self.due_ns = self._availability.capacity.next_change_ns(now_ns)
@@ -48,7 +48,7 @@ class Withholding:
 
     @property
     def lacking(self) -> int:
-        """Containers of the surplus that have still to be asked for."""
+        """Containers of the surplus that have not been asked for yet."""
         surplus = self._state.surplus
         if not surplus:
             return 0

@@ -1,11 +1,11 @@
-"""Runs that go on by themselves: started, followed and stopped by commands that may come and go.
+"""Detached runs: separate commands start, follow and stop them, and need not keep running.
 
 Theory of operation
 -------------------
-``natjam run --detach`` starts this module as a process in a session of its own, which becomes the run: it writes what
-``natjam run`` prints into a file beside the run's directory (``DIR.log``).  Whether it still runs is seen from the
-processes there are, by their command lines, which name that file; how it has ended, from ``summary.json``.  So there is
-no file that could lie.
+``natjam run --detach`` starts this module as a process in its own session, and this process becomes the run.  It writes
+the output of ``natjam run`` to a file beside the run's directory (``DIR.log``).  Whether the run is alive is seen from
+the command lines of processes, one of which then names that file.  How it has ended is seen from ``summary.json``.  So
+no file can be outdated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def log_path(directory: Path) -> Path:
 
 
 def start(directory: Path, arguments: Sequence[str]) -> None:
-    """Have ``natjam run`` with these arguments run by itself, into ``directory``.  Raises RunError."""
+    """Start a detached ``natjam run`` with these arguments, into ``directory``.  Raises RunError."""
     log = log_path(directory)
     try:
         with log.open("xb") as file:
@@ -105,7 +105,7 @@ def stop(directory: Path) -> None:
 
 
 def main() -> None:
-    """Entry point of ``python -m emulator.live.detached LOG run ...``: be the run."""
+    """Entry point of ``python -m emulator.live.detached LOG run ...``: this process becomes the run."""
     from emulator.cli.script import main as natjam
 
     del sys.argv[1]

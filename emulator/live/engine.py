@@ -48,7 +48,7 @@ def run_live(
 
 
 def _remove_empty(directory: Path) -> None:
-    """Remove a directory of directories, as far as nothing is in them."""
+    """Remove a tree of directories, except those that hold files."""
     for path in sorted(directory.rglob("*"), reverse=True):
         with contextlib.suppress(OSError):
             path.rmdir()

@@ -7,8 +7,9 @@ an actor call; here it costs some tens of microseconds.  Every host listens on t
 learns the addresses of the others, it opens a link to each.  A link carries batches in one direction, each as a line of
 JSON.
 
-Both ends prove first that they know the secret, which itself never travels: each answers the other's random challenge
-with an HMAC of it and of both names.  Who cannot is cut off, having been shown nothing.  Traffic is not encrypted.
+First both ends prove that they know the secret, which itself is never sent.  Each answers the other's random challenge
+with an HMAC of the challenge and of both names.  An end that fails is disconnected without having learned
+anything.  Traffic is not encrypted.
 
 A link that breaks stays broken until the peer is connected again.  Either the peer has died, which the driver notices,
 and may be replaced; or the network has failed, which ends the run.  Until then, messages to it are dropped.

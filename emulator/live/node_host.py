@@ -116,7 +116,7 @@ class NodeHost(MachineHost):
         self._supervisor: SupervisorClient | None = None
         self._closing = False
         self._held_back: list[dict[str, Any]] = []
-        """Commands given while there is no supervisor."""
+        """Commands that wait until there is a supervisor again."""
         self._early: list[tuple[str, Message]] = []
         """Messages for NodeManagers that have not started yet.  The ResourceManager starts first, and may order
         ApplicationMasters outside containers on nodes that it has not heard of."""
@@ -135,7 +135,7 @@ class NodeHost(MachineHost):
     # ---- life ----
 
     async def open(self) -> dict[str, str]:
-        """Make the nodes' directories, start supervisor and shuffle service; the nodes' shuffle URLs."""
+        """Make the nodes' directories, start supervisor and shuffle service; returns the nodes' shuffle URLs."""
         self.work_dir.mkdir(mode=0o700)
         for node in self.nodes:
             (self.work_dir / node).mkdir(mode=0o700)

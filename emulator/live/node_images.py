@@ -22,7 +22,7 @@ from emulator.storage.local import job_directory_name
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
 IMAGES_DIRECTORY = "_images"
-"""Below the output directory, where ``storage.url`` is given: any node can read them there."""
+"""Directory of images below the output directory, used with ``storage.url``; any node can read them there."""
 _FIRST_PID = 300
 _PIDS_A_SUPERVISOR = 4000
 

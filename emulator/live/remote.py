@@ -61,9 +61,9 @@ class RemoteCluster:
         return text
 
     def start(self, name: str, arguments: Sequence[str], sent: bool) -> None:
-        """Start ``natjam run`` with these arguments, where the files of ``send`` are if there are any.
+        """Start ``natjam run`` with these arguments; if files were ``sent``, in their directory.
 
-        Raises ConfigError, RunError with what natjam says.
+        Raises ConfigError, RunError with natjam's message.
         """
         at = f"~/{RUNS}/{_checked(name)}.files" if sent else f"~/{RUNS}"
         command = f'{shlex.join(["natjam", "run", *arguments, "--detach"])} --out "$HOME"/{RUNS}/{_checked(name)}'
@@ -93,7 +93,7 @@ class RemoteCluster:
             raise UnreachableError(f"the cluster of {self.file} does not answer: {source} has not been copied")
 
     def _ray(self, *arguments: str, then: bytes = b"") -> bytes:
-        """What ``ray`` prints, and ``then`` if it ends well."""
+        """The output of ``ray``, followed by ``then`` if it succeeds."""
         command = [str(Path(sys.executable).with_name("ray")), *arguments]
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
         pipe = subprocess.PIPE
@@ -119,7 +119,7 @@ class RemoteCluster:
         self.call(f"cd ~/{RUNS} && test -e {log} || {{ echo {name}: no such run on the cluster; exit 2; }}")
         told, tries = 0, 0
         while True:
-            # Whether it runs is asked before: what it says last is read after.  (See emulator.live.detached.)
+            # First ask whether it runs, then read: so its last output is not missed.  (See emulator.live.detached.)
             running = f'cd ~/{RUNS} && grep -lsxzFe"$(pwd -P)"/{log} /proc/[0-9]*/cmdline | wc -l'
             try:
                 _, said = self.run(f"{running}; tail -c +{told + 1} {log}")

@@ -45,7 +45,7 @@ class ResourceManagerHost(MachineHost):
         self._give_up_silent_nodes()
 
     def tell(self, address: str, message: Message) -> None:
-        """Have a machine handle ``message``, noting which nodes are alive."""
+        """Let a machine handle ``message``; record which nodes are alive."""
         if isinstance(message, NodeHeartbeat):  # also of one that was given up: it may register anew
             self._heard_ns[message.node] = self.clock.now_ns()
         super().tell(address, message)

@@ -1,10 +1,10 @@
 """Shuffle: a reduce fetches its partition of every map from the nodes, over HTTP, and merges them.
 
-The wire form, also used by :mod:`emulator.live.shuffle_service`: one ``GET
-/shuffle?job=<quoted>&reduce=<r>&maps=<node>:<m>,<m>;<node>:<m>...`` a service, however many nodes it serves,
-signed with the run's secret (HMAC-SHA-256 of the target in the ``Natjam-Signature`` header, so the secret
-itself never travels).  The body is, for each map in the order asked, ``map u32, length u64, records u32,
-crc32 u32`` (big-endian) and the bytes of the partition as they lie in the file.  The URL of a map output names
+The wire form, also used by :mod:`emulator.live.shuffle_service`: there is one request per service, however many nodes
+it serves: ``GET /shuffle?job=<quoted>&reduce=<r>&maps=<node>:<m>,<m>;<node>:<m>...``.  It is signed with the run's
+secret: the ``Natjam-Signature`` header holds the HMAC-SHA-256 of the target, so the secret itself is never sent.  The
+body has, for each map in the order of the request, ``map u32, length u64, records u32, crc32 u32`` (big-endian) and the
+bytes of the partition as in the file.  The URL of a map output names
 service and node: ``http://<address>:<port>/<node>``.
 
 This module stays small, because every reduce loads it.

@@ -65,7 +65,7 @@ class SimulatedCluster:
         self._recorders: dict[str, Recorder] = {}
         self._telling = False
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
-        """Machines that have died and may be on again, as their journals would restore them."""
+        """Machines that have died and may start again, in the state that their journals would restore."""
         self._silent_ns: dict[str, int] = {}
         """Since when each node is gone of which nobody has been told."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
@@ -184,7 +184,7 @@ class SimulatedCluster:
         lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
         if self.is_on(RESOURCE_MANAGER):
             self.tell(RESOURCE_MANAGER, lost)
-        else:  # who is on again waits anew
+        else:  # after its restart it waits for the whole time again
             self.kernel.at(self.kernel.now_ns + expiry_ns, partial(self._give_up, node, since_ns))
 
     def is_on(self, address: str) -> bool:

@@ -513,7 +513,7 @@ class VirtualProcesses:
         return task
 
     def clean_up(self, address: str, effect: fx.CleanUp) -> None:
-        """Forget what lies at a node of a job that is over."""
+        """Forget what a node holds of a job that has ended."""
         self._forget_inputs(address.partition(":")[2], effect.job)
 
     def _forget_inputs(self, node: str, job: str) -> None:
