@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
+from emulator.core import completions, messages
 from emulator.core import effects as fx
-from emulator.core import messages
 from emulator.core.completions import Exited
 from emulator.core.messages import ApplicationHeartbeat, Message, ProgressSamples
 from emulator.sim.cost_model import CostModel
@@ -20,6 +20,7 @@ COMPLETIONS = {
     fx.Checkpoint: ("Checkpointed", "CheckpointFailed"),
     fx.Kill: ("Killed", "KillFailed"),
 }
+_KINDS = {*dir(messages), *dir(completions)}
 SLOW = CostModel(
     launch_ns=10**8, suspend_ns=10**9, resume_ns=10**9, checkpoint_ns=10**9, kill_ns=10**9, commit_ns=10**8
 )
@@ -46,7 +47,7 @@ def container_messages(cluster: CheckedCluster) -> dict[str, list[Message]]:
     found: dict[str, list[Message]] = {}
     for record in cluster.records:
         container = getattr(record.message, "container", None)
-        if record.actor.startswith("nm:") and type(record.message).__name__ in dir(messages) and container:
+        if record.actor.startswith("nm:") and type(record.message).__name__ in _KINDS and container:
             found.setdefault(container, []).append(record.message)
     return found
 
