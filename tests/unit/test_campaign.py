@@ -174,7 +174,7 @@ def test_directories_of_others_are_refused_and_kept(undisturbed: Path, tmp_path:
     assert [path.name for path in (tmp_path / "others").iterdir()] == ["notes"]
     (undisturbed / "campaign.json").write_text("[]")
     result = natjam("campaign", other, "--out", undisturbed)
-    assert (result.exit_code, "is not a readable campaign plan" in result.stderr) == (2, True)
+    assert (result.exit_code, "cannot be read as a campaign's plan" in result.stderr) == (2, True)
 
 
 def test_one_campaign_at_a_time_in_a_directory(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_runs_of_another_experiment_and_strange_files_are_left_alone(tmp_path: P
     assert (result.exit_code, "is a run of another experiment" in result.stderr) == (2, True)
     (out / "thesis.tex").write_text("x")
     result = fidelity(str(FIG4), "--repeats", "1", "--out", str(out))
-    assert (result.exit_code, "holds thesis.tex" in result.stderr) == (2, True)
+    assert (result.exit_code, "has thesis.tex" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

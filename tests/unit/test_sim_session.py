@@ -55,6 +55,7 @@ def test_every_catalogue_file_runs_and_leaves_a_whole_run_directory(file: Path, 
         *(() if load_experiment(file).sim.journal == "off" else ("journal.jsonl.zst",)),
         *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet", "decisions.parquet"),
         *(() if "left_out" in summary else ("report.html", "timeline.perfetto.json")),
+        *(() if load_experiment(file).cluster.availability is None else ("holders.svg",)),
     }
     assert ("left_out" in summary) == (file.stem in WITHOUT_PICTURES)
     assert json.loads((tmp_path / "out/summary.json").read_text()) == summary

@@ -210,7 +210,7 @@ def test_a_cluster_that_has_nothing_for_an_hour_waits_for_it(tmp_path: Path) -> 
 
 
 def test_a_cluster_that_has_nothing_any_more_ends_the_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="long wait for containers in vain"):
+    with pytest.raises(RunError, match="long wait for containers that they cannot get"):
         run_of(tmp_path, "cluster.availability.steps=[[0, 0]]")
 
 
@@ -220,7 +220,7 @@ def test_a_cluster_that_has_nothing_any_more_ends_the_run(tmp_path: Path) -> Non
         (["cluster.availability.grace_s=-1"], ["cluster.availability.grace_s"]),
         (["cluster.availability.grace_s=.nan"], ["cluster.availability.grace_s"]),
         (["cluster.availability.transactional={kind: database}"], ["transactional.kind", "placeholder"]),
-        (["cluster.availability.steps=[[0, 5]]"], ["5 is more than the cluster's 4 containers"]),
+        (["cluster.availability.steps=[[0, 5]]"], ["5 is more than the 4 containers of the cluster"]),
         (["cluster.slots={map: 1, reduce: 1}"], ["is of containers for anything"]),
         (
             [
