@@ -169,7 +169,10 @@ class ResourceManager(StateMachine):
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
         # Not if the heartbeat is a late one of an earlier attempt.
-        started = message.id > application.master_since_ns and self._orders.started(application.master)
+        is_new_attempt = message.id > application.master_since_ns
+        if not is_new_attempt:
+            self.state.attention.expect(address)
+        started = is_new_attempt and self._orders.started(application.master)
         changed = started | application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)

@@ -178,7 +178,11 @@ def test_a_run_leaves_its_shares_a_picture_and_what_every_metric_says(tmp_path: 
         ("maps: 8,", "maps: 8, min_containers: .nan,", ["min_containers"]),
         ("maps: 8,", "maps: 8, max_containers: 0,", ["max_containers"]),
         ("maps: 8,", "maps: 0,", ["needs at least one map"]),
-        ("maps: 8,", "maps: 8, sla: [{deadline_s: 9, cost: 1}, {deadline_s: 3, cost: 2}],", ["deadlines must increase"]),
+        (
+            "maps: 8,",
+            "maps: 8, sla: [{deadline_s: 9, cost: 1}, {deadline_s: 3, cost: 2}],",
+            ["deadlines must increase"],
+        ),
         ("queue: default, s", "queue: defualt, s", ["did you mean 'default'"]),
     ],
 )
