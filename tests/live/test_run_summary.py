@@ -52,6 +52,7 @@ FIELDS = {
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
     **dict.fromkeys(("versions", "overheads", "work", "response", "storage", "deadlines", "lag", "output"), dict),
     **dict.fromkeys(("machines", "jobs"), list),
+    "transactional": type(None),
 }
 
 
