@@ -88,10 +88,11 @@ class RayCluster:
 
 
 @contextlib.contextmanager
-def two_ray_nodes() -> Iterator[RayCluster]:
-    """Two Ray nodes on this machine that are not of any run."""
+def two_ray_nodes(variables: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
+    """Two Ray nodes on this machine that are not of any run, with these variables in their environment."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.two_ray_nodes"],
+        env={**os.environ, **(variables or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

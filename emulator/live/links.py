@@ -9,7 +9,7 @@ JSON.
 
 First both ends prove that they know the secret, which itself is never sent.  Each answers the other's random challenge
 with an HMAC of the challenge and of both names.  An end that fails is disconnected without having learned
-anything.  Traffic is not encrypted.
+anything.  Links are encrypted on machines that have certificates (``emulator.live.encryption``).
 
 A link that breaks stays broken until the peer is connected again.  Either the peer has died, which the driver notices,
 and may be replaced; or the network has failed, which ends the run.  Until then, messages to it are dropped.
@@ -23,6 +23,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from emulator.live import encryption
 from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
 
 Address = tuple[str, int]
@@ -59,7 +60,8 @@ class Links:
     async def listen(self, ip_address: str) -> Address:
         """Accept links on a port of ``ip_address``; returns the address.  Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, ip_address, 0)
+        encrypted = encryption.context(listens=True)
+        self._server = await loop.create_server(self._accept, ip_address, 0, ssl=encrypted)
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
@@ -68,12 +70,10 @@ class Links:
         await asyncio.gather(*(self._connect(peer, at) for peer, at in peers.items() if peer != self._name))
 
     async def _connect(self, peer: str, address: Address) -> None:
-        loop = asyncio.get_running_loop()
-        proofs = _Proofs(self._secret, self._name, peer)
-        outgoing = _Outgoing(loop.create_future(), proofs, partial(self._lost, peer))
+        ready = asyncio.get_running_loop().create_future()
+        outgoing = _Outgoing(ready, _Proofs(self._secret, self._name, peer), partial(self._lost, peer))
         try:
-            await loop.create_connection(lambda: outgoing, *address)
-            await asyncio.wait_for(outgoing.ready, _HANDSHAKE_PATIENCE_REAL_S)
+            await asyncio.wait_for(_open(outgoing, address), _HANDSHAKE_PATIENCE_REAL_S)
         except (OSError, asyncio.TimeoutError, LinkError) as error:
             raise LinkError(f"cannot reach {peer} at {address[0]}:{address[1]}: {error or 'no answer'}") from error
         self._outgoing[peer] = outgoing
@@ -97,15 +97,19 @@ class Links:
             self.broken.add(peer)
 
     def _accept(self) -> asyncio.Protocol:
-        incoming = _Incoming(_Proofs(self._secret, "", self._name), self._take, self._incoming.discard)
-        self._incoming.add(incoming)
-        return incoming
+        return _Incoming(_Proofs(self._secret, "", self._name), self._take, self._incoming)
 
     def _take(self, line: bytes) -> None:
         try:
             self._deliver(decode_batch(line))
         except BatchError as error:
             self._fail(error)
+
+
+async def _open(outgoing: _Outgoing, address: Address) -> None:
+    encrypted = encryption.context(listens=False)
+    await asyncio.get_running_loop().create_connection(lambda: outgoing, *address, ssl=encrypted)
+    await outgoing.ready
 
 
 class _Proofs:
@@ -174,21 +178,22 @@ class _Lines(asyncio.Protocol):
 class _Incoming(_Lines):
     """The accepting end of a link: sends its challenge, then takes batches."""
 
-    def __init__(self, proofs: _Proofs, take: Callable[[bytes], None], ended: Callable[[_Incoming], None]) -> None:
+    def __init__(self, proofs: _Proofs, take: Callable[[bytes], None], connected: set[_Incoming]) -> None:
         super().__init__()
         self._proofs = proofs
         self._take = take
-        self._ended = ended
+        self._connected = connected
         self._challenge = secrets.token_hex(16).encode()
         self._known = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._connected.add(self)
         self._write(self._challenge)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._ended(self)
+        self._connected.discard(self)
 
     def _line(self, line: bytes) -> None:
         if self._known:

@@ -25,6 +25,7 @@ from typing import Any
 from emulator.errors import RunError
 from emulator.files.whole_files import held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
+from emulator.live import encryption
 from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_directory, start_janitor
 from emulator.live.memory.left_over import end_memory
 
@@ -78,6 +79,7 @@ class RayRuntime:
             {
                 **ray_variables(None),
                 RUN_VARIABLE: self._id,
+                encryption.SWITCH: "0",  # nothing of it leaves this machine
                 "RAY_AUTH_TOKEN": _TOKEN,
                 "RAY_worker_niceness": "0",  # reducers inherit it, and must wake up on time
                 "RAY_memory_monitor_refresh_ms": "0",  # it does not count stopped processes and ignores swap

@@ -5,7 +5,8 @@ it serves: ``GET /shuffle?job=<quoted>&reduce=<r>&maps=<node>:<m>,<m>;<node>:<m>
 secret: the ``Natjam-Signature`` header holds the HMAC-SHA-256 of the target, so the secret itself is never sent.  The
 body has, for each map in the order of the request, ``map u32, length u64, records u32, crc32 u32`` (big-endian) and the
 bytes of the partition as in the file.  The URL of a map output names
-service and node: ``http://<address>:<port>/<node>``.
+service and node: ``http://<address>:<port>/<node>``, or ``https`` on machines that have certificates
+(:mod:`emulator.live.encryption`).
 
 This module stays small, because every reduce loads it.
 """
@@ -17,7 +18,6 @@ import io
 import itertools
 import os
 import re
-import socket
 import struct
 import tempfile
 import time
@@ -27,7 +27,7 @@ from operator import itemgetter
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
-from emulator.live import records
+from emulator.live import encryption, records
 from emulator.live.records import Partition, PartitionSource, RecordError
 
 SIGNATURE_HEADER = "Natjam-Signature"
@@ -122,6 +122,7 @@ def warm_up() -> None:
     """Do once what only a first fetch costs (late imports, compiled patterns), so that forked tasks inherit it."""
     "127.0.0.1".encode("idna")  # what socket does to a host's name
     urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [('node', 0)])}")
+    encryption.context(listens=False)
     signature("secret", "target")
     read_response_head(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
@@ -207,14 +208,14 @@ class _Fetch:
 
     def _request(self, service: str, outputs: list[tuple[str, int]]) -> None:
         parts = urlsplit(service)
-        if parts.scheme != "http" or parts.hostname is None or parts.port is None:
-            raise BadResponse("not an http://host:port/node URL")
+        if parts.scheme != encryption.scheme() or parts.hostname is None or parts.port is None:
+            raise BadResponse(f"not an {encryption.scheme()}://host:port/node URL")
         target = request_target(self._params["job"], self._params["task"], outputs)
         head = (
             f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
             f"{SIGNATURE_HEADER}: {signature(self._params['secret'], target)}\r\n\r\n"
         )
-        with socket.create_connection((parts.hostname, parts.port), _CONNECT_TIMEOUT_REAL_S) as connection:
+        with encryption.connected((parts.hostname, parts.port), _CONNECT_TIMEOUT_REAL_S) as connection:
             connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
             connection.sendall(head.encode())
             with connection.makefile("rb") as response:

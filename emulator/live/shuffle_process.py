@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from emulator.live import encryption
 from emulator.live.shuffle import BACKLOG
 from emulator.live.supervisor_client import environment_without_token
 
@@ -58,7 +59,7 @@ class ShuffleProcess:
         if not line:
             raise RuntimeError(f"the shuffle service ended with status {await process.wait()}")
         port = json.loads(line)["port"]
-        return {node: f"http://{self._bind}:{port}/{node}" for node in self._nodes}
+        return {node: f"{encryption.scheme()}://{self._bind}:{port}/{node}" for node in self._nodes}
 
     async def keep(self) -> None:
         """Start it again whenever it ends, until ``close``.  Raises OSError, RuntimeError where it does not start."""

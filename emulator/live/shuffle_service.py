@@ -28,7 +28,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from emulator.live import records
+from emulator.live import encryption, records
 from emulator.live.records import Partition, RecordError
 from emulator.live.shuffle import (
     BACKLOG,
@@ -194,7 +194,8 @@ async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None
     runner = web.AppRunner(application, access_log=None, handle_signals=False)
     await runner.setup()
     listening = socket.socket(fileno=at) if isinstance(at, int) else socket.create_server((at, 0), backlog=BACKLOG)
-    await web.SockSite(runner, listening, backlog=BACKLOG).start()
+    encrypted = encryption.context(listens=True)
+    await web.SockSite(runner, listening, backlog=BACKLOG, ssl_context=encrypted).start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import before_the_first_up
 from tests.hosts.host_init import HOME
 from tests.hosts.local_cluster import cluster_file
 from tests.hosts.namespaces import LAPTOP, REPOSITORY, Host, Network, missing, network
+from tests.run_results import RunResults
 
 HEAD, *WORKERS = ("host-1", "host-2", "host-3", "host-4")
 LINK_MBIT_S = 1000
 CLUSTER_FILE = f"{HOME}/cluster.local.yaml"
+FIG4 = "workloads/catalog/natjam-fig4.yaml"
 _UP_BOUND_S = 150
 
 # Ray's newer autoscaler takes the head of a `local` cluster for one of its workers, and never starts the last of them.
@@ -71,7 +74,7 @@ def _up_and_down(made: Network) -> Iterator[Cluster]:
     laptop = made.hosts[LAPTOP]
     laptop.write(CLUSTER_FILE, cluster_file(made, HEAD, WORKERS))
     cluster = Cluster(made, 0)
-    cluster.on_laptop("ray", "get-auth-token", "--generate")
+    cluster.on_laptop("bash", "-c", before_the_first_up())
     cluster.on_laptop("ray", "up", "--yes", CLUSTER_FILE, bound_s=_UP_BOUND_S)
     wait = _WAIT_FOR_NODES.format(nodes=1 + len(WORKERS))
     made.hosts[HEAD].run("bash", "-i", "-c", f"python -c '{wait}'", bound_s=_UP_BOUND_S)
@@ -83,6 +86,14 @@ def _up_and_down(made: Network) -> Iterator[Cluster]:
     with ThreadPoolExecutor(len(workers)) as threads:
         list(threads.map(lambda host: host.run("bash", "-i", "-c", "ray stop"), workers))
     assert not [line for host in workers for line in _left(host)]
+
+
+@pytest.fixture(scope="session")
+def fig4(cluster: Cluster) -> RunResults:
+    """Fig. 4, run on the head as a user runs it."""
+    command = f"cd natjam && RAY_ADDRESS=auto natjam run {FIG4} --time-scale 20 --out /srv/fig4"
+    print(cluster.on_head(command, bound_s=150))
+    return RunResults(cluster.network.shared / "fig4")
 
 
 def _left(host: Host) -> list[str]:

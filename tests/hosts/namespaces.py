@@ -108,6 +108,9 @@ class Network:
         self._switch = self._start(["unshare", "--net", "--pid", "--fork", "--kill-child", "cat"])[1]
         self._ip(self._switch, "link", "add", "switch", "type", "bridge")
         self._ip(self._switch, "link", "set", "switch", "up")
+        self.packets = directory / "packets"
+        """All that goes over the links; see ``tests.hosts.packets``."""
+        self._capture()
         self.addresses = {name: f"10.77.0.{number}" for number, name in enumerate(names, start=1)}
         self.key = directory / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
@@ -167,6 +170,18 @@ class Network:
         while not (children := psutil.Process(process.pid).children()):
             assert process.poll() is None, f"{command[0]} has ended"
         return process, children[0].pid
+
+    def _capture(self) -> None:
+        capture = [sys.executable, str(Path(__file__).with_name("packets.py")), str(self.packets)]
+        process = subprocess.Popen(
+            ["nsenter", "--target", str(self._switch), "--net", *capture],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._held.callback(_end, process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", "packets cannot be captured"
 
     def _link(self, name: str, pid: int) -> None:
         self._ip(self._switch, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", str(pid))

@@ -10,7 +10,6 @@ from tests.live_runs import TWO_QUEUES
 from tests.run_results import RunResults
 
 HOSTS = [HEAD, *WORKERS]
-FIG4 = "workloads/catalog/natjam-fig4.yaml"
 CROWDED = (
     TWO_QUEUES
     + """\
@@ -24,14 +23,6 @@ workload:
 )
 """Production takes two of the three containers in which research has reduces, and keeps them until research has ended:
 both stopped reduces go on in the third."""
-
-
-@pytest.fixture(scope="module")
-def fig4(cluster: Cluster) -> RunResults:
-    """The run, made on the head as a user makes it."""
-    command = f"cd natjam && RAY_ADDRESS=auto natjam run {FIG4} --time-scale 20 --out /srv/fig4"
-    print(cluster.on_head(command, bound_s=150))
-    return RunResults(cluster.network.shared / "fig4")
 
 
 def test_its_output_is_right(fig4: RunResults) -> None:
@@ -57,6 +48,13 @@ def test_no_clock_of_another_host_is_in_its_tables(fig4: RunResults) -> None:
     costs_ms = [row["mechanism_real_ms"] for row in fig4.table("operations")]
     assert len([cost_ms for cost_ms in costs_ms if cost_ms]) > 50
     assert all(cost_ms is None or 0 <= cost_ms < 1000 * summary["real_s"] for cost_ms in costs_ms)
+
+
+def test_keys_are_for_their_owner_and_only_the_head_makes_certificates(cluster: Cluster) -> None:
+    for name in HOSTS:
+        said = cluster.network.hosts[name].run("bash", "-c", "cd ~/.ray && stat -c '%n %a' auth_token *.key")
+        expected = {"auth_token 600", "machine.key 600"} | ({"authority.key 600"} if name == HEAD else set())
+        assert set(said.splitlines()) == expected
 
 
 def test_reduces_resume_on_another_host(cluster: Cluster) -> None:
