@@ -39,7 +39,8 @@ STATES = (
 """``checkpointing`` and ``suspending`` last from the eviction's order until the container is known free.  In ``paging
 out`` and ``paging in`` a task writes its memory or reads it back, while others' pages go to swap, or its own come back.
 """
-_AM, _STARTING, _WAITING, _MAP, _REDUCE, _RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED, _OUT, _IN = range(11)
+_AM, _STARTING, _WAITING, _MAP, _REDUCE, *_LATER = range(len(STATES))
+_RESUMING, _CHECKPOINTING, _SUSPENDING, _SUSPENDED, _OUT, _IN = _LATER
 _GIVING_WAY = (_CHECKPOINTING, _SUSPENDING)
 _GONE = -1
 """The process has ended, but the ResourceManager does not know it yet; this gives no segment."""

@@ -8,14 +8,12 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from analysis.verify_run import verify_runs
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind
 from emulator.errors import NatjamError
 from tests.live_runs import LEFT_BOUND_S, NatjamRun, until
-
-T = TypeVar("T")
 
 
 class LiveFaults:
@@ -60,7 +58,7 @@ class LiveFaults:
         return {name: found[name] for name in sorted(found) if name.startswith(beginning)}
 
     def _kill(self, fault: Fault, pids: Sequence[int]) -> bool:
-        pid = _picked(fault, pids)
+        pid = fault.target(pids)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
         return pid is not None
@@ -88,7 +86,7 @@ class LiveFaults:
         return self._kill(fault, self._run.modules("shuffle_service"))
 
     def _pause(self, fault: Fault) -> bool:
-        pid = _picked(fault, [*self._hosts("").values()])
+        pid = fault.target([*self._hosts("").values()])
         if pid is None:
             return False
         os.kill(pid, signal.SIGSTOP)
@@ -97,7 +95,7 @@ class LiveFaults:
 
     def _lose_output(self, fault: Fault) -> bool:
         outputs = [path for at in self._run.work_directories() for path in at.glob("node-*/map/*")]
-        output = _picked(fault, sorted(outputs))
+        output = fault.target(sorted(outputs))
         if output is not None:
             shutil.rmtree(output)
         return output is not None
@@ -106,7 +104,7 @@ class LiveFaults:
         """One bit of what a checkpoint counts."""
         seals = sorted((self._run.out / "output" / "_partial").glob("*/*.seal"))
         sealed = [path for path in (seal.with_suffix("") for seal in seals) if path.stat().st_size]
-        path = _picked(fault, sealed)
+        path = fault.target(sealed)
         if path is not None:
             with path.open("r+b") as file:
                 file.seek(fault.pick % path.stat().st_size)
@@ -162,7 +160,3 @@ STRIKES: dict[FaultKind, Strike] = {
     FaultKind.SHUFFLE_DEATH: LiveFaults._kill_shuffle_service,
     FaultKind.BAD_CHECKPOINT: LiveFaults._damage_checkpoint,
 }
-
-
-def _picked(fault: Fault, among: Sequence[T]) -> T | None:
-    return among[fault.pick % len(among)] if among else None

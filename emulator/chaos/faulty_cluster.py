@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import TypeVar
 
 from msgspec import structs
 
@@ -47,8 +46,6 @@ _SLOWEST_NS = 20_000_000_000
 _REST_NS = 240_000_000_000
 """After the end of the last job and the time to miss a silent node, everything must be free within this time."""
 _SIGNAL = 11
-
-T = TypeVar("T")
 
 
 class FaultyNetwork(Network):
@@ -186,7 +183,7 @@ class FaultyCluster(SimulatedCluster):
 
     def _crash_one(self, fault: Fault, kinds: tuple[Kind, ...]) -> bool:
         tasks = self.processes.tasks
-        container = _picked(fault, [name for name in sorted(tasks) if tasks[name].launch.kind in kinds])
+        container = fault.target([name for name in sorted(tasks) if tasks[name].launch.kind in kinds])
         if container is not None:
             self.processes.crash(container, _SIGNAL, "segmentation fault")
         return container is not None
@@ -210,7 +207,7 @@ class FaultyCluster(SimulatedCluster):
         return is_on
 
     def _kill_supervisor(self, fault: Fault) -> bool:
-        node, tasks = _picked(fault, self._nodes), self.processes.tasks
+        node, tasks = fault.target(self._nodes), self.processes.tasks
         here = [name for name, task in tasks.items() if task.node == node]
         crashing = [name for name in here if tasks[name].launch.kind is not Kind.APPLICATION_MASTER]
         for container in crashing:
@@ -249,7 +246,7 @@ class FaultyCluster(SimulatedCluster):
         super()._switch_off(address)
 
     def _picked_node(self, fault: Fault) -> str | None:
-        return _picked(fault, [node for node in self._nodes if node_address(node) in self.machines])
+        return fault.target([node for node in self._nodes if node_address(node) in self.machines])
 
     def _declare_dead(self, fault: Fault) -> bool:
         node = self._picked_node(fault)
@@ -258,7 +255,7 @@ class FaultyCluster(SimulatedCluster):
         return node is not None
 
     def _pause(self, fault: Fault) -> bool:
-        address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
+        address = fault.target(sorted(self.machines.keys() - {CLIENT}))
         assert address is not None
         self.pause(address)
         return self._afterwards(fault, partial(self.go_on, address))
@@ -275,7 +272,7 @@ class FaultyCluster(SimulatedCluster):
                 self.tell(address, message)
 
     def _cut_off(self, fault: Fault) -> bool:
-        node = _picked(fault, self._nodes)
+        node = fault.target(self._nodes)
         masters = [task.launch for task in self.processes.tasks.values() if task.node == node]
         here = [job_address(launch.job) for launch in masters if launch.kind is Kind.APPLICATION_MASTER]
         far = frozenset([node_address(node or ""), *here])
@@ -289,7 +286,7 @@ class FaultyCluster(SimulatedCluster):
     def _lose_output(self, fault: Fault) -> bool:
         maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]
         lying = [(job, task.index, task.output_node) for job, task in maps if task.output_node]
-        output = _picked(fault, lying)
+        output = fault.target(lying)
         if output is not None:
             self.processes.disks.lose_output(*output)
         return output is not None
@@ -301,7 +298,7 @@ class FaultyCluster(SimulatedCluster):
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
         tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.reduces)]
-        container = _picked(fault, [past for task in tasks if task.saved for past in task.saved.past_containers])
+        container = fault.target([past for task in tasks if task.saved for past in task.saved.past_containers])
         if container is not None:
             self.processes.disks.damage_checkpoint(container)
         return container is not None
@@ -318,7 +315,7 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(disks.slow_down, node, -by_ns))
 
     def _step_clock(self, fault: Fault) -> bool:
-        address = _picked(fault, sorted(self.machines.keys() - {CLIENT}))
+        address = fault.target(sorted(self.machines.keys() - {CLIENT}))
         assert address is not None
         recorder = self._recorders[address]
         if not isinstance(recorder, _AheadRecorder):
@@ -353,7 +350,3 @@ _FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
     FaultKind.CLOCK_STEP: FaultyCluster._step_clock,
 }
 """The action of each fault; returns whether it has affected something."""
-
-
-def _picked(fault: Fault, among: Sequence[T]) -> T | None:
-    return among[fault.pick % len(among)] if among else None

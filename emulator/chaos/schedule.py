@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import TypeVar
 
 from emulator.core.machine import keyed_random
 from emulator.vocabulary import Frozen
+
+T = TypeVar("T")
 
 _MOST_FAULTS = 6
 _SHORTEST_NS, _LONGEST_NS = 100_000_000, 60_000_000_000
@@ -80,6 +83,10 @@ class Fault(Frozen):
     """How long it lasts, if it lasts; for a clock step: how far the clock moves."""
     pick: int
     """Selects its target: number ``pick`` modulo the number of possible targets."""
+
+    def target(self, among: Sequence[T]) -> T | None:
+        """Which of ``among`` it hits; None if there are none."""
+        return among[self.pick % len(among)] if among else None
 
     def __str__(self) -> str:
         return f"{self.at_ns / 1e9:.3f} s {self.kind.value} for {self.for_ns / 1e9:.3f} s, pick {self.pick}"

@@ -2,11 +2,11 @@
 
 Theory of operation
 -------------------
-While a run is on, a link in its directory leads to a file among the run's own temporary ones, which only its user can
-read: it says where the ResourceManager's host listens, and has the secret of the run's links.  An order goes that way
-as the messages of other hosts do.  The ResourceManager takes it as it takes a trigger's, so that it stands in the
-journal, and a replay gives it again.  Nothing is answered: whether an order can be given, and what has come of it, is
-read from the journal, which a live run writes as it goes.
+While a run is on, its directory has a symbolic link to a file among the run's temporary files.  Only the run's user can
+read that file.  It holds the address of the ResourceManager's host and the secret of the run's links.  An order is sent
+over such a link, like a message of another host.  The ResourceManager handles it like an order of a trigger: it is
+written to the journal, and a replay repeats it.  There is no answer.  Whether an order can be given, and its result,
+are read from the journal, which a live run writes as it goes.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.vocabulary import Frozen, JobFacts, Kind, Order
 
 _LINK_NAME = "live"
-_DOOR_NAME = "orders.json"
+_ENDPOINT_NAME = "orders.json"
 _PATIENCE_REAL_S = 10.0
-_LOOK_REAL_S = 0.2
+_POLL_REAL_S = 0.2
 
 
-class _Door(Frozen):
+class _Endpoint(Frozen):
     """Where a run takes orders."""
 
     address: Address
     secret: str
 
 
-def open_door(directory: Path, root: Path, address: Address, secret: str) -> None:
+def publish_endpoint(directory: Path, root: Path, address: Address, secret: str) -> None:
     """The run of ``directory`` takes orders at ``address``; ``root`` is its own temporary directory."""
-    with written_whole(root / _DOOR_NAME) as unfinished:
+    with written_whole(root / _ENDPOINT_NAME) as unfinished:
         unfinished.touch(0o600)
-        unfinished.write_bytes(msgspec.json.encode(_Door(address, secret)))
+        unfinished.write_bytes(msgspec.json.encode(_Endpoint(address, secret)))
     link = directory / _LINK_NAME
     with contextlib.suppress(OSError):  # not every file system has links: then the run takes no orders
         link.unlink(missing_ok=True)
-        link.symlink_to(root / _DOOR_NAME)
+        link.symlink_to(root / _ENDPOINT_NAME)
 
 
-def close_door(directory: Path) -> None:
+def withdraw_endpoint(directory: Path) -> None:
     """The run is over."""
     with contextlib.suppress(OSError):
         (directory / _LINK_NAME).unlink(missing_ok=True)
@@ -80,21 +80,21 @@ def give(directory: Path, name: str, order: Order) -> str:
         RunError: the run is over, the task is in no state for the order, or it is refused or not taken.
     """
     run = _running(directory)
-    door = _door(run)
+    endpoint = _endpoint(run)
     try:
         job, task = task_named(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    before = _look(run, job, task)
+    before = _status(run, job, task)
     before.check(order)
     try:
-        asyncio.run(_send(door, OrderTask(job, TaskOrder(task, order))))
+        asyncio.run(_send(endpoint, OrderTask(job, TaskOrder(task, order))))
     except LinkError:
         raise _over(directory) from None
     until_real_s = time.monotonic() + _PATIENCE_REAL_S
     while True:
-        time.sleep(_LOOK_REAL_S)
-        now = _look(run, job, task)
+        time.sleep(_POLL_REAL_S)
+        now = _status(run, job, task)
         is_taken, is_late = now.orders > before.orders, time.monotonic() > until_real_s
         if is_taken and (told := _outcome(order, before, now)):
             return told
@@ -103,7 +103,7 @@ def give(directory: Path, name: str, order: Order) -> str:
             raise RunError(f"{now.name}: the order has {taken} after {_PATIENCE_REAL_S:g} s: {now.said}")
 
 
-def _outcome(order: Order, before: TaskSight, now: TaskSight) -> str | None:
+def _outcome(order: Order, before: TaskStatus, now: TaskStatus) -> str | None:
     """What has come of an order that was taken; None: nothing yet.  Raises RunError if it is refused."""
     at = f"{now.reported_ns / 1e9:.1f} s"
     if order is Order.RESUME:
@@ -137,19 +137,19 @@ def _over(directory: Path) -> RunError:
     return RunError(f"{directory}: the run is over")
 
 
-def _door(run: Path) -> _Door:
+def _endpoint(run: Path) -> _Endpoint:
     try:
-        return msgspec.json.decode((run / _LINK_NAME).read_bytes(), type=_Door)
+        return msgspec.json.decode((run / _LINK_NAME).read_bytes(), type=_Endpoint)
     except PermissionError:
         raise RunError(f"{run}: is another user's run, who alone may give it orders") from None
     except OSError:
         raise _over(run) from None
 
 
-async def _send(door: _Door, order: OrderTask) -> None:
-    links = Links("user", door.secret, lambda _: None, lambda _: None)
+async def _send(endpoint: _Endpoint, order: OrderTask) -> None:
+    links = Links("user", endpoint.secret, lambda _: None, lambda _: None)
     try:
-        await links.connect({RESOURCE_MANAGER_HOST: door.address})
+        await links.connect({RESOURCE_MANAGER_HOST: endpoint.address})
         links.send(RESOURCE_MANAGER_HOST, [(RESOURCE_MANAGER, order)])
     finally:
         links.close()
@@ -158,7 +158,7 @@ async def _send(door: _Door, order: OrderTask) -> None:
 # ---- what the journal says of a task ----
 
 
-class TaskSight:
+class TaskStatus:
     """One task as the records of a journal show it."""
 
     def __init__(self, job: str, task: TaskId) -> None:
@@ -232,8 +232,8 @@ class TaskSight:
         return f"it is {self.report.state.value}"
 
 
-def _look(run: Path, job: str, task: TaskId) -> TaskSight:
-    sight = TaskSight(job, task)
+def _status(run: Path, job: str, task: TaskId) -> TaskStatus:
+    sight = TaskStatus(job, task)
     journal = RunDirectory(run).found_journal()
     with contextlib.suppress(JournalError):  # where what has been written so far ends
         for record in read_journal(journal)[1] if journal is not None else ():

@@ -31,7 +31,7 @@ from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
-from emulator.live.orders import close_door, open_door
+from emulator.live.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
 from emulator.records.journal import JournalError
@@ -129,7 +129,7 @@ class LiveSession:
                 yield
         finally:
             self._show("cleaning up")
-            close_door(self._run_dir)
+            withdraw_endpoint(self._run_dir)
             with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
                 self._journal.write_all()
             for handle in self._hosts.values():
@@ -178,11 +178,11 @@ class LiveSession:
         offsets = {name: m["clock_offset_ns"] for m in machines for name in m["hosts"]}
         self._all("beginning", lambda handle, name: handle.begin.remote(self._origin_real_ns + offsets[name]))
         self._finished = self._hosts[RESOURCE_MANAGER_HOST].finished.remote()
-        self._open_door(plan)
+        self._publish_endpoint(plan)
         return plan, machines
 
-    def _open_door(self, plan: RunPlan) -> None:
-        open_door(self._run_dir, self._root, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
+    def _publish_endpoint(self, plan: RunPlan) -> None:
+        publish_endpoint(self._run_dir, self._root, self._addresses[RESOURCE_MANAGER_HOST], plan.secret)
 
     def _own_journal(self, name: str) -> str:
         return str(self._root / f"{name}.journal")
@@ -344,7 +344,7 @@ class LiveSession:
         self._reports.replaced(name)
         if name == RESOURCE_MANAGER_HOST:
             self._finished = host.finished.remote()
-            self._open_door(plan)
+            self._publish_endpoint(plan)
 
     def _lives(self, name: str) -> bool:
         """Whether a host answers.  A host that has died meanwhile is replaced later, and then connects to all."""

@@ -82,6 +82,9 @@ class CalibratedCosts(CostModel):
         level_ppb = keyed_number(self._seed, what, *key) % (PPB + 1)
         return self._scaled(distribution.at(level_ppb))
 
+    def _longest_ns(self, distribution: Distribution) -> int:
+        return self._scaled(distribution.quantiles_real_ns[-1])
+
     def _of_container(self, distribution: Distribution, operation: str, container: str, now_ns: int) -> int:
         return self._draw(distribution, crc32(operation.encode()), crc32(container.encode()), now_ns)
 
@@ -89,11 +92,11 @@ class CalibratedCosts(CostModel):
 
     @property
     def longest_timer_lag_ns(self) -> int:
-        return self._scaled(self._operations.timer_lag.quantiles_real_ns[-1])
+        return self._longest_ns(self._operations.timer_lag)
 
     @property
     def longest_message_ns(self) -> int:
-        return self._scaled(self._operations.message.quantiles_real_ns[-1])
+        return self._longest_ns(self._operations.message)
 
     def timer_lag(self, address: str, due_ns: int) -> int:
         return self._in_order(self._operations.timer_lag, due_ns, _TIMER, self._host_of[address] & 0xFFFF)
@@ -106,7 +109,7 @@ class CalibratedCosts(CostModel):
 
     def _in_order(self, distribution: Distribution, at_ns: int, *key: int) -> int:
         """A delay for an event at ``at_ns``, such that it does not overtake an earlier event with the same key."""
-        interval_ns = max(1, self._scaled(distribution.quantiles_real_ns[-1]))
+        interval_ns = max(1, self._longest_ns(distribution))
         number, since_ns = divmod(at_ns, interval_ns)
         before_ns, delay_ns = (self._draw(distribution, *key, at) for at in (number - 1, number))
         return max(delay_ns, before_ns - since_ns)

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
-from tests.live_runs import REPOSITORY
+from tests.live_runs import REPOSITORY, until, with_variable
 from tests.programs import criu_or_skip, kmeans_command
 
 BOUND_S = 90
@@ -25,25 +24,24 @@ KMEANS = kmeans_command("--memory-mb", "20", "--iterations", "100000")
 NATJAM = [sys.executable, "-c", "from emulator.cli.script import main; main()"]
 
 
+_TEST = "NATJAM_PROBE_TEST"
+
+
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    """No process of ours and no image outlives a probe, however it ended."""
-    before = left_behind()
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process of the test and no image outlives a probe, however it ended."""
+    monkeypatch.setenv(_TEST, str(tmp_path))
+    before = staging_directories()
     yield
-    deadline = time.monotonic() + BOUND_S
-    while left_behind() - before and time.monotonic() < deadline:
-        time.sleep(0.05)  # a janitor may still be at it
-    assert left_behind() - before == set()
+    until(  # a janitor may still be at it
+        lambda: not with_variable(_TEST, str(tmp_path)) and not staging_directories() - before,
+        lambda: f"gone: {with_variable(_TEST, str(tmp_path))}, {staging_directories() - before}",
+        BOUND_S,
+    )
 
 
-def left_behind() -> set[str]:
-    processes = set()
-    for process in psutil.Process().children(recursive=True):
-        processes.add(f"process {process.pid}")
-    for process in psutil.process_iter(["environ", "pid"]):
-        if "NATJAM_RUN" in (process.info["environ"] or {}):
-            processes.add(f"process {process.info['pid']}")
-    return processes | {str(path) for path in Path("/dev/shm").glob("natjam-*")}
+def staging_directories() -> set[Path]:
+    return set(Path("/dev/shm").glob("natjam-staging-*"))
 
 
 def start(tmp_path: Path, *arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.Popen[str]:

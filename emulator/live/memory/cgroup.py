@@ -86,8 +86,13 @@ class MemoryGroup:
     def killed_for_memory(self) -> int:
         """How many of its processes the kernel has killed because memory and swap were full."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
-        lines = (self.folder / name).read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return _counter(self.folder / name, "oom_kill")
+
+
+def _counter(path: Path, name: str) -> int:
+    """The value of ``name`` in a file of the kernel with a name and a number in each line; 0 if it is not there."""
+    lines = path.read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)
 
 
 def swapped_bytes_in(processes_file: str) -> int:
@@ -96,8 +101,7 @@ def swapped_bytes_in(processes_file: str) -> int:
     with suppress(OSError):
         if (current := folder / "memory.swap.current").exists():  # version 2
             return int(current.read_text())
-        lines = (folder / "memory.stat").read_text().splitlines()
-        return next((int(line.split()[1]) for line in lines if line.startswith("swap ")), 0)
+        return _counter(folder / "memory.stat", "swap")
     return 0
 
 
