@@ -19,8 +19,9 @@ class TraceError(ConfigError):
 class Problems:
     """Handles the broken rows of a trace: the first one raises; if lenient, each is skipped and counted."""
 
-    def __init__(self, lenient: bool = False, most_kept: int = 100) -> None:
-        self.lenient = lenient
+    def __init__(self, lenient: bool = False, most_kept: int = 100, switch: str = "--lenient") -> None:
+        """``switch`` is what a user writes to have broken rows skipped."""
+        self.lenient, self._switch = lenient, switch
         self.most_kept = most_kept
         self.count = 0
         self.kept: list[TraceError] = []
@@ -28,12 +29,11 @@ class Problems:
 
     def add(self, path: Path, line: int | None, column: str | None, reason: str) -> None:
         """Report one broken row.  Raises TraceError unless lenient."""
-        error = TraceError(path, line, column, reason)
         if not self.lenient:
-            raise error
+            raise TraceError(path, line, column, f"{reason}; correct it, or skip broken rows with {self._switch}")
         self.count += 1
         if len(self.kept) < self.most_kept:
-            self.kept.append(error)
+            self.kept.append(TraceError(path, line, column, reason))
 
 
 class BrokenRow(Exception):

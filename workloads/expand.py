@@ -23,7 +23,7 @@ from workloads.google_day import google_day_jobs
 from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
-from workloads.record import WorkloadJob
+from workloads.record import Trace, WorkloadJob
 from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
 
 BYTES_PER_GB = 2**30
@@ -88,9 +88,12 @@ def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted
         schedule_ns=load_overheads(experiment.overheads, Path.cwd()).schedule_ns,
     )
     path, unfinished = Path(entry.path), entry.rates.unfinished
-    return adapt(
-        lambda: open_trace(path, entry.format, Problems(entry.lenient), unfinished=unfinished), entry, target, seed
-    )
+
+    def opened() -> Trace:
+        problems = Problems(entry.lenient, switch="workload.trace.lenient: true")
+        return open_trace(path, entry.format, problems, unfinished=unfinished)
+
+    return adapt(opened, entry, target, seed)
 
 
 def _container_memory_bytes(experiment: Experiment) -> int:
