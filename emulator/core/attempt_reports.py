@@ -30,6 +30,7 @@ class AttemptReports:
         self._protocol = settings.protocol
         self._debts_are_numbers = settings.scheduler.allocation.paced is None
         """Whether the ResourceManager asks back a number of containers; otherwise it names them."""
+        self._spares_refused = not settings.scheduler.mechanism.heeds_refusals
 
     def take(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         """Take a report of one of the job's containers."""
@@ -75,8 +76,9 @@ class AttemptReports:
         attempt.move(AttemptEvent.REFUSED)
         self._tasks.withdraw_suspend(attempt)
         self._owe_another(attempt)
-        # Do not choose the same victim again at once: another node may have room.
-        attempt.spared_until_ns = now_ns + self._protocol.retry_ns
+        if self._spares_refused or attempt.task in self._tasks.held:
+            # Do not choose the same victim again at once: another node may have room.
+            attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 
     def _owe_another(self, victim: TaskAttempt) -> None:
         """A victim's container has not become free: if a number of containers is owed, another victim must give one."""

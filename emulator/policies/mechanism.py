@@ -107,6 +107,7 @@ MECHANISM: Axis[MechanismPolicy] = Axis(
             "adaptive-checkpointing, section 4.1, Algorithm 1",
             reads=frozenset({Reads.DEVICES}),
             options=Adaptive,
+            heeds_refusals=True,
         ),
     ),
     MechanismPolicy,

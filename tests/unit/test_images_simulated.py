@@ -123,3 +123,18 @@ def test_adaptive_weighs_what_it_may_choose_from() -> None:
     assert adaptive(view, refused, options=everything).mechanism is Mechanism.CHECKPOINT
     decision = adaptive(view, task_view(0, 500), options=Adaptive())
     assert (decision.mechanism, decision.numbers) == (Mechanism.KILL, (("kill_ns", 1000),))
+
+
+def test_what_a_node_has_no_room_to_stop_is_saved_in_another_way_at_once(tmp_path: Path) -> None:
+    path, completions_s = tmp_path / "no-room.yaml", list[float]()
+    for mechanism in ("checkpoint", "{name: adaptive, among: [suspend, checkpoint]}"):
+        text = EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", mechanism)
+        path.write_text(text.replace("per_node: 3", "per_node: 3, max_suspended_per_node: 0") + "overheads: yarn-3\n")
+        experiment = load_experiment(path)
+        builder = HistoryBuilder(expand(experiment, 1))
+        simulate(experiment, expand(experiment, 1), builder.add)
+        production = next(job for job in builder.finish().jobs if job.name == "production")
+        assert production.completion_ns is not None
+        completions_s.append(production.completion_ns / 1e9)
+    without, after_refusal = completions_s
+    assert without < after_refusal < without + 3, "two more heartbeats, not the time that others are spared for"
