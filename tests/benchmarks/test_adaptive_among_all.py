@@ -1,8 +1,13 @@
-"""Adaptive over all mechanisms against each of them alone, on random workloads; prints, and asserts no figure."""
+"""Adaptive over all mechanisms against each of them alone, on random workloads.
+
+Urgent jobs are at most 5% slower than under the best single mechanism.  So are the others, among the mechanisms under
+which urgent jobs are as soon served: no schedule can always be that near to *wait* too, which lets them keep what the
+urgent jobs need.  Over all jobs, adaptive is better than each mechanism on average.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -18,6 +23,7 @@ WORKLOADS = 50
 ALONE = ("wait", "kill", "suspend", "checkpoint", "image")
 ALL = "{name: adaptive, among: [wait, kill, suspend, checkpoint, image]}"
 ANY = "any"
+BOUND = 1.05
 HEAD = """\
 name: any-mechanism
 engine: sim
@@ -76,16 +82,22 @@ def test_adaptive_against_the_best_single_mechanism(tmp_path: Path, capsys: pyte
         print(f"\nmean response under adaptive, over {WORKLOADS} workloads")
         for queue in ("production", "research", ANY):
             ran = [each for each in found if queue in each["adaptive"]]
-            over = [each["adaptive"][queue] / min(each[name][queue] for name in ALONE) for each in ran]
+            over = [over_the_best(each, queue, ALONE) for each in ran]
             means = {name: fmean(each["adaptive"][queue] / each[name][queue] for each in ran) for name in ALONE}
             print(
                 f"  {queue:10}: over the best single one mean {fmean(over):.3f}, worst {max(over):.3f},"
-                f" above 1.05 in {sum(value > 1.05 for value in over)} of {len(over)};"
+                f" above {BOUND} in {sum(value > BOUND for value in over)} of {len(over)};"
                 f" over each: {', '.join(f'{name} {mean:.3f}' for name, mean in means.items())}"
             )
-        best = [
-            min(each["adaptive"][q] / min(each[name][q] for name in ALONE) for q in each["adaptive"] if q != ANY)
-            for each in found
-        ]
-        print(f"  of low or high priority, the nearer to its best: worst {max(best):.3f}")
-    assert len(found) == WORKLOADS
+    for each in found:
+        assert over_the_best(each, "production", ALONE) <= BOUND
+        as_soon = [name for name in ALONE if each[name].get("production", 0) <= each["adaptive"].get("production", 0)]
+        assert over_the_best(each, "research", as_soon) <= BOUND
+    for name in ALONE:
+        assert fmean(each["adaptive"][ANY] / each[name][ANY] for each in found) < 1, name
+
+
+def over_the_best(responses: Mapping[str, Mapping[str, float]], queue: str, names: Iterable[str]) -> float:
+    """The mean response of a queue's jobs under adaptive, as a share of the shortest under any of ``names``."""
+    ours = responses["adaptive"].get(queue, 0.0)
+    return ours / min((responses[name][queue] for name in names if ours), default=max(ours, 1.0))
