@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from workloads.errors import BrokenRow
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, job_id, text, whole
+from workloads.importers.fields import (
+    MAX_BYTES,
+    MAX_LENGTH_NS,
+    MAX_NS,
+    job_id,
+    json_object,
+    task_priority,
+    text,
+    whole,
+)
 from workloads.record import (
     KINDS,
     ORIGINS,
@@ -22,7 +32,6 @@ from workloads.record import (
 from workloads.schema import MAX_TASKS
 
 _Check = Callable[[Any, str], Any]
-_MOST_PRIORITY = 10**6
 
 
 def header_to_fields(header: Header) -> dict[str, Any]:
@@ -59,10 +68,9 @@ def header_from_fields(value: Any) -> Header:
 
 
 def _provenance(value: Any, where: str) -> Provenance:
-    if not isinstance(value, dict):
-        raise BrokenRow(where, "is not an object")
-    source = _one_of(("measured", "modelled", "mixed"))(value.get("source"), f"{where}.source")
-    return Provenance(source, text(value.get("rule"), f"{where}.rule") or "")
+    told = json_object(value, where)
+    source = _one_of(("measured", "modelled", "mixed"))(told.get("source"), f"{where}.source")
+    return Provenance(source, text(told.get("rule"), f"{where}.rule") or "")
 
 
 def job_to_fields(job: WorkloadJob) -> dict[str, Any]:
@@ -80,11 +88,8 @@ def task_to_fields(task: WorkloadTask) -> dict[str, Any]:
 
 def job_from_data(value: Any) -> WorkloadJob:
     """The job from plain data.  Raises BrokenRow."""
-    if not isinstance(value, dict):
-        raise BrokenRow(None, "is not an object")
-    return job_from_fields(
-        WorkloadJob(job_id(value.get("job"), "job"), _time(value.get("submit_ns"), "submit_ns")), value
-    )
+    told = json_object(value, None)
+    return job_from_fields(WorkloadJob(job_id(told.get("job"), "job"), _time(told.get("submit_ns"), "submit_ns")), told)
 
 
 def job_from_fields(base: WorkloadJob, value: Mapping[str, Any], where: str = "") -> WorkloadJob:
@@ -122,10 +127,9 @@ def _tasks(value: Any, where: str) -> tuple[WorkloadTask, ...]:
     found = []
     for number, task in enumerate(value):
         place = f"{where}[{number}]"
-        if not isinstance(task, dict):
-            raise BrokenRow(place, "is not an object")
-        kind, length_ns = _kind(task.get("kind"), f"{place}.kind"), _length(task.get("length_ns"), f"{place}.length_ns")
-        found.append(WorkloadTask(kind, length_ns, **_given(task, _OPTIONAL_TASK_CHECKS, place)))
+        told = json_object(task, place)
+        kind, length_ns = _kind(told.get("kind"), f"{place}.kind"), _length(told.get("length_ns"), f"{place}.length_ns")
+        found.append(WorkloadTask(kind, length_ns, **_given(told, _OPTIONAL_TASK_CHECKS, place)))
     return tuple(found)
 
 
@@ -138,42 +142,16 @@ def _one_of(known: tuple[str, ...]) -> _Check:
     return check
 
 
-def _time(value: Any, column: str) -> int:
-    return whole(value, column, MAX_NS)
-
-
-def _length(value: Any, column: str) -> int:
-    return whole(value, column, MAX_LENGTH_NS, least=1)
-
-
-def _bytes(value: Any, column: str) -> int:
-    return whole(value, column, MAX_BYTES)
-
-
-def _lost(value: Any, column: str) -> int:
-    return whole(value, column, MAX_NS)
-
-
-def _count(value: Any, column: str) -> int:
-    return whole(value, column, 10**9)
-
-
-def _priority(value: Any, column: str) -> int:
-    return whole(value, column, _MOST_PRIORITY, least=-_MOST_PRIORITY)
-
-
-def _object(value: Any, column: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BrokenRow(column, "is not an object")
-    return value
-
-
+_time = partial(whole, most=MAX_NS)
+_length = partial(whole, most=MAX_LENGTH_NS, least=1)
+_bytes = partial(whole, most=MAX_BYTES)
+_count = partial(whole, most=10**9)
 _kind = _one_of(KINDS)
 _JOB_CHECKS: dict[str, _Check] = {
     "submit_ns": _time,
     "queue": text,
     "user": text,
-    "priority": _priority,
+    "priority": task_priority,
     "deadline_ns": _time,
     "memory_bytes": _bytes,
     "input_bytes": _bytes,
@@ -182,18 +160,18 @@ _JOB_CHECKS: dict[str, _Check] = {
     "start_ns": _time,
     "finish_ns": _time,
     "outcome": _one_of(OUTCOMES),
-    "other": _object,
+    "other": json_object,
 }
 _OPTIONAL_TASK_CHECKS: dict[str, _Check] = {
     "source": _one_of(SOURCES),
     "start_ns": _time,
     "host": text,
-    "priority": _priority,
+    "priority": task_priority,
     "memory_bytes": _bytes,
     "attempts": _count,
     "evictions": _count,
-    "lost_ns": _lost,
-    "other": _object,
+    "lost_ns": _time,
+    "other": json_object,
 }
 _TASK_CHECKS: dict[str, _Check] = {"kind": _kind, "length_ns": _length, **_OPTIONAL_TASK_CHECKS}
 _JOB_NAMES = tuple(one.name for one in fields(WorkloadJob) if one.name != "tasks")

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from emulator.experiment.checks import LONGEST_FILE_NAME
 from workloads.errors import BrokenRow
+from workloads.record import KINDS, Kind
 
 MAX_ID_CHARACTERS = 80
 MAX_NS = 2**62
@@ -16,6 +17,8 @@ MAX_NS = 2**62
 MAX_LENGTH_NS = 10**17
 """Longest length: about three years."""
 MAX_BYTES = 10**18
+_MOST_PRIORITY = 10**6
+_MS = 10**6
 _NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 
@@ -41,11 +44,35 @@ def whole(value: Any, column: str, most: int, least: int = 0) -> int:
     return value
 
 
+def ms_to_ns(value: Any, column: str, most_ns: int = MAX_NS) -> int:
+    """A whole number of milliseconds, in nanoseconds on [0, most_ns]."""
+    return whole(value, column, most_ns // _MS) * _MS
+
+
+def task_priority(value: Any, column: str) -> int | None:
+    """The priority of a task, or None if there is none."""
+    return None if value is None else whole(value, column, _MOST_PRIORITY, least=-_MOST_PRIORITY)
+
+
+def task_kind(value: Any, column: str) -> Kind:
+    """``map`` or ``reduce``."""
+    if value not in KINDS:
+        raise BrokenRow(column, f"{str(value)[:40]!r} is neither map nor reduce")
+    return value
+
+
 def text(value: Any, column: str) -> str | None:
     """Printable text, or None if there is none."""
     if value is None or (isinstance(value, str) and len(value) <= 1000 and value.isprintable()):
         return value or None
     raise BrokenRow(column, f"{_shown(value)} is not printable text of at most 1000 characters")
+
+
+def json_object(value: Any, column: str | None) -> dict[str, Any]:
+    """A JSON object."""
+    if not isinstance(value, dict):
+        raise BrokenRow(column, "is not an object")
+    return value
 
 
 def _shown(value: Any) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text, whole
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds, job_id, json_object, ms_to_ns, text, whole
 from workloads.importers.json_objects import read_objects
 from workloads.importers.source import OnBytes, ignore
 from workloads.importers.unfinished import fill_lengths
@@ -29,7 +29,6 @@ from workloads.schema import MAX_TASKS, Unfinished
 
 PRIORITIES = {"VERY_LOW": 1, "LOW": 2, "NORMAL": 3, "HIGH": 4, "VERY_HIGH": 5}
 _OUTCOMES: dict[str, Outcome] = {"SUCCESS": "succeeded", "FAILED": "failed", "KILLED": "killed"}
-_MS = 10**6
 _BYTES_PER_MB = 2**20
 _LISTS: tuple[tuple[str, Kind], ...] = (("mapTasks", "map"), ("reduceTasks", "reduce"))
 
@@ -167,9 +166,7 @@ class _Reader:
         for number, task in enumerate(listed):
             where = f"{key}[{number}]"
             try:
-                if not isinstance(task, dict):
-                    raise BrokenRow(where, "is not an object")
-                attempts = _list(task.get("attempts"), f"{where}.attempts")
+                attempts = _list(json_object(task, where).get("attempts"), f"{where}.attempts")
             except BrokenRow as broken:
                 self._problems.add(self._path, line, broken.column, broken.reason)
                 continue
@@ -189,8 +186,7 @@ class _Reader:
 
 
 def _attempt(value: Any, where: str) -> _Attempt:
-    if not isinstance(value, dict):
-        raise BrokenRow(where, "is not an object")
+    json_object(value, where)
     result = _word(value.get("result"), f"{where}.result")
     start_ns = _time(value.get("startTime"), f"{where}.startTime")
     finish_ns = _time(value.get("finishTime"), f"{where}.finishTime")
@@ -264,7 +260,7 @@ def _time(value: Any, column: str) -> int | None:
     """Milliseconds to nanoseconds; None if nothing was recorded."""
     if value is None or (type(value) is int and value in (-1, 0)):
         return None
-    return whole(value, column, MAX_NS // _MS) * _MS
+    return ms_to_ns(value, column)
 
 
 def _count(value: Any, column: str) -> int | None:

@@ -18,13 +18,22 @@ from typing import Any
 
 from workloads.codec import job_from_fields, task_from_fields
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.fields import MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text, whole
+from workloads.importers.fields import (
+    MAX_LENGTH_NS,
+    SeenIds,
+    job_id,
+    json_object,
+    ms_to_ns,
+    task_kind,
+    task_priority,
+    text,
+    whole,
+)
 from workloads.importers.json_objects import read_objects
 from workloads.importers.source import OnBytes, ignore
-from workloads.record import Header, Kind, WorkloadJob, WorkloadTask, measured
+from workloads.record import Header, WorkloadJob, WorkloadTask, measured
 from workloads.schema import MAX_TASKS
 
-_MS = 10**6
 EXTENSION = "natjam"
 """Key of an exported job or task for the values that have no key in SLS."""
 JOB_KEYS = ("job.id", "job.start.ms", "job.end.ms", "job.queue.name", "job.user", "job.tasks", EXTENSION)
@@ -86,9 +95,9 @@ def _jobs(value: dict[str, Any], number: int, path: Path, line: int, problems: P
     named = value.get("job.id")
     if isinstance(named, int):
         named = str(named)
-    submit_ns = whole(_number(value.get("job.start.ms")), "job.start.ms", MAX_NS // _MS) * _MS
+    submit_ns = ms_to_ns(_number(value.get("job.start.ms")), "job.start.ms")
     finish_ms = _number(value.get("job.end.ms"))
-    finish_ns = None if finish_ms in (None, 0) else whole(finish_ms, "job.end.ms", MAX_NS // _MS) * _MS
+    finish_ns = None if finish_ms in (None, 0) else ms_to_ns(finish_ms, "job.end.ms")
     if finish_ns is not None and finish_ns < submit_ns:
         raise BrokenRow("job.end.ms", "is before job.start.ms")
     listed = value.get("job.tasks")
@@ -130,40 +139,33 @@ def _tasks(listed: list[Any], path: Path, line: int, problems: Problems) -> Iter
 
 
 def _task(value: Any, where: str) -> tuple[WorkloadTask, int]:
-    if not isinstance(value, dict):
-        raise BrokenRow(where, "is not an object")
-    kind = value.get("container.type", "map")
-    if kind not in ("map", "reduce"):
-        raise BrokenRow(f"{where}.container.type", f"{str(kind)[:40]!r} is neither map nor reduce")
+    json_object(value, where)
+    kind = task_kind(value.get("container.type", "map"), f"{where}.container.type")
     start_ms = _number(value.get("container.start.ms"))
-    start_ns = None if start_ms is None else whole(start_ms, f"{where}.container.start.ms", MAX_NS // _MS) * _MS
-    priority = _number(value.get("container.priority"))
+    start_ns = None if start_ms is None else ms_to_ns(start_ms, f"{where}.container.start.ms")
     task = WorkloadTask(
-        _KINDS[kind],
+        kind,
         max(1, _length_ns(value, start_ns, where)),
         start_ns=start_ns,
         host=text(value.get("container.host"), f"{where}.container.host"),
-        priority=None if priority is None else whole(priority, f"{where}.container.priority", 10**6, least=-(10**6)),
+        priority=task_priority(_number(value.get("container.priority")), f"{where}.container.priority"),
         other={key: told for key, told in value.items() if key not in (*TASK_KEYS, "count")} or None,
     )
     count = whole(_number(value.get("count", 1)), f"{where}.count", MAX_TASKS, least=1)
     return _extended_task(task, value.get(EXTENSION), where), count
 
 
-_KINDS: dict[str, Kind] = {"map": "map", "reduce": "reduce"}
-
-
 def _length_ns(value: dict[str, Any], start_ns: int | None, where: str) -> int:
     end_ms, duration_ms = _number(value.get("container.end.ms")), _number(value.get("duration.ms"))
     if start_ns is not None and end_ms is not None:
-        length_ns = whole(end_ms, f"{where}.container.end.ms", MAX_NS // _MS) * _MS - start_ns
+        length_ns = ms_to_ns(end_ms, f"{where}.container.end.ms") - start_ns
         if not 0 <= length_ns <= MAX_LENGTH_NS:
             late = "before container.start.ms" if length_ns < 0 else f"over {MAX_LENGTH_NS // 10**9} s after the start"
             raise BrokenRow(f"{where}.container.end.ms", f"is {late}")
         return length_ns
     if duration_ms is None:
         raise BrokenRow(where, "has neither container.start.ms and container.end.ms nor duration.ms")
-    return whole(duration_ms, f"{where}.duration.ms", MAX_LENGTH_NS // _MS) * _MS
+    return ms_to_ns(duration_ms, f"{where}.duration.ms", MAX_LENGTH_NS)
 
 
 def _number(value: Any) -> Any:
@@ -175,15 +177,10 @@ def _extended(job: WorkloadJob, extension: Any) -> WorkloadJob:
     """The job with the values that an export wrote beside those of SLS."""
     if extension is None:
         return job
-    if not isinstance(extension, dict):
-        raise BrokenRow(EXTENSION, "is not an object")
-    extended = job_from_fields(job, extension, EXTENSION)
+    extended = job_from_fields(job, json_object(extension, EXTENSION), EXTENSION)
     return replace(extended, queue=None) if "queue" in extension and extension["queue"] is None else extended
 
 
 def _extended_task(task: WorkloadTask, extension: Any, where: str) -> WorkloadTask:
-    if extension is None:
-        return task
-    if not isinstance(extension, dict):
-        raise BrokenRow(f"{where}.{EXTENSION}", "is not an object")
-    return task_from_fields(task, extension, f"{where}.{EXTENSION}")
+    below = f"{where}.{EXTENSION}"
+    return task if extension is None else task_from_fields(task, json_object(extension, below), below)

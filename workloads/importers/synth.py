@@ -28,9 +28,9 @@ import orjson
 
 from workloads.draws import lognormal_of_mean, normal
 from workloads.errors import BrokenRow, Problems, TraceError
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, job_id, text, whole
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, job_id, task_kind, task_priority, text, whole
 from workloads.importers.source import ByteSource, OnBytes, ignore
-from workloads.record import Header, Kind, WorkloadJob, WorkloadTask, modelled
+from workloads.record import Header, WorkloadJob, WorkloadTask, modelled
 from workloads.schema import MAX_TASKS
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -39,7 +39,6 @@ _BYTES_PER_MB = 2**20
 _STD_SHARE = 1 / 6
 """Share of the mean that a standard deviation of 0 means."""
 _MOST_SPREAD = 1e6
-_KINDS: dict[str, Kind] = {"map": "map", "reduce": "reduce"}
 _PREFIXES = (("m", "map", 20), ("r", "reduce", 10))
 
 HEADER = Header(
@@ -171,19 +170,16 @@ def _old(chosen: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _drawn(told: dict[str, Any], where: str, rng: Random) -> Iterator[WorkloadTask]:
-    kind = told.get("type")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise BrokenRow(f"{where}.type", f"{str(kind)[:40]!r} is neither map nor reduce")
+    kind = task_kind(told.get("type"), f"{where}.type")
     count = round(_sample(told.get("count"), f"{where}.count", rng, MAX_TASKS))
-    priority = told.get("priority")
     for _ in range(count):
         time_s = _sample(told.get("time"), f"{where}.time", rng, MAX_LENGTH_NS / 1e9)
         memory_mb = _sample(told.get("max_memory", {"val": 0}), f"{where}.max_memory", rng, MAX_BYTES / _BYTES_PER_MB)
         yield WorkloadTask(
-            _KINDS[kind],
+            kind,
             max(1, round(time_s * 1e9)),
             "modelled",
-            priority=None if priority is None else whole(priority, f"{where}.priority", 10**6, least=-(10**6)),
+            priority=task_priority(told.get("priority"), f"{where}.priority"),
             memory_bytes=round(memory_mb) * _BYTES_PER_MB or None,
         )
 

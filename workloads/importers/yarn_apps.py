@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, MAX_NS, SeenIds, job_id, text, whole
+from workloads.importers.fields import MAX_BYTES, MAX_LENGTH_NS, SeenIds, job_id, json_object, ms_to_ns, text, whole
 from workloads.importers.json_objects import read_objects
 from workloads.importers.source import OnBytes, ignore
 from workloads.record import Header, Outcome, WorkloadJob, WorkloadTask, measured, modelled
 from workloads.schema import MAX_TASKS
 
-_MS, _S = 10**6, 10**9
+_S = 10**9
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "KILLED": "killed"}
 NEVER_RAN, UNFINISHED = "applications without a container beside their master, left out", "applications not finished"
 
@@ -89,15 +89,14 @@ def _listed(value: dict[str, Any]) -> list[Any]:
 
 def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> WorkloadJob | None:
     """The job of one application; None if it had no container beside its master's."""
-    if not isinstance(value, dict):
-        raise BrokenRow(where, "is not an object")
+    json_object(value, where)
     name = job_id(value.get("id"), f"{where}.id")
     if not seen.add(name):
         raise BrokenRow(f"{where}.id", f"{name!r} is already the id of an earlier application")
-    submit_ns = whole(value.get("startedTime"), f"{where}.startedTime", MAX_NS // _MS) * _MS
+    submit_ns = ms_to_ns(value.get("startedTime"), f"{where}.startedTime")
     finish_ns = _time_ns(value.get("finishedTime"), f"{where}.finishedTime")
     start_ns = _time_ns(value.get("launchTime"), f"{where}.launchTime")
-    elapsed_ns = whole(value.get("elapsedTime"), f"{where}.elapsedTime", MAX_LENGTH_NS // _MS) * _MS
+    elapsed_ns = ms_to_ns(value.get("elapsedTime"), f"{where}.elapsedTime", MAX_LENGTH_NS)
     if start_ns is not None and start_ns < submit_ns:
         raise BrokenRow(f"{where}.launchTime", "is before startedTime")
     if finish_ns is not None and finish_ns < (start_ns or submit_ns):
@@ -130,4 +129,4 @@ def _job(value: Any, where: str, seen: SeenIds, facts: dict[str, Any]) -> Worklo
 
 def _time_ns(value: Any, column: str) -> int | None:
     """Milliseconds since 1970; None if it has not happened."""
-    return whole(value, column, MAX_NS // _MS) * _MS or None if value is not None else None
+    return None if value is None else ms_to_ns(value, column) or None
