@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast, get_type_hints
 
 import orjson
 import pyarrow
@@ -21,7 +22,7 @@ from workloads.codec import header_from_fields, header_to_fields, job_from_data,
 from workloads.errors import BrokenRow, Problems, TraceError
 from workloads.importers.fields import SeenIds
 from workloads.importers.source import ByteSource, OnBytes, ignore
-from workloads.record import Trace, WorkloadJob
+from workloads.record import Trace, WorkloadJob, WorkloadTask
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 MAX_LINE_BYTES = 512 * 2**20
@@ -32,40 +33,16 @@ _GROUP_TASKS = 50_000
 _READ_JOBS = 256
 
 _TEXT, _INT = pyarrow.string(), pyarrow.int64()
-_TASK = pyarrow.struct(
-    [
-        pyarrow.field("kind", _TEXT, nullable=False),
-        pyarrow.field("length_ns", _INT, nullable=False),
-        ("source", _TEXT),
-        ("start_ns", _INT),
-        ("host", _TEXT),
-        ("priority", _INT),
-        ("memory_bytes", _INT),
-        ("attempts", _INT),
-        ("evictions", _INT),
-        ("lost_ns", _INT),
-        ("other", _TEXT),
-    ]
-)
-_SCHEMA = pyarrow.schema(
-    [
-        pyarrow.field("job", _TEXT, nullable=False),
-        pyarrow.field("submit_ns", _INT, nullable=False),
-        ("queue", _TEXT),
-        ("user", _TEXT),
-        ("priority", _INT),
-        ("deadline_ns", _INT),
-        ("memory_bytes", _INT),
-        ("input_bytes", _INT),
-        ("shuffle_bytes", _INT),
-        ("output_bytes", _INT),
-        ("start_ns", _INT),
-        ("finish_ns", _INT),
-        ("outcome", _TEXT),
-        ("tasks", pyarrow.list_(_TASK)),
-        ("other", _TEXT),
-    ]
-)
+
+
+def _columns(record: type) -> list[pyarrow.Field]:
+    """A column for each field of a record: whole numbers, or text; no nulls where the field has no default."""
+    kinds = {name: _INT if kind in (int, int | None) else _TEXT for name, kind in get_type_hints(record).items()}
+    return [pyarrow.field(one.name, kinds[one.name], one.default is not MISSING) for one in fields(record)]
+
+
+_TASKS = pyarrow.field("tasks", pyarrow.list_(pyarrow.struct(_columns(WorkloadTask))))
+_SCHEMA = pyarrow.schema([_TASKS if column.name == "tasks" else column for column in _columns(WorkloadJob)])
 
 
 def write_workload(path: Path, trace: Trace) -> int:
