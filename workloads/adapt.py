@@ -27,11 +27,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from emulator.errors import ConfigError
-from emulator.experiment.times import seconds_to_ns
+from emulator.experiment.times import LARGEST_TIME_S, seconds_to_ns
 from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
 from workloads.load import Demand, Factors, Group, alone_ns, find_factors
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled
-from workloads.schema import MAX_SECONDS, MAX_TASKS, TraceEntry, UniformFactor
+from workloads.schema import MAX_TASKS, TraceEntry, UniformFactor
 
 PRODUCTION, RESEARCH = "production", "research"
 
@@ -126,7 +126,7 @@ def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Heade
     begin_ns = origin_ns + seconds_to_ns(from_s)
     shifted = [_shifted(job, begin_ns) for job in kept]
     for job in shifted:
-        if job.submit_ns > MAX_SECONDS * 1e9:
+        if job.submit_ns > LARGEST_TIME_S * 1e9:
             raise ConfigError(
                 f"{entry.path}: job {job.job} is submitted {job.submit_ns / 1e9:.0f} s after time 0; see window_s"
             )

@@ -25,9 +25,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.errors import ConfigError
-from emulator.experiment.times import seconds_to_ns
+from emulator.experiment.times import LARGEST_TIME_S, seconds_to_ns
 from workloads.record import WorkloadJob
-from workloads.schema import MAX_SECONDS, Rates
+from workloads.schema import Rates
 
 FLOOR_BYTES = 1024
 _RECORD_BYTES, _RECORD_FILE_BYTES = 100, 116
@@ -81,8 +81,8 @@ def model_tasks(job: WorkloadJob, rates: Rates, nodes: int | None, most_reduces:
         shuffle_bytes = max(FLOOR_BYTES, scaled(job.shuffle_bytes))
         reduces = _reduces(shuffle_bytes + output_bytes, rates, nodes, most_reduces)
         reduce_s = rates.reduce_overhead_s + (shuffle_bytes / (rates.reduce_mb_s * 1e6) + output_s) / reduces
-    if max(map_s, reduce_s) > MAX_SECONDS:
-        raise ConfigError(f"job {job.job}: a task of this job would last over {MAX_SECONDS:.0f} s; see rates")
+    if max(map_s, reduce_s) > LARGEST_TIME_S:
+        raise ConfigError(f"job {job.job}: a task of this job would last over {LARGEST_TIME_S:.0f} s; see rates")
     reduce_ns = seconds_to_ns(reduce_s)
     return BytesModel(maps, seconds_to_ns(map_s), reduces, reduce_ns, shuffle_bytes, output_bytes)
 

@@ -18,11 +18,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from emulator.experiment.times import Seconds
 from emulator.files.strict import Strict
 from workloads.draws import lognormal
 from workloads.importers.fields import MAX_LENGTH_NS
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled
-from workloads.schema import MAX_TASKS, Fraction, Length, Seconds
+from workloads.schema import MAX_TASKS, Fraction, Length
 
 Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Sigma = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]

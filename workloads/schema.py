@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from emulator.experiment.times import LARGEST_TIME_S, Seconds
 from emulator.files.strict import Strict
 
-MAX_SECONDS = 1e8
-"""About three years, so that every instant in nanoseconds fits easily in 64 bits."""
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
 MOST_TASKS_A_CONTAINER = 100_000
@@ -22,8 +21,7 @@ MOST_TASKS_A_CONTAINER = 100_000
 MAX_KEYS = 10_000_000
 """Most keys that one reduce may walk."""
 
-Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-Length = Annotated[float, Field(ge=1e-6, le=MAX_SECONDS, allow_inf_nan=False)]
+Length = Annotated[float, Field(ge=1e-6, le=LARGEST_TIME_S, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]

@@ -18,9 +18,8 @@ from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
-from workloads.schema import BimodalEntry, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
+from workloads.schema import BimodalEntry, Fraction, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
 
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Policy = Annotated[str, Field(min_length=1)]
