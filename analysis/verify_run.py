@@ -17,7 +17,6 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.costs.overheads import load_overheads
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -146,8 +145,6 @@ def _built_again(
         history,
         experiment,
         state=summary.get("state", FINISHED),
-        seed=experiment.seed,
-        profile=load_overheads(experiment.overheads, Path.cwd()),
         versions=summary["versions"],
         machines=summary["machines"],
         real_s=summary["real_s"],

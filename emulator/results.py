@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from emulator.costs.overheads import load_overheads
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -63,8 +62,6 @@ def summary_of(
         rows,
         experiment,
         state=state,
-        seed=experiment.seed,
-        profile=load_overheads(experiment.overheads, Path.cwd()),
         versions=_versions(),
         machines=result.machines,
         real_s=result.real_s,

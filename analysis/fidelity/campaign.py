@@ -18,7 +18,6 @@ from typing import Any
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
 from emulator.costs.calibration import AUTO, chosen_path, load_calibration
-from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
@@ -210,17 +209,7 @@ def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     jobs = expand(experiment, experiment.seed)
     history = HistoryBuilder(jobs)
     simulate(experiment, jobs, history.add, draw=draw)
-    return build_summary(
-        history.finish(),
-        experiment,
-        seed=experiment.seed,
-        profile=load_overheads(experiment.overheads, Path.cwd()),
-        versions={},
-        machines=(),
-        real_s=0.0,
-        lag={},
-        output=None,
-    )
+    return build_summary(history.finish(), experiment, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 
 def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:

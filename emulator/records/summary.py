@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from emulator.assemble import storage_tier
 from emulator.core.messages import JobState
-from emulator.costs.overheads import OverheadProfile
+from emulator.costs.overheads import load_overheads
 from emulator.experiment.model import Cluster, Experiment
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
@@ -27,8 +28,6 @@ def build_summary(
     experiment: Experiment,
     *,
     state: str = FINISHED,
-    seed: int,
-    profile: OverheadProfile,
     versions: Mapping[str, str],
     machines: Sequence[Mapping[str, Any]],
     real_s: float | None,
@@ -40,10 +39,8 @@ def build_summary(
     Args:
         history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
             with an ``availability`` also its attempts.
-        experiment: the experiment that was run.
+        experiment: the experiment that was run, with the seed of this repeat.
         state: ``FINISHED`` or ``FAILED``.
-        seed: the seed of this repeat.
-        profile: the overheads that the run was padded to.
         versions: of natjam and of the libraries it uses.
         machines: one object each, with at least ``name`` and ``clock_offset_ns``.
         real_s: real duration of the run; None if not measured.
@@ -52,13 +49,14 @@ def build_summary(
     """
     containers, poisson = experiment.cluster.containers, experiment.workload.poisson
     makespan_ns, tier = makespan_of(history.jobs), storage_tier(experiment)
+    profile = load_overheads(experiment.overheads, Path.cwd())
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
     return {
         "name": experiment.name,
         "state": state,
         "engine": experiment.engine,
         "time_scale": experiment.time_scale,
-        "seed": seed,
+        "seed": experiment.seed,
         "versions": dict(versions),
         "machines": [dict(machine) for machine in machines],
         "makespan_s": _seconds(makespan_ns),
