@@ -269,6 +269,11 @@ def default_path() -> Path:
     return data_folder() / "calibration.yaml"
 
 
+def is_file_spec(spec: str) -> bool:
+    """Whether a specification of costs names a file, and not something that comes with natjam."""
+    return "/" in spec or spec.endswith((".yaml", ".yml"))
+
+
 def is_calibration(document: Document) -> bool:
     """Whether a document is meant as a calibration file."""
     return FORMAT_KEY in document.data
@@ -328,7 +333,7 @@ def chosen_path(overheads: str, calibration: str | None) -> Path | None:
         ConfigError: the experiment needs this machine's calibration and there is none, or the file that ``overheads``
             names cannot be read.
     """
-    if overheads.endswith((".yaml", ".yml")) or "/" in overheads:
+    if is_file_spec(overheads):
         path = Path(overheads)
         if is_calibration(read_document(path)):
             return path

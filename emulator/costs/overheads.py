@@ -11,13 +11,13 @@ its start).  Waits for containers and heartbeats then come from the emulation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 
-from emulator.costs.calibration import is_calibration, validate_calibration
+from emulator.costs.calibration import is_calibration, is_file_spec, validate_calibration
 from emulator.costs.probe_file import PROBE_KEY, OverheadNumbers, ProbeFile
 from emulator.errors import ConfigError
+from emulator.experiment.times import seconds_to_ns
 from emulator.files.problems import suggestion, validated
 from emulator.files.yaml_positions import read_document
 
@@ -33,8 +33,6 @@ class OverheadProfile:
     schedule_ns: int
     suspend_ns: int
     resume_ns: int
-    heartbeat_ns: int | None = None
-    """Heartbeat period with which the figures were measured, if known; it is for information only."""
     launch_ns: int = 0
     application_start_ns: int = 0
     amrm_client: bool = False
@@ -47,15 +45,6 @@ def profile_names() -> list[str]:
     folder = resources.files("emulator.costs") / "profiles"
     files = (entry.name for entry in folder.iterdir())
     return [NATIVE, *sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))]
-
-
-def _nanoseconds(seconds: float) -> int:
-    return int((Decimal(str(seconds)) * 10**9).to_integral_value())
-
-
-def is_file_spec(spec: str) -> bool:
-    """Whether a specification names a file, and not a profile that comes with natjam."""
-    return "/" in spec or spec.endswith((".yaml", ".yml"))
 
 
 def load_overheads(spec: str, base_dir: Path) -> OverheadProfile:
@@ -93,11 +82,10 @@ def _read_profile(path: Path) -> OverheadProfile:
     profile = validated(document, ProbeFile if PROBE_KEY in document.data else OverheadNumbers)
     return OverheadProfile(
         profile.name,
-        _nanoseconds(profile.schedule_s),
-        _nanoseconds(profile.suspend_s),
-        _nanoseconds(profile.resume_s),
-        None if profile.heartbeat_s is None else _nanoseconds(profile.heartbeat_s),
-        _nanoseconds(profile.launch_s),
-        _nanoseconds(profile.application_start_s),
+        seconds_to_ns(profile.schedule_s),
+        seconds_to_ns(profile.suspend_s),
+        seconds_to_ns(profile.resume_s),
+        seconds_to_ns(profile.launch_s),
+        seconds_to_ns(profile.application_start_s),
         profile.amrm_client,
     )

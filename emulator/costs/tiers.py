@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from emulator.costs.calibration import Series, default_path, load_calibration
-from emulator.costs.overheads import NATIVE, is_file_spec
+from emulator.costs.calibration import Series, default_path, is_file_spec, load_calibration
+from emulator.costs.overheads import NATIVE
 from emulator.costs.probe_file import ProbeFile, TierNumbers
 from emulator.errors import ConfigError
 from emulator.files.problems import suggestion, validated

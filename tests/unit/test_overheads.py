@@ -28,7 +28,7 @@ def test_the_published_profile(tmp_path: Path) -> None:
 
 def test_a_file_beside_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(PROFILE + "heartbeat_s: 0.5\n")
-    expected = OverheadProfile("mine", 2_500_000_000, 1_000_000_000, 3_000_000_000, 500_000_000)
+    expected = OverheadProfile("mine", 2_500_000_000, 1_000_000_000, 3_000_000_000)
     assert load_overheads("mine.yaml", tmp_path) == expected
     assert load_overheads(str(tmp_path / "mine.yaml"), Path("/")) == expected
 
