@@ -116,12 +116,13 @@ class Allocator:
             else:
                 decision = allocate(self._allocation, offer.view)
                 if given == decision.per_heartbeat:
+                    state.attention.expect(node_address(node.name))  # a task may wait for this node
                     break
                 wish = self._next_wish(decision, offer)
             has_given_up |= offer.has_given_up
             if wish is None:
-                another = offer.is_declined and not self._placement.strangers_are_alike
-                if not another and not offer.is_for_others:  # else another node may still be accepted
+                another = offer.is_for_others or (offer.is_declined and not self._placement.strangers_are_alike)
+                if not another and not state.attention.selection_left_out:  # else another beat may still get one
                     address = node_address(node.name)
                     state.attention.refused(address, offer.is_host, offer.holds_until_ns)
                 break

@@ -7,8 +7,9 @@ do so; nothing that the ResourceManager does depends on it.  There are two kinds
 nodes with a free container, each of which may get what waits for one (``free_node_ns``).
 
 If such a node gets nothing although containers are wanted, all other nodes would get nothing either until something
-changes.  There are three exceptions: a node that a suspended reduce waits for by name; the time when a reduce has
-waited long enough for its old node; and a job selection that leaves jobs out for a time.
+changes.  There are two exceptions: a node that a suspended task waits for by name, and the time when a task has waited
+long enough for its old node.  Nodes that a task waits for are awaited again after every change.  That includes a change
+by the message in which another node gets nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class Attention:
         """Whether the job selection has left out a waiting job; it may do so for a time only."""
         self._refused = False
         """Whether a free node got nothing since the ResourceManager last changed."""
-        self._refused_now = False
-        """Whether that happened in the message being handled, so after all its changes."""
+        self._refused_now: str | None = None
+        """The node to which that happened in the message being handled, so after all its changes."""
         self._patience_ns: int | None = None
-        self._refused_hosts: set[str] = set()
+        self._refused_hosts: dict[str, None] = {}
 
     def expect(self, address: str) -> None:
         """The next heartbeat from ``address`` may matter."""
@@ -44,31 +45,29 @@ class Attention:
     def begin(self) -> None:
         """Start handling the next message."""
         self.newly_awaited.clear()
-        self._refused_now = False
+        self._refused_now = None
 
     def refused(self, address: str, is_host: bool, patience_ns: int | None) -> None:
         """The node of ``address`` has a free container and containers are wanted, but it got none.
 
         Args:
             address: of the NodeManager.
-            is_host: whether a suspended reduce waits for this node.
+            is_host: whether a suspended task waits for this node.
             patience_ns: when a policy may decide otherwise even if nothing else changes; None: never.
         """
-        self._refused = self._refused_now = True
+        self._refused, self._refused_now = True, address
         self._patience_ns = patience_ns
-        if self.selection_left_out:
-            self.expect(address)
-        elif is_host:
-            self._refused_hosts.add(address)
+        if is_host:
+            self._refused_hosts[address] = None
 
     def changed(self) -> None:
-        """The message has changed the ResourceManager: a node that was refused may get something now."""
-        if self._refused_now:
-            return
-        self._refused = False
+        """The message has changed the ResourceManager: a node that was refused before may get something now."""
+        now = self._refused_now
+        self._refused = now is not None
         for address in self._refused_hosts:
-            self.expect(address)
-        self._refused_hosts.clear()
+            if address != now:
+                self.expect(address)
+        self._refused_hosts = {now: None} if now is not None and now in self._refused_hosts else {}
 
     def free_node_ns(self, now_ns: int) -> int | None:
         """From when on any node with a free container may get something, if anything is wanted; None: not until

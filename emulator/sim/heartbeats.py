@@ -87,6 +87,8 @@ class _Beats:
     """Due time of the last beat run, or the time when the machine was switched on."""
     planned_ns: int | None = None
     """Due time of the next beat planned; None: none is planned."""
+    in_kernel: set[int] = field(default_factory=set)
+    """Due times of the beats that the kernel has an event for, planned or not any more."""
     awake_until_ns: int = -1
     """Until then all beats are run, because an earlier one could still be overtaken."""
     free: bool = False
@@ -232,10 +234,13 @@ class HeartbeatsThatMatter:
             nominal_ns += beats.phase.period_ns
         if beats.planned_ns is None or nominal_ns < beats.planned_ns:
             beats.planned_ns = nominal_ns
-            self._kernel.beat(fires_ns, beats.rank, partial(self._beat, beats, nominal_ns))
+            if nominal_ns not in beats.in_kernel:
+                beats.in_kernel.add(nominal_ns)
+                self._kernel.beat(fires_ns, beats.rank, partial(self._beat, beats, nominal_ns))
 
     def _beat(self, beats: _Beats, nominal_ns: int) -> None:
         address, now_ns = beats.machine.address, self._kernel.now_ns
+        beats.in_kernel.discard(nominal_ns)
         if beats.planned_ns != nominal_ns or self._beats.get(address) is not beats:
             return
         beats.planned_ns = None
