@@ -1,0 +1,51 @@
+"""Which heartbeats may be left out: the ResourceManager's account of whom it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simulated import make_job, make_settings, run_checked
+
+from emulator import policies
+from emulator.core.attention import Attention
+from emulator.policies.views import ClusterView, JobView
+from emulator.records.journal import merge
+
+
+def test_a_node_that_a_task_waits_for_is_awaited_after_a_change_in_which_another_node_gets_nothing() -> None:
+    attention = Attention()
+    attention.begin()
+    attention.refused("nm:old", is_host=True, patience_ns=None)  # all containers are withheld
+    attention.begin()
+    attention.refused("nm:other", is_host=False, patience_ns=7)  # its heartbeat has made room, and it gets nothing
+    attention.changed()
+    assert attention.awaited == {"nm:old"}
+    assert attention.free_node_ns(5) == 7
+
+
+def test_a_node_refused_in_a_change_is_awaited_after_the_next() -> None:
+    attention = Attention()
+    attention.begin()
+    attention.refused("nm:old", is_host=True, patience_ns=None)
+    attention.changed()
+    assert not attention.awaited
+    assert attention.free_node_ns(5) is None
+    attention.begin()
+    attention.changed()
+    assert attention.awaited == {"nm:old"}
+    assert attention.free_node_ns(5) == 5
+
+
+def from_a_time_on(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, ...]:
+    return tuple(job.name for job in jobs if view.now_ns >= job.submit_ns + 5_300_000_000)
+
+
+def test_a_job_selection_may_leave_jobs_out_for_a_time() -> None:
+    """Then the container goes to the first node that sends a heartbeat after that time, whichever it is."""
+    selection = policies.JOB_SELECTION.own("mine:from_a_time_on", from_a_time_on)
+    jobs = [make_job("j", reduces_s=(30.0,)), make_job("k", submit_s=17.0, reduces_s=(3.0,))]
+    for seed in range(1, 6):
+        settings = make_settings(seed=seed, nodes=6, containers=1)
+        settings = replace(settings, scheduler=replace(settings.scheduler, job_selection=selection))
+        thrifty, full = (run_checked(settings, jobs, every_heartbeat=every) for every in (False, True))
+        assert merge(thrifty.records) == merge(full.records)
