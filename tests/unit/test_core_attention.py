@@ -43,7 +43,7 @@ def from_a_time_on(view: ClusterView, jobs: tuple[JobView, ...]) -> tuple[str, .
 def test_a_job_selection_may_leave_jobs_out_for_a_time() -> None:
     """Then the container goes to the first node that sends a heartbeat after that time, whichever it is."""
     selection = policies.JOB_SELECTION.own("mine:from_a_time_on", from_a_time_on)
-    jobs = [make_job("j", reduces_s=(30.0,)), make_job("k", submit_s=17.0, reduces_s=(3.0,))]
+    jobs = make_job("j", reduces_s=(30.0,)), make_job("k", submit_s=17.0, reduces_s=(3.0,))
     for seed in range(1, 6):
         settings = make_settings(seed=seed, nodes=6, containers=1)
         settings = replace(settings, scheduler=replace(settings.scheduler, job_selection=selection))
