@@ -124,8 +124,11 @@ def _pack_lengths(key: bytes, value: bytes) -> bytes:
     return _RECORD.pack(len(key), len(value))
 
 
-def parse_index(packed: bytes, path: str) -> list[Partition]:
-    """Parse the bytes of an index.  Raises :class:`RecordError` (naming ``path``) if they are malformed."""
+def partition_in(packed: bytes, number: int, path: str) -> Partition:
+    """Partition ``number`` of an index, given as bytes; only this one is unpacked, as an index may have thousands.
+
+    Raises :class:`RecordError` (naming ``path``) if the index is malformed, IndexError if it has no such partition.
+    """
     if len(packed) < _INDEX_HEADER.size + _CRC.size:
         raise RecordError(path, f"an index of {len(packed)} bytes")
     magic, count = _INDEX_HEADER.unpack_from(packed)
@@ -134,23 +137,19 @@ def parse_index(packed: bytes, path: str) -> list[Partition]:
     body = len(packed) - _CRC.size
     if count > _MAXIMUM_PARTITIONS or body != _INDEX_HEADER.size + count * _INDEX_ENTRY.size:
         raise RecordError(path, f"an index of {len(packed)} bytes cannot hold {count} partitions")
-    if zlib.crc32(packed[:body]) != _CRC.unpack_from(packed, body)[0]:
+    if zlib.crc32(memoryview(packed)[:body]) != _CRC.unpack_from(packed, body)[0]:
         raise RecordError(path, "the index is damaged (CRC)")
-    index = [Partition(*entry) for entry in _INDEX_ENTRY.iter_unpack(packed[_INDEX_HEADER.size : body])]
-    expected = 0
-    for number, partition in enumerate(index):
-        if partition.offset != expected:
-            raise RecordError(path, f"partition {number} begins at {partition.offset}, expected {expected}")
-        expected += partition.length
-    return index
+    if not 0 <= number < count:
+        raise IndexError(f"{path} has {count} partitions, none of number {number}")
+    return Partition(*_INDEX_ENTRY.unpack_from(packed, _INDEX_HEADER.size + number * _INDEX_ENTRY.size))
 
 
-def read_index(directory: str) -> list[Partition]:
-    """The index of the map output in ``directory``.  Raises FileNotFoundError while there is none,
-    :class:`RecordError` if it is damaged."""
+def read_index(directory: str, number: int) -> Partition:
+    """Partition ``number`` of the map output in ``directory``.  Raises FileNotFoundError while there is none,
+    :class:`RecordError` if the index is damaged, IndexError if it has no such partition."""
     path = os.path.join(directory, INDEX_NAME)
     with open(path, "rb", buffering=0) as file:
-        return parse_index(file.read(), path)
+        return partition_in(file.read(), number, path)
 
 
 class PartitionSource:
@@ -214,7 +213,7 @@ def read_partition(directory: str, reduce_index: int) -> list[Record]:
     """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError if there
     is no such partition, :class:`RecordError`."""
     path = os.path.join(directory, DATA_NAME)
-    partition = read_index(directory)[reduce_index]
+    partition = read_index(directory, reduce_index)
     with open(path, "rb", buffering=0) as file:
         return list(PartitionSource(path, partition, lambda size, at: os.pread(file.fileno(), size, at)))
 

@@ -123,10 +123,8 @@ class Endpoint:
             for name in (job_directory_name(job), str(map_index)):
                 directory = _open_directory(name, directory, directories)
             packed = os.read(_open_regular(records.INDEX_NAME, directory, directories), _MAXIMUM_INDEX_BYTES)
-            index = records.parse_index(packed, f"index of map {map_index}")
-            if reduce_index >= len(index):
-                raise IndexError(f"map {map_index} has {len(index)} partitions")
-            return _open_regular(records.DATA_NAME, directory, stack), index[reduce_index]
+            partition = records.partition_in(packed, reduce_index, f"index of map {map_index}")
+            return _open_regular(records.DATA_NAME, directory, stack), partition
 
     async def _answer(self, request: web.Request, parts: list[tuple[int, int, Partition]]) -> web.StreamResponse:
         size = sum(FRAME.size + partition.length for _, _, partition in parts)

@@ -91,10 +91,16 @@ def test_every_flipped_byte_of_a_map_output_is_noticed(tmp_path: Path):
         path.write_bytes(whole)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_as_an_index(packed: bytes):
-    with suppress(RecordError):
-        records.parse_index(packed, "x")
+@given(st.binary(max_size=200), st.integers(0, 3))
+def test_any_bytes_as_an_index(packed: bytes, number: int):
+    with suppress(RecordError, IndexError):
+        records.partition_in(packed, number, "x")
+
+
+def test_a_partition_that_an_index_does_not_have(tmp_path: Path):
+    records.write_map_output(str(tmp_path), [[(b"k", b"v")]] * 2)
+    with pytest.raises(IndexError, match="has 2 partitions, none of number 2"):
+        records.read_partition(str(tmp_path), 2)
 
 
 @given(data=st.data())
@@ -106,7 +112,7 @@ def test_damaged_index(data: st.DataObject, tmp_path_factory: pytest.TempPathFac
         packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(packed[: data.draw(st.integers(0, len(packed)))])
     with suppress(RecordError):
-        assert records.parse_index(cut, "x") == index
+        assert [records.partition_in(cut, number, "x") for number in range(4)] == index
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
@@ -144,7 +150,7 @@ def test_failing_source_leaves_no_input(tmp_path: Path):
     directory = str(tmp_path / "map")
     records.write_map_output(directory, [[(b"k", b"value")]])
     path = os.path.join(directory, records.DATA_NAME)
-    partition = records.read_index(directory)[0]
+    partition = records.read_index(directory, 0)
     source = records.PartitionSource(path, partition, lambda size, at: b"\xff" * size)
     with pytest.raises(RecordError, match=path):
         records.merge([source], str(tmp_path / "input"))
