@@ -119,11 +119,13 @@ def test_deaths(tmp_path: Path, ray_cluster: RayCluster, file: Path) -> None:
         run = NatjamRun(folder, "--time-scale", str(TIME_SCALE), experiment=text_of(file), cluster=cluster)
         strikes = {**STRIKES, FaultKind.NODE_DEATH: partial(kill_raylet, cluster)} if "raylet" in name else STRIKES
         happened, said = run_with(run, faults, span_ns, strikes)
-        print(f"{file.stem} {name} {faults and faults[0]}: {said or 'well'}", flush=True)
         if said or len(happened) < len(faults):
             wrong.append(f"{name}: {said or 'nobody was met'}")
+            print(f"{file.stem} {faults and faults[0]}: {wrong[-1]}", flush=True)
             return None
-        return Totals(run.summary["makespan_s"], run.summary["work"]["lost_s"])
+        totals = Totals(run.summary["makespan_s"], run.summary["work"]["lost_s"])
+        print(f"{file.stem} {name} {faults and faults[0]}: well, {totals}", flush=True)
+        return totals
 
     alone = [totals for n in range(DEATHS) if (totals := live(f"undisturbed-{n}", (), ray_cluster))]
     calm = Totals(fmean(one.makespan_s for one in alone), fmean(one.lost_s for one in alone))
