@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -38,7 +40,8 @@ from emulator.files.problems import suggestion
 from emulator.files.whole_files import written_whole
 from emulator.live.links import Address, LinkError, Links
 from emulator.live.plan import RESOURCE_MANAGER_HOST
-from emulator.records.journal import JournalError, Record, read_journal
+from emulator.records.journal import Record
+from emulator.records.journal_tail import JournalTail
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.vocabulary import Frozen, JobFacts, Kind, Order
 
@@ -85,16 +88,27 @@ def give(directory: Path, name: str, order: Order) -> str:
         job, task = task_named(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    before = _status(run, job, task)
-    before.check(order)
-    try:
-        asyncio.run(_send(endpoint, OrderTask(job, TaskOrder(task, order))))
-    except LinkError:
-        raise _over(directory) from None
+    journal = RunDirectory(run).found_journal()
+    if journal is None:
+        raise _over(directory)
+    with contextlib.closing(JournalTail(journal)) as records:
+        now = TaskStatus(job, task)
+        now.take(records.news())
+        before = copy(now)
+        before.check(order)
+        try:
+            asyncio.run(_send(endpoint, OrderTask(job, TaskOrder(task, order))))
+        except LinkError:
+            raise _over(directory) from None
+        return _awaited(order, before, now, records)
+
+
+def _awaited(order: Order, before: TaskStatus, now: TaskStatus, records: JournalTail) -> str:
+    """What has come of an order that was sent.  Raises RunError if it is refused or not taken in time."""
     until_real_s = time.monotonic() + _PATIENCE_REAL_S
     while True:
         time.sleep(_POLL_REAL_S)
-        now = _status(run, job, task)
+        now.take(records.news())
         is_taken, is_late = now.orders > before.orders, time.monotonic() > until_real_s
         if is_taken and (told := _outcome(order, before, now)):
             return told
@@ -177,8 +191,12 @@ class TaskStatus:
         self._submitted: dict[str, JobFacts] = {}
         self._job_ended = False
 
-    def take(self, record: Record) -> None:
-        """Take the next record."""
+    def take(self, records: Iterable[Record]) -> None:
+        """Take the next records."""
+        for record in records:
+            self._take(record)
+
+    def _take(self, record: Record) -> None:
         message = record.message
         if isinstance(message, ContainerReported):
             self._reported(message.report, record.t_ns)
@@ -230,12 +248,3 @@ class TaskStatus:
         if self.report.outcome is not None:
             return f"it waits for a container; its last attempt was {self.report.outcome.value}"
         return f"it is {self.report.state.value}"
-
-
-def _status(run: Path, job: str, task: TaskId) -> TaskStatus:
-    sight = TaskStatus(job, task)
-    journal = RunDirectory(run).found_journal()
-    with contextlib.suppress(JournalError):  # where what has been written so far ends
-        for record in read_journal(journal)[1] if journal is not None else ():
-            sight.take(record)
-    return sight

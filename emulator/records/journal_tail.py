@@ -1,0 +1,40 @@
+"""The journal of a run that is going on: its records as they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import zstandard
+
+from emulator.records.journal import JournalError, Record, decode_record
+
+_MARK_BEGINS = b'{"natjam_journal'
+"""Of the header and of the end mark."""
+
+
+class JournalTail:
+    """Reads on where it stopped the last time.  Checks less than ``read_journal``: there is no end mark yet."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the beginning of ``path``.  Raises JournalError."""
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._rest = b""
+
+    def news(self) -> list[Record]:
+        """The records written since the last call.  Raises JournalError."""
+        if self._frame.eof:
+            return []
+        try:
+            *lines, self._rest = (self._rest + self._frame.decompress(self._file.read())).split(b"\n")
+            return [decode_record(line) for line in lines if not line.startswith(_MARK_BEGINS)]
+        except (OSError, zstandard.ZstdError, JournalError) as error:
+            raise JournalError(f"{self._path}: cannot be read: {error}") from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
