@@ -315,6 +315,10 @@ class LiveSession:
         """Replace the hosts that have died, the ResourceManager's first; then report the lost nodes to it."""
         self._lost.update(died)
         replaceable = died.keys() - plan.node_hosts.keys()
+        for name in replaceable:  # all at once: the start of a process takes seconds
+            with contextlib.suppress(Exception):
+                self._ray.kill(self._hosts[name])
+            self._create_on_head(name, plan)
         for name in sorted(replaceable, key=lambda name: (name != RESOURCE_MANAGER_HOST, name)):
             self._replace(name, plan)
         for name in died.keys() & plan.node_hosts.keys():
@@ -328,10 +332,7 @@ class LiveSession:
         self._get(lost, "telling the ResourceManager")
 
     def _replace(self, name: str, plan: RunPlan) -> None:
-        """Start a new host of that name, which continues where the dead one stopped, and tell the others."""
-        with contextlib.suppress(Exception):
-            self._ray.kill(self._hosts[name])
-        self._create_on_head(name, plan)
+        """Let the new host of that name continue where the dead one stopped, and tell the others."""
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
         self._addresses[name] = self._get(host.open.remote(self._own_journal(name)), doing).address
         self._lost.discard(name)
