@@ -77,6 +77,10 @@ class PacedPreemption:
             return now_ns
         return min((at_ns + self._kill_timeout_ns for at_ns in self._asked_ns.values()), default=None)
 
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: what it has asked for may take its full time from now on."""
+        self._asked_ns = dict.fromkeys(self._asked_ns, now_ns)
+
     def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
         """Run one round at ``now_ns``, planned for ``tick_ns``; the times on the list are planned times.
 

@@ -11,6 +11,8 @@ An entry is removed when the job gets a container.  After ``kill_timeout`` (12 s
 ``expired`` (2 s), and a container of its victim, the first in the task eviction order, is killed through the
 NodeManager.  The entries, expired ones included, prevent a second request for the same need.
 
+After a restart of the ResourceManager the time begins again, because no answer could reach it meanwhile.
+
 Containers that a transactional workload wants (``emulator.core.withholding``) are entries too, with their own
 timeout.
 """
@@ -161,6 +163,11 @@ class Preemptor:
         times_ns = [entries[0].since_ns + self._timeout_ns(name) for name, entries in self.reclaims.items()]
         self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
         return self.changes != before
+
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: nobody could answer it, so the time to give a container begins again."""
+        for entries in self.reclaims.values():
+            entries[:] = [replace(entry, since_ns=now_ns) for entry in entries]
 
     def _timeout_ns(self, requester: str) -> int:
         return self._grace_ns if requester == TRANSACTIONAL else self._kill_timeout_ns

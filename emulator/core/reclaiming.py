@@ -86,6 +86,10 @@ class Reclaiming:
         """Stays the same until something changes that a run of the Preemptor reads."""
         return self._state.queues.changes, self._preemptor.changes
 
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: what it has asked for may take its full time from now on."""
+        self._preemptor.wait_anew(now_ns)
+
     def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
         """One run of the Preemptor, planned for ``tick_ns``; None: nothing has changed.  Raises PolicyError."""
         effects: list[Effect] = []

@@ -51,6 +51,10 @@ class MasterRecovery:
         self._expect(now_ns)
         return None
 
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: it has not heard of containers that became free."""
+        self._waiting_ns = dict.fromkeys(self._waiting_ns, now_ns)
+
     def make_room(self, now_ns: int) -> list[Effect] | None:
         """For each job that has waited too long for its ApplicationMaster's container, kill the job's newest task.
 

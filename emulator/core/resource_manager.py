@@ -109,6 +109,8 @@ class ResourceManager(StateMachine):
         """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
         for node in self.state.nodes:
             self.state.attention.expect(node_address(node))
+        self._reclaiming.wait_anew(now_ns)
+        self._recovery.wait_anew(now_ns)
         return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:

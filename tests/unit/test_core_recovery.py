@@ -7,9 +7,9 @@ from functools import partial
 
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.effects import Launch
+from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
-from emulator.core.messages import JobFinished, JobState
+from emulator.core.messages import JobFinished, JobState, KillContainer
 from emulator.core.settings import Settings
 from emulator.vocabulary import Kind
 
@@ -116,6 +116,21 @@ def test_a_restarted_resource_manager_knows_all_and_kills_nothing() -> None:
     assert end_of(cluster).state is JobState.SUCCEEDED
     assert len(launches(cluster, Kind.REDUCE)) == 3
     assert len(launches(cluster, Kind.MAP)) == 1
+
+
+def test_a_restarted_resource_manager_gives_the_time_anew_in_which_nobody_could_answer_it() -> None:
+    """It dies soon after it has asked for containers, and is away for longer than the time to give them."""
+    research = make_job("research", reduces_s=(100.0,) * 5)
+    jobs = research, make_job("production", "production", submit_s=20.0, reduces_s=(5.0,) * 2)
+    for tenths_s in range(200, 260, 4):
+
+        def disturb(cluster: CheckedCluster, at_ns: int = tenths_s * SECOND_NS // 10) -> None:
+            cluster.kernel.at(at_ns, partial(cluster.restart_manager, 30 * SECOND_NS))
+
+        cluster = run_checked(make_settings(nodes=2, containers=3), jobs, disturb=disturb)
+        sent = [effect.message for record in cluster.records for effect in record.effects if isinstance(effect, Send)]
+        whys = [message.why for message in sent if isinstance(message, KillContainer)]
+        assert "asked back and not given in time" not in whys, f"away from {tenths_s / 10} s"
 
 
 def test_the_client_hears_of_an_end_that_came_just_before_the_resource_manager_died() -> None:
