@@ -180,6 +180,18 @@ class _Transactional(TypedDict):
     withheld_container_s: float
 
 
+class _Latency(TypedDict):
+    requests: int
+    failed: int
+    p50_real_ms: float | None
+    p95_real_ms: float | None
+    p99_real_ms: float | None
+
+
+class _Web(_Latency):
+    preempting: _Latency
+
+
 class _Lag(TypedDict):
     p50_real_ms: float
     p99_real_ms: float
@@ -222,6 +234,7 @@ class _Summary(TypedDict):
     storage: NotRequired[_Storage]
     energy_j: NotRequired[float | None]
     transactional: NotRequired[_Transactional | None]
+    web: NotRequired[_Web]
     swap_bytes: int
     checkpoint_bytes: int
     lag: _Lag | None

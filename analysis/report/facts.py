@@ -204,6 +204,12 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
             ("withheld for the transactional workload", figure(transactional["withheld_container_s"], " container s")),
             ("of that held by jobs all the same", figure(transactional["shortfall_container_s"], " container s")),
         ]
+    if (web := summary.get("web")) is not None:
+        rows.append(("requests to the web service", _plain(web["requests"])))
+        rows.append(("of these failed", _plain(web["failed"])))
+        for name in ("p50", "p95", "p99"):
+            rows.append((f"latency {name}, real", figure(web[f"{name}_real_ms"], " ms")))
+            rows.append((f"while jobs give way, {name}", figure(web["preempting"][f"{name}_real_ms"], " ms")))
     if output is not None:
         rows += [(name.replace("_", " "), _plain(output[name])) for name in output if name != "verified"]
         rows += [(f"lag {name.removesuffix('_real_ms')}, real", figure(lag[name], " ms")) for name in _LAGS]

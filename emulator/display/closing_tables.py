@@ -33,6 +33,8 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     )
     if summary.get("transactional") is not None:
         facts.add_row("transactional", _transactional_text(summary["transactional"]))
+    if "web" in summary:
+        facts.add_row("web service", _web_text(summary["web"]))
     facts.add_row(
         "time",
         f"makespan {_number(summary['makespan_s'])} s emulated (first submission to last end),"
@@ -52,6 +54,16 @@ def _transactional_text(facts: Mapping[str, float]) -> str:
         f"short of {_number(facts['shortfall_container_s'])} container seconds,"
         f" of {_number(facts['withheld_container_s'])} withheld for it"
     )
+
+
+def _web_text(facts: Mapping[str, Any]) -> str:
+    parts = {"latency": facts, "while jobs give way": facts["preempting"]}
+    found = (
+        f"{what} p50 {_number(part['p50_real_ms'])}, p99 {_number(part['p99_real_ms'])} ms real"
+        for what, part in parts.items()
+        if part["p99_real_ms"] is not None
+    )
+    return "; ".join([f"{facts['requests']} requests, {facts['failed']} failed", *found])
 
 
 def failures(summary: Mapping[str, Any]) -> list[str]:

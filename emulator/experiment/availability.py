@@ -49,8 +49,13 @@ class Forecast(Strict):
 class Transactional(Strict):
     """The workload that has first call on the other containers."""
 
-    kind: Literal["placeholder"] = "placeholder"
-    """It holds them and does nothing."""
+    kind: Literal["placeholder", "web"] = "placeholder"
+    """``placeholder``: it holds them and does nothing.  ``web``: in live runs also a small HTTP service on the driver's
+    machine, under a load that follows the containers withheld for it (``emulator.live.web``)."""
+    requests_real_s: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 20.0
+    """Of ``web``: requests in a real second for each withheld container, on average."""
+    request_real_ms: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 10.0
+    """Of ``web``: processor time of one request."""
 
 
 class Availability(Strict):

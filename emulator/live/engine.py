@@ -43,7 +43,11 @@ def run_live(
         real_s=time.monotonic() - started_real_s,
         lag=live.lag,
         output_path=output_dir,
-        facts={"shuffle_http_bytes": live.shuffle_bytes, "startup_real_s": live.startup_real_s},
+        facts={
+            "shuffle_http_bytes": live.shuffle_bytes,
+            "startup_real_s": live.startup_real_s,
+            **({"web": live.web} if live.web else {}),
+        },
     )
 
 

@@ -34,6 +34,7 @@ from emulator.live.journal_stream import JournalStream
 from emulator.live.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
+from emulator.live.web import WebService
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 
@@ -53,6 +54,8 @@ class LiveResult:
     lag: LagRecorder
     shuffle_bytes: int
     """Bytes served over HTTP; without what a reduce reads on its own node's disk."""
+    web: dict[str, Any]
+    """What the users of the web service measured; empty without one (``emulator.live.web``)."""
     startup_real_s: float
     """From the command to emulated time 0."""
 
@@ -109,13 +112,16 @@ class LiveSession:
             self._gauges = self._make_gauges()
             self._show("starting hosts")
             plan, machines = self._start_hosts()
-            self._watch(plan)
+            web = WebService()
+            with web.running(self.run_id, self._experiment, self._origin_real_ns):
+                self._watch(plan)
             self._show("closing")
             closed = self._close_hosts(plan)
         return LiveResult(
             machines=machines,
             lag=self._reports.lag,
             shuffle_bytes=sum(end.served.get("bytes", 0) for end in closed),
+            web=web.facts,
             startup_real_s=self._startup_real_s,
         )
 

@@ -1,6 +1,7 @@
 """How far FLEX's plan is from the optimum at worst, over random instances of the paper's base case (flex, section 4.1).
 
-``INSTANCES=100 pytest -s tests/benchmarks/test_flex_worst_case.py`` takes a tenth of the time.
+Minutes of processor time for each metric.  ``INSTANCES=100 pytest -s tests/benchmarks/test_flex_worst_case.py`` takes a
+tenth of that.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import os
 import pytest
 
 from emulator.core.job import JobSpec
-from emulator.policies.flex.demand import Demand
+from emulator.policies.flex.demand import Demand, normalised
 from emulator.policies.flex.optimiser import plan
+from emulator.policies.flex.optimum import best_order
+from emulator.policies.flex.packing import completions
 from emulator.policies.flex.penalties import Metric, MetricName, Objective, penalty
 from workloads.bimodal import bimodal_jobs
 from workloads.schema import BimodalEntry
@@ -42,16 +45,28 @@ def demand(job: JobSpec) -> Demand:
 
 @pytest.mark.parametrize("metric", METRICS, ids=described)
 def test_the_plan_is_near_the_optimum(metric: Metric) -> None:
-    ratios = []
+    instances, worst, off = 0, 1.0, 0
     for seed in range(1, int(os.environ.get("INSTANCES", "1000")) + 1):
         jobs = bimodal_jobs(BimodalEntry(), SLOTS, 1, seed)
-        demands = [demand(job) for job in jobs]
+        demands = normalised([demand(job) for job in jobs], SLOTS)
         alone_ns = [of.work_ns // of.maximum for of in demands]
         penalties = [penalty(metric, job.facts, 0, alone, 0) for job, alone in zip(jobs, alone_ns, strict=True)]
-        objective = Objective(penalties, metric.total)
-        optimum = plan(demands, objective, SLOTS, optimal=True).cost
-        if optimum > 0:
-            ratios.append(plan(demands, objective, SLOTS).cost / optimum)
-    worst, off = max(ratios), sum(ratio > 1 for ratio in ratios)
-    print(f"\n{described(metric)}: at worst {worst:.4f} of the optimum, {off} of {len(ratios)} instances off it at all")
+        ratio = over_the_optimum(demands, Objective(penalties, metric.total))
+        if ratio is not None:
+            instances, worst, off = instances + 1, max(worst, ratio), off + (ratio > 1)
+    print(f"\n{described(metric)}: at worst {worst:.4f} of the optimum; {off} of {instances} are more than 0.1% off")
     assert worst <= MOST
+
+
+def over_the_optimum(jobs: list[Demand], objective: Objective) -> float | None:
+    """1 if no order is better by more than 0.1%: to prove this takes less time than to find the optimum.  None where
+    the optimum is not above 0, or the plan costs nothing."""
+    planned = plan(jobs, objective, SLOTS)
+    if planned.cost <= 0:
+        return None
+    nearly = planned.cost * 1000 // 1001
+    if best_order(jobs, objective, SLOTS, planned.order, below=nearly) == planned.order:
+        return 1.0
+    best = best_order(jobs, objective, SLOTS, planned.order)
+    optimum = objective.cost(completions(jobs, best, SLOTS))
+    return planned.cost / optimum if optimum > 0 else None

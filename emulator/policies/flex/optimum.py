@@ -44,7 +44,12 @@ class _Branches(Frozen):
 
 
 def best_order(
-    jobs: Sequence[Demand], objective: Objective, slots: int, order: Sequence[int], width: int | None = None
+    jobs: Sequence[Demand],
+    objective: Objective,
+    slots: int,
+    order: Sequence[int],
+    width: int | None = None,
+    below: int | None = None,
 ) -> tuple[int, ...]:
     """The order whose packing costs least; ``order`` if none is cheaper.
 
@@ -55,8 +60,9 @@ def best_order(
         order: a good order, whose cost limits the search.
         width: how many fronts of each length are kept, those with the lowest bounds.  None: all that may lead to the
             optimum; this takes some 0.1 s for ten jobs.
+        below: look only for packings that cost less than this.  None: less than ``order`` does.
     """
-    limit = objective.cost(completions(jobs, order, slots))
+    limit = objective.cost(completions(jobs, order, slots)) if below is None else below
     states = [_State(0, (), _slack_of_minima(jobs, slots))]
     if not objective.total:
         states = [_State(-(1 << 200), (), states[0].slack)]
