@@ -220,6 +220,8 @@ def test_a_cluster_that_has_nothing_any_more_ends_the_run(tmp_path: Path) -> Non
         (["cluster.availability.grace_s=-1"], ["cluster.availability.grace_s"]),
         (["cluster.availability.grace_s=.nan"], ["cluster.availability.grace_s"]),
         (["cluster.availability.transactional={kind: database}"], ["transactional.kind", "placeholder"]),
+        (["cluster.availability.transactional={kind: web, requests_real_s: 0}"], ["requests_real_s"]),
+        (["cluster.availability.transactional={kind: web, request_real_ms: .nan}"], ["request_real_ms"]),
         (["cluster.availability.steps=[[0, 5]]"], ["5 is more than the 4 containers of the cluster"]),
         (["cluster.slots={map: 1, reduce: 1}"], ["is of containers for anything"]),
         (
