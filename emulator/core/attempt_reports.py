@@ -16,7 +16,7 @@ from emulator.core.settings import Settings
 from emulator.core.speculation import Rivals
 from emulator.core.task import Task, TaskEvent, TaskState
 from emulator.core.task_attempt import AT_WORK, VICTIM, AttemptEvent, AttemptState, TaskAttempt
-from emulator.vocabulary import Kind
+from emulator.vocabulary import Kind, Mechanism
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
@@ -30,7 +30,7 @@ class AttemptReports:
         self._protocol = settings.protocol
         self._debts_are_numbers = settings.scheduler.allocation.paced is None
         """Whether the ResourceManager asks back a number of containers; otherwise it names them."""
-        self._spares_refused = not settings.scheduler.mechanism.heeds_refusals
+        self._heeds_refusals = settings.scheduler.mechanism.heeds_refusals
 
     def take(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         """Take a report of one of the job's containers."""
@@ -76,7 +76,8 @@ class AttemptReports:
         attempt.move(AttemptEvent.REFUSED)
         self._tasks.withdraw_suspend(attempt)
         self._owe_another(attempt)
-        if self._spares_refused or attempt.task in self._tasks.held:
+        gets_another = self._heeds_refusals and attempt.mechanism is Mechanism.SUSPEND
+        if not gets_another or attempt.task in self._tasks.held:
             # Do not choose the same victim again at once: another node may have room.
             attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 

@@ -191,7 +191,7 @@ class MechanismPolicy(Policy[MechanismChoice]):
     among: frozenset[Mechanism] = frozenset(Mechanism)
     """What it may choose."""
     heeds_refusals: bool = False
-    """Whether it does something else with a task that its node has refused to stop.  If so, the task may be chosen
+    """Whether it takes another mechanism for a task that its node has refused to stop.  If so, the task may be chosen
     again at once; otherwise it is spared for a while, because another node may have room."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
@@ -44,9 +46,14 @@ RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, Con
 class Bench:
     """The ApplicationMaster of a job of reduces and a clock that moves a second with each message."""
 
-    def __init__(self, mechanism: str = "suspend", reduces: int = 2, maps: int = 0) -> None:
+    def __init__(
+        self, mechanism: str = "suspend", reduces: int = 2, maps: int = 0, heeds_refusals: bool = False
+    ) -> None:
         job = make_job("a", maps_s=(1.0,) * maps, reduces_s=(10.0,) * reduces)
-        self.machine = ApplicationMaster(job, make_settings(mechanism=mechanism, slow_start_ppm=0))
+        settings = make_settings(mechanism=mechanism, slow_start_ppm=0)
+        policy = replace(settings.scheduler.mechanism, heeds_refusals=heeds_refusals)
+        settings = replace(settings, scheduler=replace(settings.scheduler, mechanism=policy))
+        self.machine = ApplicationMaster(job, settings)
         self.now_ns = 0
         self.timers: dict[str, SetTimer] = {}
         self.answers = 0
@@ -271,6 +278,24 @@ def test_a_refused_suspend_is_owed_still_and_another_victim_is_asked() -> None:
     assert bench.attempt(task=1).state is AttemptState.CHOSEN
     assert "ask c2" in bench.timers
     assert [command for _ in range(9) for command in sent(bench.heartbeat(), SuspendContainer)] == []
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "heeds_refusals", "then"),
+    [
+        ("suspend", True, AttemptState.CHOSEN),
+        ("suspend", False, AttemptState.RUNNING),
+        ("checkpoint", True, AttemptState.RUNNING),
+    ],
+)
+def test_only_a_task_that_gets_another_mechanism_is_chosen_again_at_once(
+    mechanism: str, heeds_refusals: bool, then: AttemptState
+) -> None:
+    bench = Bench(mechanism, reduces=1, heeds_refusals=heeds_refusals)
+    bench.run("c1")
+    bench.suspend("c1")
+    bench.report("c1", RUNNING, 3, refusals=1)
+    assert bench.attempt().state is then
 
 
 def test_a_resume_that_fails_is_asked_for_again() -> None:
