@@ -93,7 +93,7 @@ DEATHS_OF = {
     "shuffle service": FaultKind.SHUFFLE_DEATH,
     "raylet": FaultKind.NODE_DEATH,
 }
-OUTAGES_REAL_S = {FaultKind.MANAGER_DEATH: 2.5, FaultKind.MASTERS_DEATH: 2.5, FaultKind.SHUFFLE_DEATH: 1.0}
+OUTAGES_REAL_S = {FaultKind.MANAGER_DEATH: 1.5, FaultKind.MASTERS_DEATH: 1.5, FaultKind.SHUFFLE_DEATH: 1.0}
 """About how long it takes live until another is there; of the first two it is measured in each run."""
 NODE_HOSTS = 2
 UNDISTURBED = 5
