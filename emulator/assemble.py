@@ -102,10 +102,11 @@ def make_machine(address: str, settings: Settings, jobs: Mapping[str, JobSpec]) 
 
 def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
     cluster = experiment.cluster
+    names = cluster.node_names
     return tuple(
         NodeSettings(
             name=name,
-            rack="rack-1",
+            rack=f"rack-{index * cluster.racks // len(names) + 1}",
             containers=cluster.containers_of(name),
             container_memory_bytes=int(cluster.container_memory_gb * GIB_BYTES),
             memory_bytes=int(cluster.memory_gb * GIB_BYTES),
@@ -115,7 +116,7 @@ def _nodes(experiment: Experiment) -> tuple[NodeSettings, ...]:
             slots=cluster.slots_of(name),
             masters_outside=cluster.application_masters == "outside",
         )
-        for name in cluster.node_names
+        for index, name in enumerate(names)
     )
 
 

@@ -80,6 +80,7 @@ def make_settings(
     available: Sequence[tuple[float, int]] | None = None,
     period_s: float | None = None,
     grace_s: float = 30.0,
+    racks: int = 1,
 ) -> Settings:
     """Settings with the defaults of an experiment file; queues: production with a quarter, research with the rest."""
     total = nodes * containers
@@ -124,7 +125,7 @@ def make_settings(
         nodes=tuple(
             NodeSettings(
                 name=f"node-{number}",
-                rack="rack-1",
+                rack=f"rack-{(number - 1) * racks // nodes + 1}",
                 containers=containers,
                 container_memory_bytes=GIB_BYTES,
                 memory_bytes=memory_gb * GIB_BYTES,

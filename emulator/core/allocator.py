@@ -93,6 +93,8 @@ class Allocator:
         self._allocation = settings.scheduler.allocation
         self._shares = shares
         self._placement = settings.scheduler.placement
+        one_rack = len({node.rack for node in settings.nodes}) == 1
+        self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
         self._victims = settings.scheduler.victims
         self._tier = settings.tier
         self._state = state
@@ -121,7 +123,7 @@ class Allocator:
                 wish = self._next_wish(decision, offer)
             has_given_up |= offer.has_given_up
             if wish is None:
-                another = offer.is_for_others or (offer.is_declined and not self._placement.strangers_are_alike)
+                another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
                 if not another and not state.attention.selection_left_out:  # else another beat may still get one
                     address = node_address(node.name)
                     state.attention.refused(address, offer.is_host, offer.holds_until_ns)
@@ -343,4 +345,5 @@ def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) 
         since_ns,
         resume.container is not None,
         image_bytes=resume.image_bytes,
+        avoids=application.requests.avoided,
     )

@@ -46,7 +46,7 @@ def check(
     """Problems between the parts; None is a part that was not valid by itself, and it is not checked."""
     found: list[Iterator[Problem]] = []
     if cluster is not None:
-        found += [_memory(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
+        found += [_memory(cluster), _racks(cluster), _named_nodes(cluster), _availability(cluster, scheduler, engine)]
         found.append(_slots(cluster, scheduler, workload))
     if scheduler is not None:
         found += [_queues(scheduler), _mechanism(scheduler), _selection(scheduler), _shares(scheduler, engine)]
@@ -122,6 +122,11 @@ def _memory(cluster: Cluster) -> Iterator[Problem]:
             f"{cluster.containers_per_node} containers of {cluster.container_memory_gb:g} GB need {needed:g}"
             f" and a node has {cluster.memory_gb:g}; raise memory_gb or lower containers_per_node",
         )
+
+
+def _racks(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.racks > 1 and cluster.slots is not None:
+        yield ("cluster", "racks"), "racks and slots cannot be combined; set racks to 1 or slots to null"
 
 
 def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) -> Iterator[Problem]:

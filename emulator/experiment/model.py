@@ -112,6 +112,7 @@ class Cluster(Strict):
     swap_gb: Size = 0.0
     max_suspended_per_node: Annotated[int, Field(ge=0, le=100_000)] = 8
     racks: Annotated[int, Field(ge=1)] = 1
+    """The nodes stand in so many, by their numbers, as evenly as can be; see the placement ``prefer-local``."""
     network_mbit_s: PositiveSize = 1000.0
     """Speed at which one reduce fetches map outputs from other nodes, in emulated time; reduces do not share it."""
     slow_nodes: dict[str, Annotated[float, Field(ge=1, le=1000)]] = Field(default_factory=dict)
@@ -126,13 +127,6 @@ class Cluster(Strict):
     """Containers available to jobs, as a function of time; null: always all."""
     power: Power = Power()
     """Power of each node."""
-
-    @field_validator("racks")
-    @classmethod
-    def _one_rack(cls, racks: int) -> int:
-        if racks != 1:
-            raise ValueError("racks are not available yet in this release; set it to 1")
-        return racks
 
     @model_validator(mode="before")
     @classmethod

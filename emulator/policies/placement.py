@@ -12,6 +12,7 @@ from emulator.policies.views import ClusterView, NodeView, PlacementDecision, Su
 from emulator.vocabulary import Frozen
 
 _AT_HOME, _ELSEWHERE, _NOT_NOW = PlacementDecision(True), PlacementDecision(True, rank=1), PlacementDecision(False)
+_IN_ANOTHER_RACK = PlacementDecision(True, rank=2)
 _BEGIN_ANEW = PlacementDecision(False, gives_up=True)
 _NS_A_SECOND = 1_000_000_000
 _UNLIMITED = 1 << 62
@@ -30,7 +31,10 @@ _AT_ONCE = PreferLocal()
 def prefer_local(
     view: ClusterView, suspended: SuspendedView, node: NodeView, options: PreferLocal = _AT_ONCE
 ) -> PlacementDecision:
-    """A suspended task resumes on its old node if that has room; after ``delay_s`` it may resume on any node."""
+    """A suspended task resumes on its old node if that has room; after ``delay_s`` it may resume on any node.
+
+    It prefers the nodes of its old node's rack: it resumes in another rack only if no node of that one has room.
+    """
     if suspended.node == node.name:
         return _AT_HOME
     old = view.node(suspended.node)
@@ -39,7 +43,12 @@ def prefer_local(
     patience_ns = suspended.since_ns + round(options.delay_s * _NS_A_SECOND)
     if view.now_ns < patience_ns:
         return PlacementDecision(False, holds_until_ns=patience_ns)
-    return _NOT_NOW if old.free else _ELSEWHERE
+    if old.free:
+        return _NOT_NOW
+    if node.rack == old.rack:
+        return _ELSEWHERE
+    in_its_rack = (other for other in view.nodes.values() if other.rack == old.rack and other.alive and other.free)
+    return _IN_ANOTHER_RACK if suspended.avoids.issuperset(other.name for other in in_its_rack) else _NOT_NOW
 
 
 class Local(Frozen):
@@ -98,7 +107,7 @@ PLACEMENT: Axis[PlacementPolicy] = Axis(
         PlacementPolicy(
             "prefer-local",
             prefer_local,
-            "natjam, section 3.1",
+            "natjam, sections 3.1 and 9",
             options=PreferLocal,
             strangers_are_alike=True,
             gives_up=False,

@@ -108,6 +108,8 @@ class SuspendedView(Frozen):
     """Size of the process image that it resumes from; 0: no image."""
     remaining_ns: int | None = None
     """Estimated time to its end after it resumes; None if nothing was observed, and always at the ResourceManager."""
+    avoids: frozenset[str] = frozenset()
+    """Nodes that its job avoids; known to the ResourceManager."""
 
 
 class NodeView(Frozen):

@@ -148,6 +148,7 @@ def _cluster_settings(draw: st.DrawFn) -> Settings:
         placement_delay_s=draw(st.sampled_from((0.0, 3.0))),
         placement=draw(st.sampled_from((None, None, EVEN_NODES))),
         **draw(_availability(total)),
+        racks=draw(st.sampled_from((1, 1, 2))),
         resume_order=draw(st.sampled_from(policies.RESUME_ORDER.names)),
         kill_timeout_s=draw(st.sampled_from((3.0, 12.0))),
         overheads=draw(st.sampled_from((None, None, PROFILE))),

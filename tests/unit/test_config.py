@@ -99,7 +99,7 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("submit_s: 50", "memory_mb: 2048", 20, ["do not fit a container of 1 GB"], id="task memory"),
         pytest.param("seed: 1", "storage: {url: 's3://a'}", 3, ["storage.url", "local path"], id="later storage"),
         pytest.param("{nodes: 6,", "{nodes: 6, slots: {map: 1},", 5, ["slots.reduce", "is missing"], id="slots"),
-        pytest.param("{nodes: 6,", "{nodes: 6, racks: 2,", 5, ["racks", "not available yet"], id="racks"),
+        pytest.param("{nodes: 6,", "{nodes: 6, racks: 0,", 5, ["racks", "must be at least 1"], id="racks"),
         pytest.param("seed: 1", "time_scale: 1", 3, ["time_scale", "given twice"], id="duplicate key"),
         pytest.param("seed: 1", "seed: [1", 4, ["not valid YAML"], id="malformed"),
         pytest.param("seed: 1", "seed: !!python/name:os.system x", 3, ["not supported"], id="foreign tag"),

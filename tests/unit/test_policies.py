@@ -309,6 +309,26 @@ def test_prefer_local_holds_out_for_the_old_node(
     assert prefer_local(view, suspended(), node(offered, 1), options=PreferLocal(delay_s=5.0)) == decision
 
 
+@pytest.mark.parametrize(
+    ("free_at_home", "free_in_rack", "avoids", "in_rack", "in_another"),
+    [
+        pytest.param(1, 1, (), None, None, id="at home"),
+        pytest.param(0, 1, (), 1, None, id="in its rack"),
+        pytest.param(0, 0, (), 1, 2, id="no room in its rack"),
+        pytest.param(0, 1, ("node-2",), 1, 2, id="its job avoids the node in its rack"),
+    ],
+)
+def test_prefer_local_goes_from_node_to_rack_to_any(
+    free_at_home: int, free_in_rack: int, avoids: tuple[str, ...], in_rack: int | None, in_another: int | None
+) -> None:
+    """Node 1 is its home, in a rack with node 2; node 3 is in another."""
+    near, far = node("node-2", free_in_rack), NodeView("node-3", "rack-2", True, 4, 1)
+    view = cluster(0, nodes=(node("node-1", free_at_home), near, far))
+    task = structs.replace(suspended(), avoids=frozenset(avoids))
+    decisions = [prefer_local(view, task, offered) for offered in (near, far)]
+    assert [decision.rank if decision.take else None for decision in decisions] == [in_rack, in_another]
+
+
 TIER = Tier("own", write_bytes_s=100, read_bytes_s=100, network_bytes_s=50)
 
 
