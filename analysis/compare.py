@@ -22,6 +22,7 @@ from analysis.frames import DataFrame, pandas
 from analysis.load import Results, load_runs
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.statistics import Difference, compare_pairs, pair_jobs
+from emulator.display.tables import new_table
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.records.disturbance import disturbances
@@ -159,13 +160,10 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 def comparison_table(comparison: Comparison) -> Table:
     """The distribution of the differences, one row for each queue."""
-    table = Table(title=Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}"))
-    table.title_justify = "left"
-    table.add_column("queue")
-    for name in ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES)):
-        table.add_column(name, justify="right")
-    for side in (comparison.a, comparison.b):
-        table.add_column(Text(f"{side}\nlower"), justify="right")
+    numbers = ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES))
+    lower = (Text(f"{side}\nlower") for side in (comparison.a, comparison.b))
+    title = Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}")
+    table = new_table(title, ["queue"], [*numbers, *lower])
     for queue, found in comparison.differences.items():
         low, high = found.spread.low, found.spread.high
         table.add_row(
@@ -182,10 +180,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def totals_table(comparison: Comparison) -> Table:
     """What the runs took in all, a row each; of several runs the mean."""
-    table = Table(title="whole runs", title_justify="left")
-    table.add_column("")
-    for side in (comparison.a, comparison.b):
-        table.add_column(Text(side), justify="right")
+    table = new_table("whole runs", [""], map(Text, (comparison.a, comparison.b)))
     for name, values in comparison.totals.items():
         label, factor, unit = TOTALS[name]
         table.add_row(f"{label}, {unit}", *("-" if value is None else _amount(value * factor) for value in values))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis.whole_run import run_experiment
 from emulator.display.closing_tables import failures
 from emulator.display.run_display import RunDisplay
+from emulator.display.tables import new_table
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 
@@ -51,7 +51,9 @@ def run_demo(console: Console) -> None:
         "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S arrives.\n"
         f"Real processes, real signals and files, {TIME_SCALE} emulated seconds a second, overheads of Hadoop 0.23."
     )
-    table = _table()
+    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
+    numbers = (*times, "preempted", "work lost s", "output")
+    table = new_table("Completion times, measured and published", ["room is made by"], numbers)
     broken: list[str] = []
     catalog = resources.files("workloads") / "catalog" / "natjam-fig4.yaml"
     with resources.as_file(catalog) as path, tempfile.TemporaryDirectory(prefix="natjam-demo-") as directory:
@@ -70,17 +72,6 @@ def run_demo(console: Console) -> None:
     )
     if broken:
         raise RunError("; ".join(broken))
-
-
-def _table() -> Table:
-    table = Table(title="Completion times, measured and published", title_justify="left")
-    table.add_column("room is made by")
-    for queue in ("production-S", "research-XL"):
-        table.add_column(f"{queue}\nmeasured s", justify="right")
-        table.add_column("paper s", justify="right")
-    for heading in ("preempted", "work lost s", "output"):
-        table.add_column(heading, justify="right")
-    return table
 
 
 def _row(variant: Variant, summary: dict[str, Any]) -> list[str]:

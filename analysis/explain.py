@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +14,7 @@ from rich.text import Text
 from analysis.evictions import Decision, Eviction, decisions_of, find_evictions, why
 from analysis.load import load_decisions, load_runs
 from analysis.run_paths import find_runs
+from emulator.display.tables import new_table
 from emulator.errors import ConfigError
 
 _ROWS = 60
@@ -154,12 +155,9 @@ _JOB_COLUMNS = (
 
 
 def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
-    table = Table()
     columns = _JOB_COLUMNS if of_jobs else _TASK_COLUMNS
-    columns = [column for column in columns if _has(decision.candidates, column[1])]
-    table.add_column("job" if of_jobs else "attempt")
-    for name in ("chosen", *(column[0] for column in columns)):
-        table.add_column(name, justify="right")
+    columns = [column for column in columns if any(row[column[1]] is not None for row in decision.candidates)]
+    table = new_table(None, ["job" if of_jobs else "attempt"], ("chosen", *(column[0] for column in columns)))
     for row in decision.candidates:
         cells = ["-" if row[field] is None else form.format(row[field]) for _, field, form in columns]
         name = row["job"] if of_jobs else row["attempt"] or row["container"]
@@ -167,10 +165,6 @@ def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
     if decision.left_out:
         table.caption = f"and {decision.left_out} candidates after these"
     return table
-
-
-def _has(rows: Sequence[Any], name: str) -> bool:
-    return any(row[name] is not None for row in rows)
 
 
 def _then(eviction: Eviction) -> str:

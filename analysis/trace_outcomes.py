@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.run_paths import find_runs, read_summary
+from emulator.display.tables import new_table
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -155,9 +156,8 @@ def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
 
 
 def _by_job(outcomes: Outcomes) -> Table:
-    table = Table(title="completion of each job, emulated seconds (divided by the trace's)", title_justify="left")
-    for name in ("job", "trace", *outcomes.runs):
-        table.add_column(Text(name), justify="left" if name == "job" else "right")
+    title = "completion of each job, emulated seconds (divided by the trace's)"
+    table = new_table(title, ["job"], map(Text, ("trace", *outcomes.runs)))
     for job, own in outcomes.own.items():
         cells = []
         for jobs in outcomes.runs.values():

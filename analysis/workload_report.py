@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.display.tables import new_table
 from workloads.inspection import DISTRIBUTIONS, NOT_IN_IT, SHARES, Inspection
 from workloads.record import Trace
 
@@ -56,10 +57,7 @@ def _counts(inspection: Inspection, trace: Trace) -> Table:
 
 
 def _distributions(inspection: Inspection) -> Table:
-    table = Table()
-    table.add_column("")
-    for name in ("n", "mean", *(f"p{100 * share:g}" for share in SHARES), "max"):
-        table.add_column(name, justify="right")
+    table = new_table(None, [""], ("n", "mean", *(f"p{100 * share:g}" for share in SHARES), "max"))
     for name, unit in DISTRIBUTIONS.items():
         of = inspection.distributions[name]
         if of.count:
@@ -101,18 +99,14 @@ def _bars(inspection: Inspection) -> Iterator[Table]:
 
 def _evictions(inspection: Inspection) -> Table:
     title = f"evictions in the trace; {inspection.lost_ns / 3.6e12:,.1f} container hours lost"
-    table = Table(title=title, title_justify="left")
-    table.add_column("priority", justify="right")
-    table.add_column("evictions", justify="right")
+    table = new_table(title, (), ("priority", "evictions"))
     for priority, count in sorted(inspection.evictions_by_priority.items()):
         table.add_row(str(priority), f"{count:,}")
     return table
 
 
 def _columns(inspection: Inspection, trace: Trace) -> Table:
-    table = Table(title="what is measured and what is modelled", title_justify="left")
-    for name in ("column", "", "from"):
-        table.add_column(name)
+    table = new_table("what is measured and what is modelled", ("column", "", "from"))
     missing = []
     for name, source, rule in inspection.columns(trace.header):
         if source == NOT_IN_IT:

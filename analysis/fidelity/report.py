@@ -20,6 +20,7 @@ from analysis.fidelity.figures import (
 )
 from analysis.figures.fidelity import fidelity_figure
 from analysis.figures.style import save
+from emulator.display.tables import new_table
 from emulator.files.whole_files import write_json
 
 _SHOWN_JOBS = 12
@@ -49,11 +50,8 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
 
 def file_table(file: FileFidelity) -> Table:
     """Every figure of one experiment: simulated, live, their difference, and the spread of live runs."""
-    table = Table(title=f"{file.name} at time scale {file.time_scale:g}", title_justify="left")
-    for name in ("job", "figure"):
-        table.add_column(name)
-    for name in ("simulated", "live", "difference", "error", "live spread", *(["fluid"] if file.fluid else [])):
-        table.add_column(name, justify="right")
+    numbers = ("simulated", "live", "difference", "error", "live spread", *(["fluid"] if file.fluid else []))
+    table = new_table(f"{file.name} at time scale {file.time_scale:g}", ("job", "figure"), numbers)
     for metric in _shown(file):
         fluid_s = file.fluid.get(str(metric.job)) if metric.name == COMPLETION else None
         table.add_row(
@@ -81,11 +79,8 @@ def _shown(file: FileFidelity) -> list[Metric]:
 
 def choices_table(fidelity: Fidelity) -> Table:
     """Errors of job completion times for every policy and mechanism in use."""
-    table = Table(title="completion times by policy and mechanism", title_justify="left")
-    for name in ("axis", "name"):
-        table.add_column(name)
-    for name in ("jobs", "mean error", "worst error", "live spread"):
-        table.add_column(name, justify="right")
+    numbers = ("jobs", "mean error", "worst error", "live spread")
+    table = new_table("completion times by policy and mechanism", ("axis", "name"), numbers)
     for (axis, name), group in fidelity.by_choice().items():
         errors = (_percent(group.mean_abs_error, ""), _percent(group.worst_abs_error, ""))
         table.add_row(axis, name, str(len(group.errors)), *errors, _percent(group.live_spread, ""))
@@ -109,10 +104,8 @@ def closing_lines(fidelity: Fidelity) -> list[str]:
 def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
     """How completion times change as time is compressed, and how far time can be compressed."""
     scales = sorted({drift.time_scale for drift in found})
-    table = Table(title="completion times by time scale, against the lowest: live (simulated)", title_justify="left")
-    table.add_column("job")
-    for scale in scales:
-        table.add_column(f"{scale:g}x", justify="right")
+    title = "completion times by time scale, against the lowest: live (simulated)"
+    table = new_table(title, ["job"], (f"{scale:g}x" for scale in scales))
     jobs = dict.fromkeys((drift.file, drift.job) for drift in found)
     by_place = {(drift.file, drift.job, drift.time_scale): drift for drift in found}
     for file, job in jobs:

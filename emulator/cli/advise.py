@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.console import results_console
+from emulator.display.tables import new_table
 from emulator.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -232,14 +233,11 @@ def _live_facts(
 
 
 def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
-    table = Table(title="on real processes, one run each: mean completion, emulated seconds", title_justify="left")
-    table.add_column("choice")
     kinds = [
         kind for kind in ("production", "others") if any(fact[f"{kind}_simulated_s"] is not None for fact in facts)
     ]
-    for kind in kinds:
-        table.add_column(f"{kind}, live", justify="right")
-        table.add_column("simulated", justify="right")
+    title = "on real processes, one run each: mean completion, emulated seconds"
+    table = new_table(title, ["choice"], (name for kind in kinds for name in (f"{kind}, live", "simulated")))
     for fact in facts:
         cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]
         table.add_row(fact["name"], *("-" if value is None else f"{value:,.1f}" for value in cells))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
+
+from emulator.display.console import results_console
 
 if TYPE_CHECKING:
     from analysis.report.variants import Variant
@@ -69,7 +70,7 @@ def campaign(
     sys.path += map(str, wanted.import_dirs)  # so that every process of the campaign finds the user's own policies
     _warn_of_calibrations(wanted.variants)
     out = out or Path("runs") / wanted.name
-    console = _console()
+    console = results_console()
     with CampaignDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
     if variants := _with_summaries(result):
@@ -119,7 +120,7 @@ def reproduce(
     from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
     from emulator.errors import ConfigError, RunError
 
-    console = _console()
+    console = results_console()
     if list_:
         figures = [figure.quickly() if quick else figure for figure in chosen_figures([ALL])]
         counts = {name: run_counts([figure.by(name) for figure in figures], name, quick) for name in ("sim", "live")}
@@ -182,8 +183,3 @@ def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
     }
     for warning in dict.fromkeys(filter(None, map(calibration_warning, rests_on.values()))):
         typer.echo(f"natjam: warning: {warning}", err=True)
-
-
-def _console() -> Console:
-    """The console on standard output.  Where that is not a terminal, it is wide enough for the tables."""
-    return Console() if sys.stdout.isatty() else Console(width=140)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.display.console import results_console
+from emulator.display.tables import new_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -125,14 +126,10 @@ def _told(judged: Judged) -> str:
 
 
 def _table(tally: Tally) -> Table:
-    from rich.table import Table
-
     from emulator.chaos.schedule import FaultKind
 
-    table = Table(title=f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs", title_justify="left")
-    table.add_column("what happened")
-    for column in ("times", "alone", "time added", "work lost"):
-        table.add_column(column, justify="right")
+    title = f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs"
+    table = new_table(title, ["what happened"], ("times", "alone", "time added", "work lost"))
     for kind in FaultKind:
         if tally.happened[kind]:
             costs = tally.costs.get(kind, [])

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from emulator.display.console import results_console
+from emulator.display.tables import new_table
 from emulator.display.work_display import WorkDisplay
 
 if TYPE_CHECKING:
@@ -89,11 +90,8 @@ _SWAP = (("swap_out", "paged out"), ("swap_in", "paged in"))
 
 
 def _operations_table(calibration: Calibration) -> Table:
-    table = Table(title="real milliseconds; the mean with its 95% interval", title_justify="left")
-    for name in ("operation", "at"):
-        table.add_column(name)
-    for name in ("n", "mean", "p50", "p95", "p99", "max"):
-        table.add_column(name, justify="right")
+    title = "real milliseconds; the mean with its 95% interval"
+    table = new_table(title, ("operation", "at"), ("n", "mean", "p50", "p95", "p99", "max"))
     for group in (calibration.operations, calibration.observations):
         for name, distribution in group:
             table.add_row(name, "", *_cells(distribution))

@@ -10,6 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.display.tables import new_table
+
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 
@@ -92,12 +94,10 @@ def _wrong_files(output: Mapping[str, Any]) -> str:
 
 
 def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="queues (emulated seconds)", title_justify="left")
-    table.add_column("queue")
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
     missed_column = ("deadlines missed",) if has_deadlines else ()
-    for name in ("jobs", "failed", "mean completion", "longest", *missed_column, "suspensions", "kills", "lost work"):
-        table.add_column(name, justify="right")
+    numbers = ("jobs", "failed", "mean completion", "longest", *missed_column, "suspensions", "kills", "lost work")
+    table = new_table("queues (emulated seconds)", ["queue"], numbers)
     by_queue: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
         by_queue.setdefault(job["queue"], []).append(job)
@@ -134,14 +134,10 @@ def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[s
 
 def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
     title, jobs = _to_show(all_jobs)
-    table = Table(title=title, title_justify="left")
-    table.add_column("job")
-    table.add_column("queue")
-    table.add_column("state")
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
     deadline_columns = ("deadline", "margin") if has_deadlines else ()
-    for name in ("submit", "completion", *deadline_columns, "attempts", "suspensions", "kills", "lost work"):
-        table.add_column(name, justify="right")
+    numbers = ("submit", "completion", *deadline_columns, "attempts", "suspensions", "kills", "lost work")
+    table = new_table(title, ("job", "queue", "state"), numbers)
     for job in jobs:
         table.add_row(
             Text(job["name"]),
@@ -166,10 +162,8 @@ def _margin(job: Mapping[str, Any]) -> Text:
 
 
 def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = Table(title="overheads (emulated seconds; mechanism in real milliseconds)", title_justify="left")
-    table.add_column("operation")
-    for name in ("n", "mean", "p50", "p95", "p99", "overruns", "mechanism p50 ms", "p99 ms"):
-        table.add_column(name, justify="right")
+    numbers = ("n", "mean", "p50", "p95", "p99", "overruns", "mechanism p50 ms", "p99 ms")
+    table = new_table("overheads (emulated seconds; mechanism in real milliseconds)", ["operation"], numbers)
     for name, cost in overheads.items():
         mechanism = cost.get("real_ms", {}).get("mechanism", {})
         table.add_row(
@@ -189,10 +183,7 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
     if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MOST_JOBS:
         metrics = {name: metric for name, metric in metrics.items() if not name.startswith("jobs.")}
         title += "; metrics of jobs are in summary.json"
-    table = Table(title=title, title_justify="left")
-    table.add_column("metric")
-    for name in ("n", "mean", "sd", "95% from", "to"):
-        table.add_column(name, justify="right")
+    table = new_table(title, ["metric"], ("n", "mean", "sd", "95% from", "to"))
     for name, metric in metrics.items():
         figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
         table.add_row(Text(name), str(metric["n"]), *figures)

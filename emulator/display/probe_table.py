@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.display.tables import new_table
 from emulator.live.probe.result import ImageCost, Probed
 
 
@@ -31,11 +32,8 @@ def probe_tables(probed: Probed) -> Iterator[RenderableType]:
 
 
 def _images_table(probed: Probed) -> Table:
-    table = Table(title=f"images, by {probed.dumper}", title_justify="left")
-    table.add_column("store")
-    table.add_column("image")
-    for name in ("written MB", "dump s", "restore s", "break-even s"):
-        table.add_column(name, justify="right")
+    numbers = ("written MB", "dump s", "restore s", "break-even s")
+    table = new_table(f"images, by {probed.dumper}", ("store", "image"), numbers)
     for store in probed.stores:
         speeds = f"{store.write_mb_s:.0f}, {store.read_mb_s:.0f} MB/s"
         how = "measured" if store.measured else "reckoned"
