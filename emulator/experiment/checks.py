@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -60,33 +60,29 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
     problems: list[Problem] = []
     for axis in policies.AXES.values():
         problems += _policy(axis, document, base_dir)
-    overheads = document.get(("overheads",))
-    if isinstance(overheads, str) and overheads:
-        try:
-            load_overheads(overheads, base_dir)
-        except ConfigError as error:
-            problems += [(("overheads",), line) for line in error.message.splitlines()]
-    calibration = document.get(("calibration",))
-    if isinstance(calibration, str) and calibration not in ("", AUTO):
-        try:
-            load_calibration(base_dir / calibration)
-        except ConfigError as error:
-            problems += [(("calibration",), line) for line in error.message.splitlines()]
-    problems += _images(document, base_dir)
+    problems += _refused(document, ("overheads",), lambda name: load_overheads(name, base_dir))
+    if document.get(("calibration",)) != AUTO:
+        problems += _refused(document, ("calibration",), lambda name: load_calibration(base_dir / name))
+    problems += _refused(document, ("storage", "tier"), lambda name: load_tier(name, base_dir))
+    problems += _images(document)
     trace = document.get(("workload", "trace", "path"))
     if isinstance(trace, str) and trace and not _is_there(trace):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
 
 
-def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
-    tier = document.get(("storage", "tier"))
-    if isinstance(tier, str) and tier:
+def _refused(document: Document, location: Location, load: Callable[[str], object]) -> Iterator[Problem]:
+    """The problems with what the name at ``location``, if there is one, refers to."""
+    name = document.get(location)
+    if isinstance(name, str) and name:
         try:
-            load_tier(tier, base_dir)
+            load(name)
         except ConfigError as error:
             for line in error.message.splitlines():
-                yield ("storage", "tier"), line
+                yield location, line
+
+
+def _images(document: Document) -> Iterator[Problem]:
     mechanism = document.get(("scheduler", "mechanism"))
     options = mechanism if isinstance(mechanism, dict) else {"name": mechanism}
     among = options.get("among", ("image",)) if options.get("name") == "adaptive" else (options.get("name"),)
@@ -95,7 +91,7 @@ def _images(document: Document, base_dir: Path) -> Iterator[Problem]:
     where = ("scheduler", "mechanism")
     if document.get(("engine",)) == FLUID:
         yield where, "the fluid engine makes no images; set engine to live or sim"
-    elif tier is None:
+    elif document.get(("storage", "tier")) is None:
         yield where, "images need a storage device: set storage.tier (hdd, ssd, nvm, native, or your own numbers)"
 
 
@@ -188,8 +184,8 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
     if scheduler is None or allocation is None:
         return
     if not allocation.gives_shares:
-        giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
-        yield where, f"{allocation.name} does not distinguish maps from reduces; set it to null, or choose {giving}"
+        message = f"{allocation.name} does not distinguish maps from reduces; set it to null, or choose"
+        yield where, f"{message} {_giving_shares()}"
     elif scheduler.victims != "reduces" and scheduler.choice("mechanism").name != "wait":
         yield ("scheduler", "victims"), "with cluster.slots only reduces can be preempted; remove it"
 
@@ -234,16 +230,17 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
     if known is None:
         return
     if engine == FLUID and not known.gives_shares:
-        giving = ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
-        yield (
-            (*where, "name"),
-            f"{known.name} gives no shares, and the fluid engine needs shares (choose {giving})",
-        )
+        message = f"{known.name} gives no shares, and the fluid engine needs shares (choose {_giving_shares()})"
+        yield (*where, "name"), message
     if engine != FLUID and known.fluid_only:
         yield (*where, "name"), f"{known.name} is for the fluid engine only in this release; set engine: fluid"
     for name, queue in scheduler.allocation.queues.items():
         if known.gives_shares and 0 < queue.maximum < 1:
             yield (*where, "queues", name, "maximum"), f"{known.name} has no maxima of queues, only of jobs; remove it"
+
+
+def _giving_shares() -> str:
+    return ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
 
 
 def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
