@@ -85,10 +85,10 @@ class Difference:
     """Of Wilcoxon's signed-rank test that the differences are symmetric about 0; None if all are 0."""
 
 
-def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
+def compare_pairs(differences: ArrayLike) -> Difference:
     """Describe paired differences.  Raises ValueError if there are none."""
     found = known(differences)
-    whole = spread(found, seed)
+    whole = spread(found)
     if whole.n < LEAST_PAIRS:
         whole = replace(whole, low=None, high=None)
     values = numpy.percentile(found, DIFFERENCE_PERCENTILES)
@@ -104,9 +104,3 @@ def compare_pairs(differences: ArrayLike, seed: int = 0) -> Difference:
         b_lower=float((found > 0).mean()),
         p_value=p_value,
     )
-
-
-def share_below(values: ArrayLike, thresholds: Sequence[float]) -> dict[float, float]:
-    """The share of values at or below each threshold; -5 gives "40% of jobs at least 5 s earlier"."""
-    found = known(values)
-    return {threshold: float((found <= threshold).mean()) for threshold in thresholds}

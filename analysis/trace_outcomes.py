@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +25,6 @@ from emulator.experiment.model import Experiment
 from emulator.records.run_directory import EXPERIMENT_NAME
 from workloads.errors import Problems
 from workloads.importers import open_trace
-from workloads.importers.source import OnBytes, ignore
 from workloads.record import WorkloadJob
 
 MOST_JOBS = 60
@@ -54,21 +53,17 @@ class Outcomes:
 
     def to_json(self) -> dict[str, Any]:
         """All outcomes by job, in the order of the trace."""
-
-        def told(found: Outcome) -> dict[str, Any]:
-            return {"completion_s": found.completion_s, "evictions": found.evictions, "lost_s": found.lost_s}
-
         return {
             job: {
                 "priority": self.priorities[job],
-                "trace": told(own),
-                "runs": {run: told(jobs[job]) for run, jobs in self.runs.items()},
+                "trace": asdict(own),
+                "runs": {run: asdict(jobs[job]) for run, jobs in self.runs.items()},
             }
             for job, own in self.own.items()
         }
 
 
-def trace_outcomes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Outcomes:
+def trace_outcomes(paths: Sequence[Path]) -> Outcomes:
     """The outcomes of runs (directories of ``natjam run``), all of one trace.
 
     Raises:
@@ -84,9 +79,7 @@ def trace_outcomes(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> Outcome
             raise ConfigError(f"{path}: runs {other.path}, and {found[0]} runs {entry.path}; name runs of one trace")
     runs = {_name(path, found): _of_run(path) for path in found}
     shared = set.intersection(*(set(jobs) for jobs in runs.values()))
-    trace = open_trace(
-        Path(entry.path), entry.format, Problems(entry.lenient), unfinished=entry.rates.unfinished, on_bytes=on_bytes
-    )
+    trace = open_trace(Path(entry.path), entry.format, Problems(entry.lenient), unfinished=entry.rates.unfinished)
     jobs = sorted((job for job in trace.jobs if job.job in shared), key=lambda job: job.submit_ns)
     return Outcomes(
         {job.job: _own(job) for job in jobs},

@@ -316,7 +316,7 @@ class CheckedCluster(SimulatedCluster):
 
     def check_end(self) -> None:
         """Every job has ended once; what one that succeeded has done is done once."""
-        assert self.machine_of_rm().preemptor.idle or not self.machine_of_rm().preemptor.reclaims
+        assert not self.machine_of_rm().preemptor.reclaims
         self.invariants.look_at_jobs()
         for job, state in self.finished_jobs.items():
             if state is JobState.SUCCEEDED:

@@ -34,7 +34,6 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cluster import SimulatedCluster
@@ -157,13 +156,6 @@ class FaultyCluster(SimulatedCluster):
         super().tell(address, message)
         if not is_under_way:  # else it is handled later, after the effects of the current one
             self.invariants.look(self, address)
-
-    @property
-    def manager(self) -> ResourceManager:
-        """The ResourceManager's machine."""
-        manager = self.machines[RESOURCE_MANAGER]
-        assert isinstance(manager, ResourceManager)
-        return manager
 
     # ---- faults ----
 

@@ -120,12 +120,13 @@ def _prepared(
     from emulator.cli.workload import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
     from emulator.experiment.load import load_experiment
+    from workloads.importers.source import ignore
 
     if str(file).startswith(PREFIX) or file.suffix in (".yaml", ".yml"):
         path = located(file)
         experiment = load_experiment(path, [*overrides, "engine=sim"])
         out, trace = _made(out, path), experiment.workload.trace
-        with contextlib.nullcontext(_nothing) if trace is None else reading(Path(trace.path)) as on_bytes:
+        with contextlib.nullcontext(ignore) if trace is None else reading(Path(trace.path)) as on_bytes:
             return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes)]
     known, out = format_of(file, format), _made(out, file)
     with reading(file) as on_bytes:
@@ -143,10 +144,6 @@ def _made(out: Path | None, file: Path) -> Path:
     except OSError as error:
         raise ConfigError(f"--out {out}: cannot be written: {error.strerror}; name another directory") from None
     return out
-
-
-def _nothing(count: int) -> None:
-    """Shows no progress: there is no trace to read."""
 
 
 def _simulated(question: Question, overrides: Sequence[str], seeds: Sequence[int], out: Path, console: Console) -> Any:

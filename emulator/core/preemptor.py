@@ -67,11 +67,6 @@ class Preemptor:
         self._choices: list[JobChoice] = []
         """Choices made since the last ``explain``."""
 
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is being reclaimed."""
-        return not self.reclaims and not self.expired
-
     def outstanding(self, requester: str) -> int:
         """Number of containers being reclaimed for ``requester``."""
         dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)

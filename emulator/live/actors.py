@@ -41,7 +41,6 @@ class Computer:
     name: str
     boot_id: str
     pid: int
-    node_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class _Actor(Generic[HostT]):
     async def machine(self) -> Computer:
         """The computer it runs on."""
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return Computer(platform.node(), boot_id, os.getpid(), ray.get_runtime_context().get_node_id())
+        return Computer(platform.node(), boot_id, os.getpid())
 
     async def monotonic_real_ns(self) -> int:
         """This machine's monotonic clock, for measuring its offset."""

@@ -10,14 +10,6 @@ from typing import Literal, NamedTuple
 from emulator.vocabulary import transfer_ns
 
 
-class Preemption(NamedTuple):
-    """What happens to a victim, and the numbers that decided it."""
-
-    how: Literal["kill", "image", "incremental-image"]
-    progress_ns: int
-    overhead_ns: int
-
-
 class Resumption(NamedTuple):
     """Where an image is restored, and the numbers that decided it."""
 
@@ -34,19 +26,6 @@ def image_overhead_ns(
     ``dump_bytes`` is less than ``restore_bytes`` where an earlier image holds the unchanged pages.
     """
     return transfer_ns(dump_bytes, write_bytes_s) + transfer_ns(restore_bytes, read_bytes_s) + dump_queue_ns
-
-
-def preempt(progress_ns: int, overhead_ns: int, has_image: bool) -> Preemption:
-    """Kill a task if its work since it was last saved is less than the cost of an image (Algorithm 1).
-
-    Args:
-        progress_ns: work that killing it would lose: all since its last image, or since its start.
-        overhead_ns: see ``image_overhead_ns``.
-        has_image: whether there is an earlier image that an incremental one can build on.
-    """
-    if progress_ns <= overhead_ns:
-        return Preemption("kill", progress_ns, overhead_ns)
-    return Preemption("incremental-image" if has_image else "image", progress_ns, overhead_ns)
 
 
 def resume(

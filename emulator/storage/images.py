@@ -144,10 +144,6 @@ class ImageChain:
         """Remove all images of the task."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def stored_bytes(self) -> int:
-        """Bytes that the existing images use on their store."""
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
-
     def _rows(self, image: Image) -> Iterator[tuple[int, int, bytes]]:
         path = self.folder / str(image.number) / _TABLE
         return _ROW.iter_unpack(_checked(path, image.table_sha256))

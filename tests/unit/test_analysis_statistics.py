@@ -109,7 +109,3 @@ def test_jobs_are_paired_by_repeat_and_name() -> None:
     assert few.low is not None
     assert few.low < few.mean
     assert statistics.compare_pairs([-3, -2, -4, -1, -5, -2.5, -7]).p_value == pytest.approx(2 / 2**7)
-
-
-def test_shares_as_the_papers_quote_them() -> None:
-    assert statistics.share_below([-60, -35, -5, 0, 10], [-35, -5, 0]) == {-35: 0.4, -5: 0.6, 0: 0.8}

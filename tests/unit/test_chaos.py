@@ -22,7 +22,9 @@ from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
 from emulator.chaos.simulated import judge
 from emulator.cli.main import app
+from emulator.core.cluster_state import ClusterState
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
+from emulator.core.resource_manager import ResourceManager
 from emulator.core.saved import Saved
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
@@ -110,13 +112,19 @@ def leave_out_a_key(cluster: FaultyCluster) -> None:
     cluster.processes.disks = _Forgetful()
 
 
+def state_of(cluster: FaultyCluster) -> ClusterState:
+    manager = cluster.machines[RESOURCE_MANAGER]
+    assert isinstance(manager, ResourceManager)
+    return manager.state
+
+
 def run_a_task_twice(cluster: FaultyCluster) -> None:
-    node = next(node for node in cluster.manager.state.free_nodes)
+    node = next(node for node in state_of(cluster).free_nodes)
     cluster.tell(node_address(node), StartContainer("more", "research", Kind.REDUCE, 0, "research/r000.9", 0))
 
 
 def forget_a_container(cluster: FaultyCluster) -> None:
-    state = cluster.manager.state
+    state = state_of(cluster)
     held = next(held for held in state.containers.values() if held.kind is Kind.REDUCE)
     state.nodes[held.node].ledger.end(held.id)
 

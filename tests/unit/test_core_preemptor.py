@@ -152,7 +152,8 @@ def test_nothing_is_asked_back_for_or_from_a_job_that_has_ended() -> None:
     bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.FAILED, 5))
     assert set(victims(bench)) == {"b"}
     bench(ApplicationHeartbeat("p", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, 5))
-    assert bench.machine.preemptor.idle
+    assert not bench.machine.preemptor.reclaims
+    assert not bench.machine.preemptor.expired
 
 
 def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_asked_in_its_place() -> None:
