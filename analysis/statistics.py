@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean, stdev
 
 import numpy
 from numpy.typing import ArrayLike
@@ -38,12 +38,10 @@ def spread(values: ArrayLike, seed: int = 0) -> Spread:
     found = known(values)
     if not len(found):
         raise ValueError("no values")
-    mean = math.fsum(found) / len(found)
+    mean = fmean(found)
     if len(found) == 1:
         return Spread(1, mean, None, None, None)
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in found) / (len(found) - 1))
-    low, high = bootstrap_mean(found, seed)
-    return Spread(len(found), mean, sd, low, high)
+    return Spread(len(found), mean, stdev(map(float, found)), *bootstrap_mean(found, seed))
 
 
 def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from rich.table import Table
@@ -165,11 +165,7 @@ def _p90(values: Sequence[float]) -> float:
     return sorted(values)[math.ceil(0.9 * len(values)) - 1]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-_MIDDLES: tuple[Callable[[Sequence[float]], float], ...] = (median, _mean, _p90)
+_MIDDLES: tuple[Callable[[Sequence[float]], float], ...] = (median, fmean, _p90)
 
 
 def _number(value: float | None) -> str:

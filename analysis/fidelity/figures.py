@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
@@ -106,7 +105,7 @@ class Fidelity:
 
     @property
     def mean_abs_error(self) -> float:
-        return math.fsum(self.errors) / len(self.errors) if self.errors else 0.0
+        return fmean(self.errors) if self.errors else 0.0
 
     @property
     def worst_abs_error(self) -> float:
@@ -117,7 +116,7 @@ class Fidelity:
         """Mean spread of job completion times between live runs of the same experiment; None without repeats."""
         spreads = [metric.live_spread for file in self.files for metric in file.completions]
         found = [spread for spread in spreads if spread is not None]
-        return math.fsum(found) / len(found) if found else None
+        return fmean(found) if found else None
 
     @property
     def mean_abs_fluid_error(self) -> float | None:

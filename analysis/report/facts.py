@@ -83,6 +83,18 @@ def size(count_bytes: int) -> Cell:
     raise AssertionError
 
 
+def failed_jobs(jobs: Iterable[Mapping[str, Any]]) -> Cell:
+    """How many jobs did not succeed."""
+    count = sum(job["state"] != "succeeded" for job in jobs)
+    return Cell(count, str(count), "bad" if count else "")
+
+
+def mean_completion_s(jobs: Iterable[Mapping[str, Any]]) -> float | None:
+    """Of the jobs that have ended; None if there are none."""
+    known = [job["completion_s"] for job in jobs if job["completion_s"] is not None]
+    return sum(known) / len(known) if known else None
+
+
 # ---- one run ----
 
 
@@ -133,8 +145,7 @@ def _queue_row(queue: str, jobs: Sequence[Mapping[str, Any]]) -> Iterable[Cell]:
     with_deadline = [job for job in jobs if job["deadline_s"] is not None]
     yield text(queue)
     yield figure(len(jobs))
-    failed = sum(job["state"] != "succeeded" for job in jobs)
-    yield Cell(failed, str(failed), "bad" if failed else "")
+    yield failed_jobs(jobs)
     yield figure(float(completions.mean()) if some else None)
     for which in (50, 95, 100):
         yield figure(float(numpy.percentile(completions, which)) if some else None)
@@ -253,11 +264,8 @@ def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
     rows = []
     for label, summary in zip(labels, summaries, strict=True):
         found = summary["jobs"]
-        completions = [job["completion_s"] for job in found if job["completion_s"] is not None]
-        failed = sum(job["state"] != "succeeded" for job in found)
         row = [text(label), Cell(summary["seed"], str(summary["seed"])), figure(summary["makespan_s"])]
-        row += [figure(len(found)), Cell(failed, str(failed), "bad" if failed else "")]
-        row.append(figure(sum(completions) / len(completions) if completions else None))
+        row += [figure(len(found)), failed_jobs(found), figure(mean_completion_s(found))]
         row += [percent(summary["work"][name]) for name in ("utilization", "wasted_fraction")]
         row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
         row.append(text("disturbed", "bad") if disturbances(summary) else text(""))

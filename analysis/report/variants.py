@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from analysis.report.facts import Cell, Grid, figure, percent, text
+from analysis.report.facts import Cell, Grid, failed_jobs, figure, mean_completion_s, percent, text
 from analysis.statistics import Spread, compare_pairs, spread
 from emulator.display.closing_tables import missed_text
 
@@ -41,9 +41,11 @@ class Variant:
 
 
 def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
-    mine = [job["completion_s"] for job in summary["jobs"] if job["queue"] == queue]
-    known = [completion_s for completion_s in mine if completion_s is not None]
-    return sum(known) / len(known) if known else None
+    return mean_completion_s(job for job in summary["jobs"] if job["queue"] == queue)
+
+
+def _interval(found: Spread | None) -> list[Cell]:
+    return [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
 
 
 def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[Variant]:
@@ -69,10 +71,10 @@ def variants_grid(variants: Sequence[Variant]) -> Grid:
     heads += [head for measure in measures for head in (measure, "95% from", "to")]
     rows = []
     for variant in variants:
-        failed = sum(job["state"] != "succeeded" for summary in variant.summaries for job in summary["jobs"])
-        row = [text(variant.name), figure(len(variant.summaries)), Cell(failed, str(failed), "bad" if failed else "")]
+        jobs = (job for summary in variant.summaries for job in summary["jobs"])
+        row = [text(variant.name), figure(len(variant.summaries)), failed_jobs(jobs)]
         for found in (variant.makespan_s(), *map(variant.completion_s, queues)):
-            row += [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
+            row += _interval(found)
         wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
         rows.append((*row, percent(wasted.mean if wasted else None)))
     return Grid((*heads, "work lost"), tuple(rows))
@@ -95,7 +97,7 @@ def differences_grid(variants: Sequence[Variant]) -> Grid | None:
             values = [(measure(a), measure(b)) for a, b in pairs]
             known = [a - b for a, b in values if a is not None and b is not None]
             found = compare_pairs(known).spread if known else None
-            row += [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
+            row += _interval(found)
         rows.append(tuple(row))
         if not pairs:
             return None
@@ -119,12 +121,12 @@ def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) ->
     names = _short([variant.name for variant in variants])
     for name, variant in list(zip(names, variants, strict=True))[:most]:
         mine = [job for summary in variant.summaries for job in summary["jobs"]]
-        failed = sum(job["state"] != "succeeded" for job in mine)
+        failed = failed_jobs(mine)
         wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
         table.add_row(
             Text(name),
             str(len(variant.summaries)),
-            Text(str(failed), "red" if failed else ""),
+            Text(failed.text, "red" if failed.value else ""),
             *(_mean_and_half(found) for found in (variant.makespan_s(), *map(variant.completion_s, queues))),
             *((missed_text(mine),) if has_deadlines else ()),
             percent(wasted.mean if wasted else None).text,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +33,7 @@ class Measured:
     @property
     def sd(self) -> float | None:
         """Sample standard deviation; None for fewer than two."""
-        return _sd(list(self.by_seed.values()))
+        return _sd(self.by_seed.values())
 
     @property
     def error(self) -> float | None:
@@ -94,7 +93,7 @@ def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) 
             values = {seed: values[seed] - others[seed] for seed in values if seed in others}
         for seed, value in values.items():
             found.setdefault(seed, []).append(value)
-    return {seed: math.fsum(values) / len(values) for seed, values in found.items()}
+    return {seed: statistics.fmean(values) for seed, values in found.items()}
 
 
 def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:
@@ -153,7 +152,7 @@ def swept_means(figure: FigureDefinition, path: str, summaries: Summaries) -> li
         found = _of_runs(summaries.get(figure.swept(value), {}), _path(path))
         mean = _mean(found)
         if mean is not None:
-            points.append((value, mean, _sd(list(found.values()))))
+            points.append((value, mean, _sd(found.values())))
     return points
 
 
@@ -225,7 +224,7 @@ def _path(path: str) -> _Read:
             entries = [entry for entry in read_list(summary) or () if not queue or entry["queue"] == queue[1:]]
             values = [read_one(entry) for entry in entries]
             known = [value for value in values if value is not None]
-            return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+            return statistics.fmean(known) if known and len(known) == len(values) else None
 
         return read_mean
     read = _found(path)
@@ -256,15 +255,12 @@ def _of_runs(runs: Mapping[int, Mapping[str, Any]], read: _Read) -> dict[int, fl
 
 
 def _mean(by_seed: Mapping[int, float]) -> float | None:
-    return math.fsum(by_seed.values()) / len(by_seed) if by_seed else None
+    return statistics.fmean(by_seed.values()) if by_seed else None
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:
     return above / below if above is not None and below else None
 
 
-def _sd(values: list[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+def _sd(values: Collection[float]) -> float | None:
+    return statistics.stdev(values) if len(values) > 1 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from analysis.fidelity.figures import Fidelity, compare
@@ -91,7 +92,8 @@ class Reproduction:
     @property
     def mean_abs_error(self) -> float | None:
         """Over all cells, without fitted ones."""
-        return _mean([error for figure in self.figures for error in figure.errors])
+        errors = [error for figure in self.figures for error in figure.errors]
+        return fmean(errors) if errors else None
 
     @property
     def overruns(self) -> dict[str, tuple[int, int, float]]:
@@ -265,7 +267,3 @@ def _fidelity(made: _Made, simulated: _Made) -> Fidelity:
             experiment = made.runs[variant][seeds[0]].experiment
             files.append(compare(variant, experiment, [live[n] for n in seeds], [[beside[n]] for n in seeds]))
     return Fidelity(tuple(files))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean, stdev
 from typing import Any
 
 from analysis.reproduce.definitions import Claim, FigureDefinition
@@ -97,7 +98,7 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
 
 def _mean(values: Sequence[Value]) -> Value:
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+    return fmean(known) if known and len(known) == len(values) else None
 
 
 def _order(order: Sequence[str], cells: Mapping[str, Measured], tie: float) -> str:
@@ -119,6 +120,4 @@ def _noise(a: Measured, b: Measured) -> float:
     differences = [a.by_seed[seed] - b.by_seed[seed] for seed in a.by_seed if seed in b.by_seed]
     if len(differences) < 2:
         return TIE_OF_SINGLE_RUNS * max(abs(a.mean or 0.0), abs(b.mean or 0.0))
-    mean = math.fsum(differences) / len(differences)
-    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (len(differences) - 1)
-    return NOISE_STANDARD_ERRORS * math.sqrt(variance / len(differences))
+    return NOISE_STANDARD_ERRORS * stdev(differences) / math.sqrt(len(differences))
