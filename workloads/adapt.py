@@ -88,16 +88,13 @@ def adapt(open_trace: Callable[[], Trace], entry: TraceEntry, target: Target, se
     factors = None
     if entry.load is not None:
         by_queue = {queue: [one.demand for one in drafts if one.job.queue == queue] for queue in (PRODUCTION, RESEARCH)}
-        others = [one.demand for one in drafts if one.job.queue not in by_queue]
-        production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if not others else ([], _all(drafts))
+        everyone = [one.demand for one in drafts]
+        is_split = all(one.job.queue in by_queue for one in drafts)
+        production, research = (by_queue[PRODUCTION], by_queue[RESEARCH]) if is_split else ([], everyone)
         factors = find_factors(production, research, entry.load, target.containers, _span_ns(jobs, entry))
     tasks_target = replace(target, task_schedule_ns=0) if header.starts_measured else target
     made = tuple(_made(draft, entry, tasks_target, factors, seed) for draft in drafts)
     return Adapted(_told(header, entry, target, seed, factors), made, factors)
-
-
-def _all(drafts: Sequence[_Draft]) -> list[Demand]:
-    return [one.demand for one in drafts]
 
 
 # ---- window ----
@@ -189,18 +186,14 @@ def _queued(job: WorkloadJob, entry: TraceEntry, target: Target, seed: int) -> W
 
 def _draft(job: WorkloadJob, entry: TraceEntry, target: Target) -> _Draft:
     if job.tasks is not None:
-        maps, reduces = (_group(tuple(task for task in job.tasks if task.kind == kind)) for kind in ("map", "reduce"))
-        return _Draft(job, None, maps, reduces)
+        maps, reduces = (tuple(task for task in job.tasks if task.kind == kind) for kind in ("map", "reduce"))
+        return _Draft(job, None, Group(maps, len(maps)), Group(reduces, len(reduces)))
     if not has_bytes(job):
         raise ConfigError(f"{entry.path}: job {job.job} has no tasks, and no bytes to make them from")
     scaled = entry.load is None
     nodes, most = (target.nodes, target.containers - 1) if scaled else (None, None)
     model = model_tasks(job, entry.rates, nodes, most)
     return _Draft(job, model, _same("map", model.map_ns, model.maps), _same("reduce", model.reduce_ns, model.reduces))
-
-
-def _group(tasks: tuple[WorkloadTask, ...]) -> Group:
-    return Group(tasks, len(tasks))
 
 
 def _same(kind: Kind, length_ns: int, count: int) -> Group:

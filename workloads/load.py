@@ -142,13 +142,7 @@ def find_factors(
 
 def _largest(holds: Callable[[float], bool]) -> float:
     """The largest factor for which ``holds`` is true; it is then true for all smaller ones."""
-    low, high = _LEAST_FACTOR, _MOST_FACTOR
-    if holds(high):
-        return high
-    for _ in range(_STEPS):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return _MOST_FACTOR if holds(_MOST_FACTOR) else _bisected(holds)[0]
 
 
 def _smallest(holds: Callable[[float], bool], load: float) -> float:
@@ -157,11 +151,16 @@ def _smallest(holds: Callable[[float], bool], load: float) -> float:
         raise ConfigError(f"load: the jobs of the window cannot offer {load:g}; lower it, or choose another window_s")
     if holds(_LEAST_FACTOR):
         return _LEAST_FACTOR
+    return _bisected(lambda factor: not holds(factor))[1]
+
+
+def _bisected(holds: Callable[[float], bool]) -> tuple[float, float]:
+    """Two neighbouring factors: ``holds`` is true for the first and all smaller ones, and false for the second."""
     low, high = _LEAST_FACTOR, _MOST_FACTOR
     for _ in range(_STEPS):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def alone_ns(
