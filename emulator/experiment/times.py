@@ -14,6 +14,11 @@ Seconds = Annotated[float, Field(ge=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=LARGEST_TIME_S, allow_inf_nan=False)]
 
 
+def ns_to_seconds(ns: int | None) -> float | None:
+    """Nanoseconds to seconds; None: there is no time."""
+    return None if ns is None else ns / 1e9
+
+
 def seconds_to_ns(seconds: float) -> int:
     """Emulated seconds, as written in a file, to nanoseconds: exact in decimal, halves rounded to even."""
     return int((Decimal(str(seconds)) * 10**9).to_integral_value(ROUND_HALF_EVEN))

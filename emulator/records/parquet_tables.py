@@ -12,6 +12,7 @@ from pyarrow import compute
 from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
 from emulator.core.preemptor import TRANSACTIONAL
+from emulator.experiment.times import ns_to_seconds
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
@@ -23,10 +24,6 @@ _SPANS = pyarrow.list_(pyarrow.struct([(f"{name}_s", _SECONDS) for name in _SPAN
 _PAGING_SPANS = pyarrow.list_(
     pyarrow.struct([("began_s", _SECONDS), ("ended_s", _SECONDS), ("out_bytes", _COUNT), ("in_bytes", _COUNT)])
 )
-
-
-def _seconds(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e9
 
 
 def _each(name: str, kind: pyarrow.DataType, value: Callable[[Any], Any]) -> _Column:
@@ -68,7 +65,7 @@ def _time(name: str) -> _Column:
 
 def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
     def span(found: SuspendedSpan) -> dict[str, float | None]:
-        return {f"{name}_s": _seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
+        return {f"{name}_s": ns_to_seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
 
     return [span(found) for found in row.suspended_spans]
 
@@ -76,8 +73,8 @@ def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
 def _paging_spans(row: AttemptRow) -> list[dict[str, float | None]]:
     return [
         {
-            "began_s": _seconds(span.began_ns),
-            "ended_s": _seconds(span.ended_ns),
+            "began_s": ns_to_seconds(span.began_ns),
+            "ended_s": ns_to_seconds(span.ended_ns),
             "out_bytes": span.out_bytes,
             "in_bytes": span.in_bytes,
         }
@@ -95,7 +92,7 @@ def _real_ms(field: str) -> Callable[[Operation], float | None]:
 
 def _score(row: Candidate) -> float | None:
     is_time = row.score_name is not None and row.score_name.endswith("_ns")
-    return _seconds(row.score) if is_time else row.score
+    return ns_to_seconds(row.score) if is_time else row.score
 
 
 def _mechanism_numbers(row: Candidate) -> str | None:

@@ -16,9 +16,8 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
 from emulator.records.replay import Difference, replay, with_effects
+from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
 from workloads.expand import expand
-
-JOURNAL_NAME, EXPERIMENT_NAME = "journal.jsonl.zst", "experiment.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from emulator.records.parquet_tables import attempts_table, decisions_table, job
 from emulator.records.summary import FAILED
 from workloads.schema import JobEntry
 
-EXPERIMENT_NAME, SUMMARY_NAME = "experiment.yaml", "summary.json"
+EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
 MOST_JOBS_IN_YAML = 1000
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
@@ -74,7 +74,7 @@ class RunDirectory:
     @property
     def journal_path(self) -> Path:
         """The complete journal."""
-        return self.path / "journal.jsonl.zst"
+        return self.path / JOURNAL_NAME
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from emulator.assemble import storage_tier
 from emulator.core.messages import JobState
 from emulator.costs.overheads import load_overheads
 from emulator.experiment.model import Cluster, Experiment
+from emulator.experiment.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
@@ -21,6 +22,7 @@ from emulator.vocabulary import Tier
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
+_JOB_TIMES = ("submit", "start", "finish", "completion", "deadline", "margin")
 
 
 def build_summary(
@@ -59,7 +61,7 @@ def build_summary(
         "seed": experiment.seed,
         "versions": dict(versions),
         "machines": [dict(machine) for machine in machines],
-        "makespan_s": _seconds(makespan_ns),
+        "makespan_s": ns_to_seconds(makespan_ns),
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
         "response": _response(history.jobs),
@@ -75,10 +77,6 @@ def build_summary(
         "lag": dict(lag),
         "output": None if output is None else dict(output),
     }
-
-
-def _seconds(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e9
 
 
 def makespan_of(jobs: Sequence[JobRow]) -> int | None:
@@ -99,17 +97,12 @@ def _job(row: JobRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "queue": row.queue,
-        "submit_s": _seconds(row.submit_ns),
-        "start_s": _seconds(row.start_ns),
-        "finish_s": _seconds(row.finish_ns),
-        "completion_s": _seconds(row.completion_ns),
-        "deadline_s": _seconds(row.deadline_ns),
-        "margin_s": _seconds(row.margin_ns),
+        **{f"{name}_s": ns_to_seconds(getattr(row, f"{name}_ns")) for name in _JOB_TIMES},
         "state": row.state.value,
         "attempts": row.attempts,
         "suspensions": row.suspensions,
         "kills": row.kills,
-        "lost_work_s": _seconds(row.lost_ns),
+        "lost_work_s": ns_to_seconds(row.lost_ns),
         "reason": row.reason,
     }
 
@@ -130,9 +123,9 @@ def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> d
     busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
     wasted_ns = lost_ns + overhead_ns
     return {
-        "useful_s": _seconds(useful_ns),
-        "lost_s": _seconds(lost_ns),
-        "overhead_s": _seconds(overhead_ns),
+        "useful_s": ns_to_seconds(useful_ns),
+        "lost_s": ns_to_seconds(lost_ns),
+        "overhead_s": ns_to_seconds(overhead_ns),
         "overhead_fraction": overhead_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "utilization": busy_ns / (containers * makespan_ns) if makespan_ns else None,
