@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from analysis.evictions import Decision, Eviction, decisions_of, find_evictions, why
+from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evictions, why
 from analysis.load import load_decisions, load_runs
 from analysis.run_paths import find_runs
 from emulator.display.tables import new_table
@@ -62,7 +62,7 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
         found = [eviction for eviction in found if eviction.attempt == attempt]
     wanted = {decision.decision for eviction in found for decision in (eviction.decision, *eviction.asked)}
     if attempt is not None:
-        wanted |= {decision.decision for decision in decisions if _place(decision, attempt)}
+        wanted |= {decision.decision for decision in decisions if _row(decision, attempt)}
     kept = [decision for decision in decisions if decision.decision in wanted]
     (run,) = results.runs.itertuples()
     return Explanation(str(path), run.mechanism, found, kept, attempt)
@@ -81,8 +81,8 @@ def _more(known: Collection[str], shown: Collection[str]) -> str:
     return f" and {left} more" if left else ""
 
 
-def _place(decision: Decision, attempt: str) -> int | None:
-    return next((row["place"] for row in decision.candidates if row["attempt"] == attempt), None)
+def _row(decision: Decision, attempt: str) -> Row | None:
+    return next((row for row in decision.candidates if row["attempt"] == attempt), None)
 
 
 # ---- for a terminal ----
@@ -119,8 +119,9 @@ def notes(explanation: Explanation) -> list[str]:
     if len(found) > _ROWS:
         said.append(f"{len(found) - _ROWS} more: --json prints all; --job and --attempt select some")
     if attempt:
-        passed = [decision for decision in explanation.decisions if _passed_over(decision, attempt)]
-        said += [f"passed over at {d.t_s:.1f} s by {d.by}: {why(d, _row(d, attempt))}" for d in passed[:_ROWS]]
+        rows = [(decision, row) for decision in explanation.decisions if (row := _row(decision, attempt))]
+        passed = [(decision, row) for decision, row in rows if not row["chosen"]]
+        said += [f"passed over at {d.t_s:.1f} s by {d.by}: {why(d, row)}" for d, row in passed[:_ROWS]]
     return said
 
 
@@ -134,14 +135,6 @@ def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
         containers = "a container" if taken == 1 else f"{taken} containers"
         title = f"at {decision.t_s:.3f} s the {decision.by} took {containers} from these {what} by {decision.rule}"
         yield title, _candidate_table(decision, of_jobs)
-
-
-def _passed_over(decision: Decision, attempt: str) -> bool:
-    return _place(decision, attempt) is not None and not _row(decision, attempt)["chosen"]
-
-
-def _row(decision: Decision, attempt: str) -> Any:
-    return next(row for row in decision.candidates if row["attempt"] == attempt)
 
 
 _TASK_COLUMNS = (("progress", "progress", "{:.0%}"), ("left, s", "remaining_s", "{:.1f}"), ("node", "node", "{}"))

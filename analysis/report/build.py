@@ -51,8 +51,8 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     summary, configuration = read_summary(run.path), read_configuration(run.path)
     payload = None
     if detailed:
-        tables = {name: read_table(run.path, name) for name in REPORT_TABLES}
-        payload = _payload(run_tables(tables, configuration["cluster"]))
+        tables = run_tables({name: read_table(run.path, name) for name in REPORT_TABLES}, configuration["cluster"])
+        payload = make_payload(tables, tables.timeline())
     try:
         text = (run.path / EXPERIMENT_NAME).read_text()
     except OSError as error:
@@ -79,7 +79,3 @@ def available_of(cluster: Mapping[str, Any]) -> Capacity | None:
         return capacity_of(availability, containers)
     except ConfigError:
         return None
-
-
-def _payload(tables: RunTables) -> bytes:
-    return make_payload(tables, tables.timeline())

@@ -60,7 +60,7 @@ def _bars(figure: Reproduced) -> Figure:
         _diamonds(panel, x, [cell for _, cell in cells])
     if look.log:
         panel.set_yscale("log")
-    panel.set_xticks(range(len(groups)), [_broken(group) for group in groups])
+    panel.set_xticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
     panel.grid(axis="x", visible=False)
     style.finish(panel, look.x, look.y, figure.definition.title, legend=False)
     drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, handlelength=3.2, loc="outside lower center", ncols=3)
@@ -79,10 +79,6 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
         places, values = zip(*known, strict=True)
         label = "published" if "published" not in panel.get_legend_handles_labels()[1] else None
         panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
-
-
-def _broken(words: str) -> str:
-    return words.replace(", ", "\n")
 
 
 def _sweep(figure: Reproduced) -> Figure:

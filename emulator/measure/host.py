@@ -37,7 +37,7 @@ class MeasuredHost:
         self._free_slots = list(range(slots - 1, -1, -1))
         self._slot_of: dict[str, int] = {}
         self._answers: dict[tuple[str, str], asyncio.Future[dict[str, Any]]] = {}
-        self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._on_lost)
+        self._client = SupervisorClient(run_id, directory, slots, self._on_event, self._fail)
         self._shuffle = ShuffleProcess(run_id, self._secret, directory, nodes, "127.0.0.1")
         self._lost: str | None = None
         self._leaving = False
@@ -109,9 +109,6 @@ class MeasuredHost:
         future = self._future(container, name)
         if not future.done():
             future.set_result(event)
-
-    def _on_lost(self, reason: str) -> None:
-        self._fail(reason)
 
     def _fail(self, reason: str) -> None:
         self._lost = f"measuring went wrong: {reason}"
