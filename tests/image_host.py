@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from emulator.live.dumpers.criu import CriuDumper, find_criu
-from emulator.live.dumpers.images import restore_newest, save_process
+from emulator.live.dumpers.images import save_process
 from emulator.storage.images import ImageChain
-from tests.programs import Program
+from tests.programs import Program, restore_newest
 
 
 class _Host:

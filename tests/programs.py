@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from emulator.live.dumpers import Dumper
 from emulator.live.dumpers.criu import CriuDumper, find_criu
+from emulator.live.dumpers.images import Restored, restore_process
+from emulator.storage.images import ImageChain, ImageDamaged
 from workloads.programs import kmeans
 
 BOUND_S = 60.0
@@ -90,3 +93,14 @@ def kmeans_command(*options: str) -> list[str]:
 def state_of(pid: int) -> str:
     """The kernel's letter for the state of a process; T: stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def restore_newest(dumper: Dumper, chain: ImageChain) -> Restored:
+    """Restore the newest undamaged image.  Raises ImageDamaged if there is none."""
+    damaged = []
+    for number in chain.numbers():
+        try:
+            return restore_process(dumper, chain, number)
+        except ImageDamaged as error:
+            damaged.append(str(error))
+    raise ImageDamaged("; ".join(damaged) or f"{chain.folder}: has no image")

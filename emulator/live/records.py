@@ -209,15 +209,6 @@ def records_from(blocks: Iterable[bytes], name: str) -> Iterator[Record]:
         raise RecordError(name, "the last record is not complete")
 
 
-def read_partition(directory: str, reduce_index: int) -> list[Record]:
-    """All records of one partition of the map output in ``directory``.  Raises FileNotFoundError, IndexError if there
-    is no such partition, :class:`RecordError`."""
-    path = os.path.join(directory, DATA_NAME)
-    partition = read_index(directory, reduce_index)
-    with open(path, "rb", buffering=0) as file:
-        return list(PartitionSource(path, partition, lambda size, at: os.pread(file.fileno(), size, at)))
-
-
 def merge(sources: Sequence[Iterable[Record]], path: str) -> int:
     """Merge sorted sources, given in map order, into the reduce input ``path``; returns the number of keys.
 

@@ -17,6 +17,7 @@ from emulator.core.job import JobSpec
 from emulator.live import partial_output, records, shuffle
 from emulator.live.mapper import JobData
 from emulator.vocabulary import JobFacts
+from tests.map_outputs import read_partition
 
 SECRET = "benchmark of the data path"
 JOBS = {
@@ -40,7 +41,7 @@ def write_maps(data: JobData, root: Path) -> None:
 
 def partitions_of(data: JobData, root: Path, r: int) -> list[list[records.Record]]:
     directories = [records.map_directory(str(root / "node-1"), data.job, m) for m in range(data.maps)]
-    return [records.read_partition(directory, r) for directory in directories]
+    return [read_partition(directory, r) for directory in directories]
 
 
 def walk(data: JobData, r: int, path: str, root: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from emulator.live.dumpers import DumpError
 from emulator.live.dumpers.criu import find_criu
-from emulator.live.dumpers.images import restore_newest, restore_process, save_process
+from emulator.live.dumpers.images import restore_process, save_process
 from emulator.live.dumpers.pages import PAGE_BYTES, PagesDumper
 from emulator.storage.images import ImageChain, ImageDamaged
 from tests.full_disk import file_size_limit
-from tests.programs import Program, criu_or_skip, kmeans_command, running, state_of
+from tests.programs import Program, criu_or_skip, kmeans_command, restore_newest, running, state_of
 
 SLEEPER = "import time\nmemory = bytearray(b'natjam! ' * (2 << 20))\nprint('ready', flush=True)\ntime.sleep(1000)"
 KMEANS = ("--memory-mb", "4", "--iterations", "40")
@@ -98,7 +98,7 @@ def test_a_restored_process_dies_with_the_one_that_restored_it(tmp_path: Path) -
     code = (
         "import ctypes, os, signal, sys; from pathlib import Path\n"
         "from emulator.live.dumpers.criu import CriuDumper; from emulator.live.dumpers.images import *\n"
-        "from tests.programs import Program, criu_or_skip\n"
+        "from tests.programs import Program, criu_or_skip, restore_newest\n"
         f"program = Program([sys.executable, '-c', {('import ctypes; ctypes.CDLL(None).prctl(1, 9);' + SLEEPER)!r}],"
         f" Path({str(tmp_path / 'printed')!r}))\n"
         "program.printed('ready'); program.stop(); dumper = criu_or_skip()\n"

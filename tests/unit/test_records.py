@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from emulator.live import records
 from emulator.live.records import Record, RecordError
+from tests.map_outputs import read_partition
 
 sorted_records = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=40)), max_size=30).map(
     lambda found: sorted(found, key=lambda record: record[0])
@@ -23,7 +24,7 @@ sorted_records = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=40
 def test_partitions_come_back_as_written(partitions: list[list[Record]], tmp_path_factory: pytest.TempPathFactory):
     directory = str(tmp_path_factory.mktemp("map"))
     records.write_map_output(directory, partitions)
-    assert [records.read_partition(directory, r) for r in range(len(partitions))] == partitions
+    assert [read_partition(directory, r) for r in range(len(partitions))] == partitions
     assert sorted(os.listdir(directory)) == [records.DATA_NAME, records.INDEX_NAME]
 
 
@@ -56,7 +57,7 @@ def test_values_larger_than_a_block(tmp_path: Path):
     source = [(b"a", os.urandom(1 << 20)), (b"a", os.urandom(700_001)), (b"b", b"")]
     directory = str(tmp_path / "0")
     records.write_map_output(directory, [source])
-    assert records.read_partition(directory, 0) == source
+    assert read_partition(directory, 0) == source
     records.merge([source], str(tmp_path / "input"))
     reader = records.open_keys(str(tmp_path / "input"))
     assert list(reader) == [(b"a", [source[0][1], source[1][1]]), (b"b", [b""])]
@@ -87,7 +88,7 @@ def test_every_flipped_byte_of_a_map_output_is_noticed(tmp_path: Path):
         for position in range(len(whole)):
             path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
             with pytest.raises(RecordError):
-                _ = [records.read_partition(directory, r) for r in range(2)]
+                _ = [read_partition(directory, r) for r in range(2)]
         path.write_bytes(whole)
 
 
@@ -100,7 +101,7 @@ def test_any_bytes_as_an_index(packed: bytes, number: int):
 def test_a_partition_that_an_index_does_not_have(tmp_path: Path):
     records.write_map_output(str(tmp_path), [[(b"k", b"v")]] * 2)
     with pytest.raises(IndexError, match="has 2 partitions, none of number 2"):
-        records.read_partition(str(tmp_path), 2)
+        read_partition(str(tmp_path), 2)
 
 
 @given(data=st.data())

@@ -22,6 +22,7 @@ from emulator.live.mapper import JobData
 from emulator.live.progress_page import SLOT_BYTES, SlotWriter
 from emulator.live.task import TaskProcess
 from emulator.vocabulary import JobFacts
+from tests.map_outputs import read_partition
 
 SEED = 11
 
@@ -80,7 +81,7 @@ def run_reduce(job: JobSpec, r: int, work: Path, output: Path, cut: int) -> None
     path = records.input_path(str(work), job.name, r)
     if job.map_ns:
         directories = [records.map_directory(str(work), job.name, m) for m in range(len(job.map_ns))]
-        assert records.merge([records.read_partition(d, r) for d in directories], path) == job.reduce_keys[r]
+        assert records.merge([read_partition(d, r) for d in directories], path) == job.reduce_keys[r]
     for container, begin, end in (("a", 0, cut), ("b", cut, job.reduce_keys[r])):
         part = partial_output.PartialOutput(
             str(output), job.name, r, container, job.reduce_keys, job.output_bytes, begin

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.live.dumpers import Dumper, DumpError
-from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
+from emulator.storage.images import Image, ImageChain, Pace
 
 STAGING_PREFIX = "natjam-image-"
 _SHARED_MEMORY = Path("/dev/shm")
@@ -86,17 +86,6 @@ def restore_process(
         loaded_real_ns = time.monotonic_ns()
         pid = dumper.restore(folder)
         return Restored(image, pid, loaded_real_ns - began_real_ns, time.monotonic_ns() - loaded_real_ns)
-
-
-def restore_newest(dumper: Dumper, chain: ImageChain, pace: Pace | None = None) -> Restored:
-    """Like ``restore_process``, from the newest undamaged image.  Raises ImageDamaged if there is none."""
-    damaged = []
-    for number in chain.numbers():
-        try:
-            return restore_process(dumper, chain, number, pace)
-        except ImageDamaged as error:
-            damaged.append(str(error))
-    raise ImageDamaged("; ".join(damaged) or f"{chain.folder}: has no image")
 
 
 @contextmanager
