@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 _SIMULATED, _LIVE = "simulated", "live"
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the command of this module."""
-    app.command(short_help="Say which way to preempt suits a workload.")(advise)
-
-
 def advise(
     file: Annotated[
         Path,

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from emulator.campaign.runner import CampaignResult
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (campaign, reproduce):
-        app.command()(command)
-
-
 def campaign(
     file: Annotated[Path, typer.Argument(help="Campaign file (YAML).", show_default=False)],
     engine: Annotated[str | None, typer.Option(help="live or sim; for every run.")] = None,

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from emulator.chaos.simulated import Judged
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the command of this module."""
-    app.command()(chaos)
-
-
 def chaos(
     file: Annotated[
         Path | None, typer.Argument(help="Experiment file (YAML), or catalog:NAME.", show_default=False)

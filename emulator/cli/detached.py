@@ -16,12 +16,6 @@ OnCluster = Annotated[
 ]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (attach, status, stop):
-        app.command()(command)
-
-
 def attach(run: Run, cluster: OnCluster = None) -> None:
     """Show what a detached run prints, until it ends.
 

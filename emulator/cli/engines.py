@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from emulator.costs.calibration import Calibration, Distribution
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (measure, replay):
-        app.command()(command)
-
-
 def measure(
     quick: Annotated[bool, typer.Option("--quick", help="Under a minute: fewer samples and sizes.")] = False,
     out: Annotated[

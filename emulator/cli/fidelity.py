@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from emulator.experiment.model import Experiment
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the command of this module."""
-    app.command()(fidelity)
-
-
 def fidelity(
     files: Annotated[list[Path] | None, typer.Argument(help="Experiment files (YAML).", show_default=False)] = None,
     figures: Annotated[

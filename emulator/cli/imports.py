@@ -18,18 +18,15 @@ if TYPE_CHECKING:
     from workloads.yarn.settings import LeftOut
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
-    group.callback(no_args_is_help=True)(_import)
-    group.command()(yarn)
-    app.add_typer(group, name="import")
+group = typer.Typer(help="Make an experiment from another system's own files.", rich_markup_mode=None)
 
 
+@group.callback(no_args_is_help=True)
 def _import() -> None:
     """Make an experiment from another system's own files."""
 
 
+@group.command()
 def yarn(
     out: Annotated[Path, typer.Option(help="Experiment file to write (YAML).", show_default=False)],
     site: Annotated[Path | None, typer.Option(help="yarn-site.xml: nodes, heartbeats, preemption.")] = None,

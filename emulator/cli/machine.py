@@ -15,12 +15,6 @@ from emulator.display.console import results_console
 from emulator.errors import ConfigError
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (doctor, probe):
-        app.command()(command)
-
-
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:

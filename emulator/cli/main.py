@@ -287,21 +287,22 @@ def demo() -> None:
     run_demo(results_console())
 
 
-for commands in (
-    start,
-    advise,
-    engines,
-    detached,
-    orders,
-    fidelity,
-    results,
-    campaign,
-    chaos,
-    workload,
-    imports,
-    machine,
+app.command(short_help="Make a directory with a first experiment.")(start.init)
+app.command(short_help="List the experiments that come with natjam.")(start.examples)
+app.command(short_help="Say which way to preempt suits a workload.")(advise.advise)
+for command in (
+    *(engines.measure, engines.replay),
+    *(detached.attach, detached.status, detached.stop),
+    *(orders.suspend, orders.resume, orders.kill),
+    fidelity.fidelity,
+    *(results.compare, results.explain, results.report, results.verify),
+    *(campaign.campaign, campaign.reproduce),
+    chaos.chaos,
+    *(machine.doctor, machine.probe),
 ):
-    commands.add_commands(app)
+    app.command()(command)
+app.add_typer(workload.group, name="workload")
+app.add_typer(imports.group, name="import")
 
 
 def list_policies() -> list[tuple[str, str, str, str]]:

@@ -14,12 +14,6 @@ _HELP = "JOB/m0 is a job's first map, JOB/r0 its first reduce."
 _Task = Annotated[str, typer.Argument(metavar="TASK", help=_HELP, show_default=False)]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (suspend, resume, kill):
-        app.command()(command)
-
-
 def suspend(run: Run, task: _Task, cluster: OnCluster = None) -> None:
     """Stop a task of a live run (SIGTSTP) until you resume it.
 

@@ -14,12 +14,6 @@ from emulator.display.console import results_console
 _RUNS_HELP = "the directory of a run, of repeats, or of a campaign"
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    for command in (compare, explain, report, verify):
-        app.command()(command)
-
-
 def compare(
     a: Annotated[Path, typer.Argument(help=f"Side A: {_RUNS_HELP}.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Side B.", show_default=False)],

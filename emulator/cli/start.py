@@ -12,12 +12,6 @@ from emulator.display.console import results_console
 from emulator.errors import ConfigError
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    app.command(short_help="Make a directory with a first experiment.")(init)
-    app.command(short_help="List the experiments that come with natjam.")(examples)
-
-
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="New or existing directory.", show_default=False)],
 ) -> None:

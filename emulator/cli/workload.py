@@ -35,18 +35,12 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="A.B=C", help="A
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Register the commands of this module."""
-    group = typer.Typer(
-        help="Look at, check, convert, scale and generate workloads.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    for command in (inspect, validate, convert, scale, generate, compare):
-        group.command()(command)
-    app.add_typer(group, name="workload")
+group = typer.Typer(
+    help="Look at, check, convert, scale and generate workloads.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
+@group.command()
 def inspect(
     file: File,
     format: Format = None,
@@ -86,6 +80,7 @@ def inspect(
     _say_skipped(file, problems)
 
 
+@group.command()
 def validate(
     file: File,
     format: Format = None,
@@ -116,6 +111,7 @@ def validate(
         raise ConfigError(f"{file}: has {problems.count:,} broken rows; correct them, or skip them with --lenient")
 
 
+@group.command()
 def convert(
     file: File, out: Out, format: Format = None, lenient: Lenient = False, unfinished: Unfinished = None
 ) -> None:
@@ -137,6 +133,7 @@ def convert(
     typer.echo(f"{out}: {count:,} jobs")
 
 
+@group.command()
 def scale(
     file: File,
     out: Out,
@@ -205,6 +202,7 @@ def scale(
     typer.echo(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
 
 
+@group.command()
 def generate(
     out: Out,
     jobs: Annotated[int | None, typer.Option(help="Number of jobs [default: 400]")] = None,
@@ -244,6 +242,7 @@ def generate(
     typer.echo(f"{out}: {count:,} jobs")
 
 
+@group.command()
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs of one trace.", show_default=False)],
     json: Annotated[Path | None, typer.Option("--json", help="Write all results, job by job, as JSON too.")] = None,
