@@ -20,7 +20,7 @@ from random import Random
 from msgspec import structs
 
 from emulator.chaos.invariants import Invariants
-from emulator.chaos.schedule import Fault, FaultKind
+from emulator.chaos.schedule import Fault, FaultKind, T
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.effects import Effect, Launch, SetTimer
 from emulator.core.job import JobSpec
@@ -176,9 +176,7 @@ class FaultyCluster(SimulatedCluster):
     def _crash_one(self, fault: Fault, kinds: tuple[Kind, ...]) -> bool:
         tasks = self.processes.tasks
         container = fault.target([name for name in sorted(tasks) if tasks[name].launch.kind in kinds])
-        if container is not None:
-            self.processes.crash(container, _SIGNAL, "segmentation fault")
-        return container is not None
+        return _hit(container, lambda name: self.processes.crash(name, _SIGNAL, "segmentation fault"))
 
     def _kill_masters(self, fault: Fault) -> bool:
         tasks = self.processes.tasks
@@ -207,16 +205,10 @@ class FaultyCluster(SimulatedCluster):
         return bool(crashing)
 
     def _kill_node(self, fault: Fault) -> bool:
-        node = self._picked_node(fault)
-        if node is not None:
-            self.lose_node(node)
-        return node is not None
+        return _hit(self._picked_node(fault), self.lose_node)
 
     def _silence_node(self, fault: Fault) -> bool:
-        node = self._picked_node(fault)
-        if node is not None:
-            self.silence_node(node)
-        return node is not None
+        return _hit(self._picked_node(fault), self.silence_node)
 
     def _return_node(self, fault: Fault) -> bool:
         node = self._picked_node(fault)
@@ -241,10 +233,8 @@ class FaultyCluster(SimulatedCluster):
         return fault.target([node for node in self._nodes if node_address(node) in self.machines])
 
     def _declare_dead(self, fault: Fault) -> bool:
-        node = self._picked_node(fault)
-        if node is not None:
-            self.tell(RESOURCE_MANAGER, NodeLost(node, "it has been taken for dead"))
-        return node is not None
+        dead = "it has been taken for dead"
+        return _hit(self._picked_node(fault), lambda node: self.tell(RESOURCE_MANAGER, NodeLost(node, dead)))
 
     def _pause(self, fault: Fault) -> bool:
         address = fault.target(sorted(self.machines.keys() - {CLIENT}))
@@ -278,10 +268,7 @@ class FaultyCluster(SimulatedCluster):
     def _lose_output(self, fault: Fault) -> bool:
         maps = [(master.job, task) for master in self._masters() for task in master.tasks.maps]
         lying = [(job, task.index, task.output_node) for job, task in maps if task.output_node]
-        output = fault.target(lying)
-        if output is not None:
-            self.processes.disks.lose_output(*output)
-        return output is not None
+        return _hit(fault.target(lying), lambda output: self.processes.disks.lose_output(*output))
 
     def _stop_serving(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
@@ -290,10 +277,8 @@ class FaultyCluster(SimulatedCluster):
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
         tasks = [task for master in self._masters() for task in (*master.tasks.maps, *master.tasks.reduces)]
-        container = fault.target([past for task in tasks if task.saved for past in task.saved.past_containers])
-        if container is not None:
-            self.processes.disks.damage_checkpoint(container)
-        return container is not None
+        saved = [past for task in tasks if task.saved for past in task.saved.past_containers]
+        return _hit(fault.target(saved), self.processes.disks.damage_checkpoint)
 
     def _fill_disk(self, fault: Fault) -> bool:
         node, disks = self._nodes[fault.pick % len(self._nodes)], self.processes.disks
@@ -318,6 +303,13 @@ class FaultyCluster(SimulatedCluster):
     def _masters(self) -> list[ApplicationMaster]:
         masters = [machine for machine in self.machines.values() if isinstance(machine, ApplicationMaster)]
         return sorted(masters, key=lambda master: master.job)
+
+
+def _hit(target: T | None, act: Callable[[T], object]) -> bool:
+    """Act on the target of a fault, if there is one; returns whether there is."""
+    if target is not None:
+        act(target)
+    return target is not None
 
 
 _FAULTS: dict[FaultKind, Callable[[FaultyCluster, Fault], bool]] = {
