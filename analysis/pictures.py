@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
+import pyarrow.parquet
+
 from emulator.core.capacity import Capacity
 from emulator.files.whole_files import written_whole
 from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from analysis.report.payload import RunTables
-import pyarrow.parquet
 
 REPORT_NAME, PERFETTO_NAME = "report.html", "timeline.perfetto.json"
 PACKING_NAME, HOLDERS_NAME = "packing.svg", "holders.svg"
