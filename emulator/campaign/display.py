@@ -6,38 +6,25 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
-from emulator.display.run_display import PLAIN_PERIOD_S, render_status, status_line
+from emulator.display.run_display import PLAIN_PERIOD_S, LiveDisplay, render_status, status_line
 
 _FAILURES_SHOWN = 10
 _BAR_LINES = 2
 
 
-class CampaignDisplay:
+class CampaignDisplay(LiveDisplay):
     """On a terminal a bar, with the current live run below it; elsewhere a line of text every few seconds."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
         self._bar = Progress(*columns, console=console)
         self._task = self._bar.add_task("", total=1, told="")
-        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
-        self._last_line_s = float("-inf")
-        self._last_phase = ""
-
-    def __enter__(self) -> CampaignDisplay:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
 
     def update(self, status: CampaignStatus) -> None:
         """Show a newer status."""
@@ -50,12 +37,12 @@ class CampaignDisplay:
         elif status.phase != self._last_phase or time.monotonic() - self._last_line_s >= PLAIN_PERIOD_S:
             self._last_phase, self._last_line_s = status.phase, time.monotonic()
             line = f"{told} | {status.phase}" + (f" | {status_line(status.live)}" if status.live else "")
-            self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+            self.console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def _rendered(self, status: CampaignStatus) -> RenderableType:
         if status.live is None:
             return self._bar
-        return Group(self._bar, render_status(status.live, self._console.size.height - _BAR_LINES))
+        return Group(self._bar, render_status(status.live, self.console.size.height - _BAR_LINES))
 
 
 def closing_lines(result: CampaignResult) -> Iterator[Text]:

@@ -6,12 +6,11 @@ every few seconds.  The bars' segments differ in shape, not only in colour.
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import Self
 
 from emulator.display.status import JobStatus, RunStatus
 
@@ -22,8 +21,8 @@ _DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒
 _QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
 
 
-class RunDisplay:
-    """Shows a run's status; a context manager.  It may be updated from any one thread."""
+class LiveDisplay:
+    """Something that is drawn in place on a terminal; a context manager."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -31,16 +30,18 @@ class RunDisplay:
         self._last_line_s = float("-inf")
         self._last_phase = ""
 
-    def __enter__(self) -> RunDisplay:
+    def __enter__(self) -> Self:
         if self._live is not None:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+class RunDisplay(LiveDisplay):
+    """Shows a run's status.  It may be updated from any one thread."""
 
     def update(self, status: RunStatus) -> None:
         """Show a newer status."""
