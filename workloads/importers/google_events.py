@@ -17,12 +17,12 @@ import pyarrow
 import pyarrow.csv
 
 from workloads.errors import BrokenRow, Problems
-from workloads.importers.source import ByteSource, OnBytes
+from workloads.importers.source import MAX_LINE_BYTES, ByteSource, OnBytes
+from workloads.importers.text_rows import utf8
 
 BLOCK_BYTES = 8 << 20
 AFTER_END_US = 2**63 - 1
 """The time of events after the end of the trace."""
-_MOST_LINE_BYTES = 64 * 1024
 
 Arrays = dict[str, Any]
 """Numpy arrays of equal length by column name."""
@@ -110,7 +110,7 @@ def _blocks(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tuple
             if block:
                 yield line, block
                 line += block.count(b"\n")
-            if len(rest) > _MOST_LINE_BYTES:
+            if len(rest) > MAX_LINE_BYTES:
                 problems.add(path, line, None, "is too long for a row of this table")
                 rest = b""
     if rest:
@@ -181,11 +181,7 @@ def _slow(table: Table, path: Path, first_line: int, block: bytes, problems: Pro
 def _row(table: Table, raw: bytes) -> dict[str, Any]:
     if raw.endswith(b"\r"):
         raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
-    try:
-        fields = raw.decode("utf-8").split(",")
-    except UnicodeDecodeError as error:
-        reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8; save the file as UTF-8"
-        raise BrokenRow(None, reason) from None
+    fields = utf8(raw).split(",")
     if len(fields) != table.fields:
         raise BrokenRow(None, f"{len(fields)} fields separated by commas, not {table.fields}")
     return {column.name: _field(column, fields[column.field].strip(" \t")) for column in table.columns}

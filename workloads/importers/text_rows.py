@@ -35,8 +35,13 @@ def _decoded(raw: bytes) -> str:
         raise BrokenRow(None, "is too long for a line of this format")
     if raw.endswith(b"\r\n"):
         raise BrokenRow(None, "ends in CR LF; convert the file to Unix line ends (LF)")
+    return utf8(raw.removesuffix(b"\n"))
+
+
+def utf8(raw: bytes) -> str:
+    """The text of a line.  Raises BrokenRow."""
     try:
-        return raw.removesuffix(b"\n").decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} (0x{raw[error.start]:02x}) is not UTF-8; save the file as UTF-8"
         raise BrokenRow(None, reason) from None
