@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
+from analysis.report.facts import facts
 from emulator.core.capacity import Capacity
 from emulator.core.job import JobSpec
 from emulator.core.settings import Settings
+from emulator.display.closing_tables import closing_tables
 from emulator.engine import EngineResult
 from emulator.errors import ConfigError, RunError
 from emulator.experiment.load import load_experiment
@@ -202,6 +206,17 @@ def test_a_summary_says_what_jobs_held_too_long(tmp_path: Path) -> None:
     assert in_time["transactional"]["shortfall_container_s"] == 0
     assert waits["transactional"]["shortfall_container_s"] > 50
     assert in_time["transactional"]["withheld_container_s"] == 3 * 80
+
+
+def test_what_a_web_service_measured_is_shown(tmp_path: Path) -> None:
+    latency = {"requests": 9, "failed": 0, "p50_real_ms": 1.5, "p95_real_ms": 20.25, "p99_real_ms": 33.75}
+    unknown = dict.fromkeys(latency) | {"requests": 0, "failed": 0}
+    summary = run_of(tmp_path) | {"web": {**latency, "preempting": unknown}}
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*closing_tables(summary))
+    assert "9 requests, 0 failed; latency p50 1.500, p99 33.75 ms real" in console.export_text()
+    shown = {name: cell.text for name, cell in facts(summary)}
+    assert (shown["latency p99, real"], shown["while jobs give way, p99"]) == ("33.75 ms", "-")
 
 
 def test_a_cluster_that_has_nothing_for_an_hour_waits_for_it(tmp_path: Path) -> None:
