@@ -29,6 +29,7 @@ from emulator.live.task import (
     SUSPEND,
     TaskProcess,
     failure_reason,
+    input_has_changed,
     take_signal,
 )
 from emulator.records.lag import LagRecorder
@@ -126,7 +127,7 @@ class _Reduce:
                 self._wait_input()
             self._state(WorkState.FETCHING)
             try:
-                self._input_path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs)
+                self._input_path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs, input_has_changed)
                 break
             except shuffle.FetchFailed as error:
                 here = False

@@ -82,13 +82,16 @@ def signature(secret: str, target: str) -> str:
     return hmac.digest(secret.encode(), target.encode("utf-8", "surrogateescape"), "sha256").hex()
 
 
-def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -> tuple[str, int]:
+def fetch_and_merge(
+    params: dict[str, Any], outputs: Iterable[dict[str, Any]], is_outdated: Callable[[], bool] = lambda: False
+) -> tuple[str, int]:
     """Bring a reduce's merged input to this node's disk; returns (path, keys).
 
     ``params`` are the launch parameters of kind "reduce" (job, task, maps, keys, node, work_dir, secret,
     network_bytes_real_s, checkpoint); ``outputs`` is ``[{map, url}]``, one for every map.  A complete input of an
     earlier attempt on this disk is used.  A partition on this disk is read directly.  Each other node's service is
     asked once, or up to three times if it fails; at most ``network_bytes_real_s`` bytes are received per real second.
+    A service that is not there is waited for, unless ``outputs`` have become outdated.
     Raises :class:`FetchFailed` if an output cannot be fetched, :class:`records.RecordError` if the merged input does
     not have ``keys`` keys, OSError if the disk fails.
     """
@@ -103,7 +106,7 @@ def fetch_and_merge(params: dict[str, Any], outputs: Iterable[dict[str, Any]]) -
         raise FetchFailed(0, "(nowhere)", "the job has no maps, and its input is not on this node")
     path = records.input_path(params["work_dir"], params["job"], params["task"])
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _Fetch(params, os.path.dirname(path)) as fetch:
+    with _Fetch(params, os.path.dirname(path), is_outdated) as fetch:
         fetch.collect(urls)
         try:
             keys = records.merge([fetch.sources[map_index] for map_index in sorted(fetch.sources)], path)
@@ -145,10 +148,11 @@ def _localised(params: dict[str, Any]) -> str | None:
 class _Fetch:
     """Collects one reduce's partitions as sources of a merge; what exceeds the memory limit goes to unnamed files."""
 
-    def __init__(self, params: dict[str, Any], directory: str) -> None:
+    def __init__(self, params: dict[str, Any], directory: str, is_outdated: Callable[[], bool]) -> None:
         self.sources: dict[int, PartitionSource] = {}
         self._params = params
         self._directory = directory
+        self._is_outdated = is_outdated
         self._memory_left = _MEMORY_BYTES
         self._files: list[BinaryIO] = []
         self._network_free_real_ns = time.monotonic_ns()
@@ -197,14 +201,22 @@ class _Fetch:
                 self._request(service, wanted)
                 return
             except (OSError, ValueError, BadResponse) as error:
-                if attempt >= (_ATTEMPTS_UNREACHED if isinstance(error, OSError) else _ATTEMPTS) - 1:
+                is_last = attempt >= (_ATTEMPTS_UNREACHED if isinstance(error, OSError) else _ATTEMPTS) - 1
+                if is_last or not self._wait(2**attempt):
                     nodes = {map_index: node for node, map_index in wanted}
                     missing = next(map_index for _, map_index in wanted if map_index not in self.sources)
                     named = error.map_index if isinstance(error, BadResponse) else None
                     to_blame = named if named in nodes else missing
                     url = f"{service}/{nodes[to_blame]}"
                     raise FetchFailed(to_blame, url, str(error) or type(error).__name__) from error
-            time.sleep(_RETRY_REAL_S * 2**attempt)
+
+    def _wait(self, periods: int) -> bool:
+        """Wait before another attempt; returns whether it makes sense."""
+        for _ in range(periods):
+            time.sleep(_RETRY_REAL_S)
+            if self._is_outdated():
+                return False
+        return True
 
     def _request(self, service: str, outputs: list[tuple[str, int]]) -> None:
         parts = urlsplit(service)

@@ -146,6 +146,11 @@ def take_signal(until_real_ns: int | None) -> int:
             return 0
 
 
+def input_has_changed() -> bool:
+    """Whether a new list of map outputs is there and has not been taken."""
+    return INPUT_CHANGED in signal.sigpending()
+
+
 def stop_until_continued() -> tuple[int, int]:
     """Stop this process; returns the real times at which it stopped and continued.
 

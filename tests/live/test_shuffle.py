@@ -193,6 +193,19 @@ def test_many_maps_are_asked_for_in_several_requests(service: Service):
     assert service.close()["requests"] == 2
 
 
+def test_a_service_that_is_not_there_is_waited_for_only_until_there_is_another_list_of_outputs(tmp_path: Path):
+    asked: list[bool] = []
+
+    def is_outdated() -> bool:
+        asked.append(len(asked) == 4)
+        return asked[-1]
+
+    outputs = [{"map": 0, "url": "http://127.0.0.1:1/node-1"}]
+    with pytest.raises(FetchFailed, match=r"of map 0 from http://127.0.0.1:1/node-1: "):
+        shuffle.fetch_and_merge(reduce_params(tmp_path, "node-2", 0, 1, 1), outputs, is_outdated)
+    assert asked == [False] * 4 + [True]
+
+
 def test_what_cannot_be_fetched_names_the_map(service: Service):
     write_map(service.root, "node-1", 0, [[(b"a", b"1")]])
     directory = write_map(service.root, "node-1", 1, [[(b"a", b"2")]])
