@@ -162,7 +162,7 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     name, score = candidate["score_name"], candidate["score"]
     parts = []
     if score is not None:
-        parts.append(_SCORES[name].format(score))
+        parts.append(_SCORES[name].format(score) if name in _SCORES else f"{name} {score:g}")
     elif name is not None:
         parts.append(_NO_SCORE.get(name, "unknown"))
     place = f"no. {candidate['place']:.0f} of {candidates}"

@@ -9,7 +9,7 @@ from shutil import copytree
 import pytest
 from typer.testing import CliRunner
 
-from analysis.evictions import evictions
+from analysis.evictions import evictions, why_text
 from analysis.load import load
 from emulator.cli.main import app
 from tests.simulated_runs import simulate
@@ -124,3 +124,8 @@ def test_what_is_not_there_is_named(runs: Path, tmp_path: Path) -> None:
     assert "repeat-1" in output
     (tmp_path / "twice/repeat-1/decisions.parquet").unlink()
     assert "decisions.parquet: is missing" in refused(tmp_path / "twice/repeat-1")
+
+
+def test_a_score_whose_name_is_not_ours_is_shown_as_it_is() -> None:
+    row = {"score_name": "heat", "score": 2.5, "place": 1}
+    assert why_text("mine", "application-master", row, 3) == "mine: heat 2.5, no. 1 of 3"
