@@ -21,6 +21,7 @@ any more: the later of the two goes along with an allocation, because that is wh
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 from emulator.core.applications import Application, HeldContainer, Node, NodeState
@@ -59,9 +60,6 @@ class _Offer:
     def __init__(self, node: Node, view: ClusterView) -> None:
         self.node = node
         self.view = view
-        offered = view.node(node.name)
-        assert offered is not None
-        self.node_view: NodeView = offered
         self.is_host = False
         """Whether a task that was suspended on this node waits to resume."""
         self.is_declined = False
@@ -72,6 +70,13 @@ class _Offer:
         """When a policy may decide otherwise even if nothing else changes."""
         self.has_given_up = False
         """Whether a stopped process will be killed because its task resumes elsewhere."""
+
+    @cached_property
+    def node_view(self) -> NodeView:
+        """The node as placement policies see it; made only if a suspended task waits."""
+        offered = self.view.node(self.node.name)
+        assert offered is not None
+        return offered
 
     def holds_until(self, at_ns: int | None) -> None:
         """A decision may change at ``at_ns``; keep the earliest such time."""

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from emulator.core.cost_ledger import CostLedger
 from emulator.core.machine import TransitionTable
 from emulator.core.messages import (
     AllocatedContainer,
@@ -20,7 +21,7 @@ from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.settings import NodeSettings
 from emulator.core.work import Done
 from emulator.policies.views import JobView
-from emulator.vocabulary import JobFacts, Kind, MeasuredCosts
+from emulator.vocabulary import JobFacts, Kind
 
 
 @dataclass(slots=True)
@@ -187,6 +188,8 @@ class Requests:
     @property
     def for_any_node(self) -> int:
         """Number of requests that any node can serve; a stopped process can resume on its own node only."""
+        if not self.resumes:
+            return self.pending
         return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
 
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
@@ -292,7 +295,7 @@ class Application:
         self.acknowledged_id = answer_id
         return True
 
-    def next_answer(self, costs: MeasuredCosts) -> Answer | None:
+    def next_answer(self, costs: CostLedger) -> Answer | None:
         """The answer to a heartbeat: the unacknowledged one again, else a new one, else None."""
         if self.answer is None and self.has_news:
             self.answer = Answer(
@@ -303,7 +306,7 @@ class Application:
                 named=tuple(self.named),
                 withdrawn=self.withdrawn,
                 lost_nodes=tuple(self.lost_nodes),
-                costs=costs if self.reclaim or self.named else None,
+                costs=costs.measured() if self.reclaim or self.named else None,
                 orders=tuple(self.orders),
             )
             self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []

@@ -188,7 +188,7 @@ class ResourceManager(StateMachine):
         application.reclaim -= surplus
         if message.says_nothing and not (changed or surplus or application.has_news):
             self.leaves_no_trace()
-        answer = application.next_answer(self.state.costs.measured())
+        answer = application.next_answer(self.state.costs)
         if answer is not None:
             self.state.attention.expect(address)
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]

@@ -168,13 +168,19 @@ class HeartbeatsThatMatter:
             self._keep_free(node)
         self._nodes_told.clear()
         for beats in touched.values():
-            due_ns = self._due_ns(beats)
+            due_ns = None if self._is_next_planned(beats) else self._due_ns(beats)
             if due_ns is not None:
                 self._plan(beats, due_ns)
         if self._free and self._manager is not None and RESOURCE_MANAGER in touched:
             due_ns = self._manager.free_node_due_ns(self._kernel.now_ns)
             if due_ns is not None:
                 self._wake_free(due_ns)
+
+    def _is_next_planned(self, beats: _Beats) -> bool:
+        """Whether the very next beat is planned already; whether it matters is asked again when it comes."""
+        if beats.planned_ns is None or self._horizon_ns >= beats.phase.period_ns:
+            return False
+        return beats.planned_ns - beats.phase.period_ns + self._longest_lag_ns < self._kernel.now_ns
 
     def _due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter to its machine or to the ResourceManager; None: never."""

@@ -19,6 +19,7 @@ from simulated import SECOND_NS, freeze, make_job, make_settings
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.applications import Application
 from emulator.core.completions import FirstKey, RealCost
+from emulator.core.cost_ledger import CostLedger
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -47,7 +48,7 @@ from emulator.core.messages import (
 )
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.task import TaskState
-from emulator.vocabulary import JobFacts, Kind, MeasuredCosts, Mechanism
+from emulator.vocabulary import JobFacts, Kind, Mechanism
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 COMMITTING = ContainerState.COMMITTING
@@ -175,7 +176,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         if message.ask is not None and message.id > manager.last_heartbeat_id:
             manager.last_heartbeat_id = message.id
             manager.requests.replace(message, manager.undelivered, self.now_ns)
-        answer = manager.next_answer(MeasuredCosts())
+        answer = manager.next_answer(CostLedger())
         if answer is not None:
             self.answers.append(answer)
         return ApplicationHeartbeatResponse(message.id, answer)
