@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from emulator.cli import detached
 from emulator.display.console import results_console
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def campaign(
         typer.Option("--set", metavar="A.B=C", help="Set any key of the experiments; may be repeated."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
+    detach: detached.Detach = False,
+    cluster: detached.RunOnCluster = None,
 ) -> None:
     """Run variants and grids of an experiment with several seeds.
 
@@ -49,6 +52,7 @@ def campaign(
     Examples:
       natjam campaign task-eviction.yaml
       natjam campaign task-eviction.yaml --engine live --time-scale 20 --out live
+      natjam campaign task-eviction.yaml --cluster cluster.yaml
     """
     from analysis.report.variants import campaign_table
     from analysis.whole_run import run_experiment
@@ -62,8 +66,12 @@ def campaign(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     wanted = load_campaign(file, [*(set_ or ()), *options])
     sys.path += map(str, wanted.import_dirs)  # so that every process of the campaign finds the user's own policies
-    _warn_of_calibrations(wanted.variants)
     out = out or Path("runs") / wanted.name
+    if detach or cluster is not None:
+        again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
+        detached.start("campaign", file, out, again, cluster, detach)
+        return
+    _warn_of_calibrations(wanted.variants)
     console = results_console()
     with CampaignDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)

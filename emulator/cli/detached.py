@@ -1,4 +1,4 @@
-"""Detached runs, on this machine or on a cluster: start them, and the commands attach, status and stop."""
+"""Detached runs, campaigns and measurements, here or on a cluster: start them; the commands attach, status and stop."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ OnCluster = Annotated[
     Path | None,
     typer.Option("--cluster", metavar="FILE", help="The run is on the cluster of `ray up FILE`."),
 ]
+RunOnCluster = Annotated[
+    Path | None, typer.Option("--cluster", metavar="FILE", help="Run it on the cluster that `ray up FILE` has made.")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Run in the background; see natjam attach, status and stop.")]
 
 
 def attach(run: Run, cluster: OnCluster = None) -> None:
@@ -66,24 +70,28 @@ def stop(run: Run, cluster: OnCluster = None) -> None:
         RemoteCluster(cluster).natjam("stop", run.name)
 
 
-def start(file: Path, out_dir: Path, options: Sequence[str], cluster: Path | None, detach: bool) -> None:
-    """Start a run in the background, for ``natjam run --detach`` and ``--cluster``.
+def start(
+    command: str, file: Path | None, out_dir: Path, options: Sequence[str], cluster: Path | None, detach: bool
+) -> None:
+    """Start a command of natjam in the background, for its ``--detach`` and ``--cluster``.
 
-    Without ``detach``, a run on a cluster is followed to its end and its results are fetched.  Raises ConfigError,
-    RunError.
+    ``file`` is the experiment or campaign; on a cluster, its directory is copied there.  Without ``detach``, a run on a
+    cluster is followed to its end and its results are fetched.  Raises ConfigError, RunError.
     """
     from emulator.experiment.catalog import PREFIX
     from emulator.live import detached
     from emulator.live.remote import RemoteCluster
 
+    files = [] if file is None else [str(file)]
     if cluster is None:
-        detached.start(out_dir, [str(file), *options])
+        detached.start(out_dir, [command, *files, *options])
     else:
         remote = RemoteCluster(cluster)
-        sent = not str(file).startswith(PREFIX)  # the cluster has the catalogue
-        if sent:
+        sent = file is not None and not str(file).startswith(PREFIX)  # the cluster has the catalogue
+        if file is not None and sent:
             remote.send(file.parent, out_dir.name)
-        remote.start(out_dir.name, [file.name if sent else str(file), *options], sent)
+            files = [file.name]
+        remote.start(out_dir.name, [command, *files, *options], sent)
     try:
         if cluster is not None and not detach:
             _follow_on_cluster(cluster, out_dir)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from emulator.cli import detached
 from emulator.display.console import results_console
 from emulator.display.tables import new_table
 from emulator.display.work_display import WorkDisplay
@@ -21,6 +23,8 @@ def measure(
     out: Annotated[
         Path | None, typer.Option(help="Directory for the results [default: where simulations look for them]")
     ] = None,
+    detach: detached.Detach = False,
+    cluster: detached.RunOnCluster = None,
 ) -> None:
     """Measure what each operation costs on this machine.
 
@@ -33,12 +37,17 @@ def measure(
       natjam measure
       natjam measure --quick --out calibration
       natjam run catalog:natjam-fig4 --engine sim --set overheads=calibration/calibration.yaml
+      natjam measure --cluster cluster.yaml --out of-the-cluster
     """
     from emulator.costs.calibration import default_path
     from emulator.costs.fingerprint import busy_warning
     from emulator.live.memory.nodes import why_no_swap
     from emulator.measure.campaign import CALIBRATION_NAME, run_campaign
 
+    if detach or cluster is not None:
+        out = out or Path("runs") / f"measure-{datetime.now():%Y%m%d-%H%M%S}"  # it must not replace this machine's own
+        detached.start("measure", None, out, ["--quick"] if quick else [], cluster, detach)
+        return
     if warning := busy_warning():
         typer.echo(f"natjam: warning: {warning}", err=True)
     out_dir = default_path().parent if out is None else out

@@ -110,12 +110,8 @@ def run(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show a live run while it runs, on a page in your browser.")
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Run in the background; see natjam attach, status and stop.")
-    ] = False,
-    cluster: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run it on the cluster that `ray up FILE` has made.")
-    ] = None,
+    detach: detached.Detach = False,
+    cluster: detached.RunOnCluster = None,
 ) -> None:
     """Run an experiment and say what it did to every job.
 
@@ -153,10 +149,9 @@ def run(
     console = results_console()
     try:
         if detach or cluster is not None:
-            if watch:
-                raise ConfigError("--watch shows a run in the foreground: leave out --detach and --cluster")
             again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
-            detached.start(file, out_dir, [*again, *(["--strict"] if strict else [])], cluster, detach)
+            again += [name for name, is_given in (("--strict", strict), ("--watch", watch)) if is_given]
+            detached.start("run", file, out_dir, again, cluster, detach)
             return
         from analysis.pictures import REPORT_NAME
         from analysis.whole_run import run_experiment

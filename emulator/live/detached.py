@@ -1,11 +1,11 @@
-"""Detached runs: separate commands start, follow and stop them, and need not keep running.
+"""Detached runs, campaigns and measurements: separate commands start, follow and stop them, and need not keep running.
 
 Theory of operation
 -------------------
 ``natjam run --detach`` starts this module as a process in its own session, and this process becomes the run.  It writes
-the output of ``natjam run`` to a file beside the run's directory (``DIR.log``).  Whether the run is alive is seen from
-the command lines of processes, one of which then names that file.  How it has ended is seen from ``summary.json``.  So
-no file can be outdated.
+the output of ``natjam run`` to a file beside the run's directory (``DIR.log``), and its exit status as the last line.
+Whether the run is alive is seen from the command lines of processes, one of which then names that file.  So no file can
+be outdated: without that last line, the run was killed.  Campaigns and measurements do the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from emulator.display.closing_tables import failures
 from emulator.errors import ConfigError, RunError
+from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
-from emulator.records.run_directory import RunDirectory
 
 _MODULE = "emulator.live.detached"
+_ENDED = "natjam: ended with exit status "
 _STOP_PATIENCE_REAL_S = 30.0
 _LOOK_REAL_S = 0.1
 
@@ -34,13 +34,16 @@ def log_path(directory: Path) -> Path:
     return directory.resolve().with_name(f"{directory.name}.log")
 
 
-def start(directory: Path, arguments: Sequence[str]) -> None:
-    """Start a detached ``natjam run`` with these arguments, into ``directory``.  Raises RunError."""
+def start(directory: Path, command: Sequence[str]) -> None:
+    """Start a command of natjam (its name and arguments) in the background, into ``directory``.  Raises RunError."""
+    if process_of(directory) is not None:
+        raise RunError(f"{directory}: is still running; 'natjam attach {directory}' shows what it prints")
     log = log_path(directory)
     try:
-        with log.open("xb") as file:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as file:
             subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(log), "run", *arguments, "--out", str(directory)],
+                [sys.executable, "-m", _MODULE, str(log), *command, "--out", str(directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -75,14 +78,17 @@ def verdict(directory: Path) -> str:
     """The state of a run in one line.  Raises ConfigError if there is none, RunError if it has ended and failed."""
     if process_of(directory) is not None:
         return f"{directory}: running"
-    summary = RunDirectory(directory).finished_summary()
-    if summary is None:
-        if not log_path(directory).exists():
-            raise ConfigError(f"{directory}: no run that was started with --detach")
-        raise RunError(f"{directory}: has ended without results; {log_path(directory)} says why")
-    if found := failures(summary):
-        raise RunError(f"{directory}: has failed: {found[0]}")
-    return f"{directory}: finished"
+    log = log_path(directory)
+    try:
+        *printed, last = log.read_text(errors="replace").splitlines() or [""]
+    except OSError:
+        raise ConfigError(f"{directory}: no run that was started with --detach") from None
+    if last == f"{_ENDED}0":
+        return f"{directory}: finished"
+    why = next((line for line in reversed(printed) if line.startswith("natjam: ")), "")
+    if not last.startswith(_ENDED) or last == f"{_ENDED}{EXIT_CODE}" or not why:
+        raise RunError(f"{directory}: has ended without results; {log} says why")
+    raise RunError(f"{directory}: has failed: {why.removeprefix('natjam: ')}")
 
 
 def stop(directory: Path) -> None:
@@ -105,11 +111,15 @@ def stop(directory: Path) -> None:
 
 
 def main() -> None:
-    """Entry point of ``python -m emulator.live.detached LOG run ...``: this process becomes the run."""
+    """Entry point of ``python -m emulator.live.detached LOG COMMAND ...``: this process becomes the command."""
     from emulator.cli.script import main as natjam
 
     del sys.argv[1]
-    natjam()
+    try:
+        natjam()
+    except SystemExit as end:
+        print(f"{_ENDED}{end.code or 0}", flush=True)
+        raise
 
 
 if __name__ == "__main__":

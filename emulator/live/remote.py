@@ -26,6 +26,9 @@ _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
 """Waits between tries to reach a cluster that was reached before."""
 _MOST_SENT_BYTES = 100 * 2**20
 _NOT_SENT = {".git", ".venv", "runs", "__pycache__"}
+_PAGE = re.compile(rb"^watch it at http://127\.0\.0\.1:(\d+)/", re.MULTILINE)
+"""What a run with ``--watch`` prints: the page is at a port of the head, and will be at the same port here."""
+_PAGE_LINE_BYTES = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ANSWER = re.compile(rb"natjam:(\d+):([A-Za-z0-9+/=]*):")
 
@@ -43,11 +46,14 @@ class RemoteCluster:
             raise ConfigError(f"--cluster {file}: is no file; name what `ray up` was given")
         self.file = file
 
-    def run(self, command: str) -> tuple[int, bytes]:
-        """Run a shell command on the head; returns its exit status and its output.  Raises UnreachableError."""
+    def run(self, command: str, *options: str) -> tuple[int, bytes]:
+        """Run a shell command on the head; returns its exit status and its output.  Raises UnreachableError.
+
+        ``options`` are for ``ray exec``.
+        """
         # Ray and SSH print too, through a terminal, so our part of the output is marked.
         marked = f'said=$({{ {command}; }} 2>&1 | base64 -w0; exit "${{PIPESTATUS[0]}}"); echo "natjam:$?:$said:"'
-        answer = _ANSWER.search(self._ray("exec", str(self.file), marked))
+        answer = _ANSWER.search(self._ray("exec", str(self.file), marked, *options))
         if answer is None:
             raise UnreachableError(f"the cluster of {self.file} does not answer")
         return int(answer[1]), base64.b64decode(answer[2])
@@ -60,14 +66,14 @@ class RemoteCluster:
             raise (ConfigError if status == ConfigError.exit_code else RunError)(text.removeprefix("natjam: "))
         return text
 
-    def start(self, name: str, arguments: Sequence[str], sent: bool) -> None:
-        """Start ``natjam run`` with these arguments; if files were ``sent``, in their directory.
+    def start(self, name: str, command: Sequence[str], sent: bool) -> None:
+        """Start a command of natjam in the background; if files were ``sent``, in their directory.
 
         Raises ConfigError, RunError with natjam's message.
         """
         at = f"~/{RUNS}/{_checked(name)}.files" if sent else f"~/{RUNS}"
-        command = f'{shlex.join(["natjam", "run", *arguments, "--detach"])} --out "$HOME"/{RUNS}/{_checked(name)}'
-        self.call(f"mkdir -p {at} && cd {at} && RAY_ADDRESS=auto {command}")
+        natjam = f'{shlex.join(["natjam", *command, "--detach"])} --out "$HOME"/{RUNS}/{_checked(name)}'
+        self.call(f"mkdir -p {at} && cd {at} && RAY_ADDRESS=auto {natjam}")
 
     def natjam(self, command: str, name: str, *arguments: str) -> str:
         """The output of ``natjam status``, or the like, about a run on the head.  Raises ConfigError, RunError."""
@@ -113,16 +119,19 @@ class RemoteCluster:
     def printed(self, name: str) -> Iterator[bytes]:
         """The output of a run from its start to its end, as it comes, even if connections are lost.
 
+        Meanwhile the page of a run with ``--watch`` is at the same address here: Ray's SSH keeps a connection, and the
+        ports that it forwards, for ten seconds after each command.
+
         Raises UnreachableError if the cluster cannot be reached any more, ConfigError if there is no such run.
         """
         log = f"{_checked(name)}.log"
         self.call(f"cd ~/{RUNS} && test -e {log} || {{ echo {name}: no such run on the cluster; exit 2; }}")
-        told, tries = 0, 0
+        told, tries, recent, forward = 0, 0, b"", ()
         while True:
             # First ask whether it runs, then read: so its last output is not missed.  (See emulator.live.detached.)
             running = f'cd ~/{RUNS} && grep -lsxzFe"$(pwd -P)"/{log} /proc/[0-9]*/cmdline | wc -l'
-            try:
-                _, said = self.run(f"{running}; tail -c +{told + 1} {log}")
+            try:  # every second try forwards nothing: the port may be in use here
+                _, said = self.run(f"{running}; tail -c +{told + 1} {log}", *(() if tries % 2 else forward))
                 tries = 0
             except UnreachableError:
                 if tries == len(_TRIES_REAL_S):
@@ -133,6 +142,9 @@ class RemoteCluster:
             count, _, piece = said.partition(b"\n")
             told += len(piece)
             if piece:
+                recent = recent[-_PAGE_LINE_BYTES:] + piece  # a line may come in two pieces
+                if page := _PAGE.search(recent):
+                    forward = ("--port-forward", page[1].decode())
                 yield piece
             if count.strip() == b"0":
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.hosts.conftest import HEAD, WORKERS, Cluster
@@ -57,8 +59,9 @@ def test_keys_are_for_their_owner_and_only_the_head_makes_certificates(cluster: 
         assert set(said.splitlines()) == expected
 
 
-def test_reduces_resume_on_another_host(cluster: Cluster) -> None:
-    cluster.network.hosts[HEAD].write(f"{HOME}/crowded.yaml", CROWDED)
+def test_reduces_resume_on_another_host_and_one_machine_gives_the_same_bytes(cluster: Cluster) -> None:
+    for host in (cluster.network.hosts[HEAD], cluster.laptop):
+        host.write(f"{HOME}/crowded.yaml", CROWDED)
     said = cluster.on_head("RAY_ADDRESS=auto natjam run crowded.yaml --out out --set storage.url=/srv/crowded")
     assert "(raylet)" not in said, "what Ray has to say of its workers' end is not for the user"
     cluster.on_head("cp -r out /srv/crowded-run")
@@ -71,3 +74,11 @@ def test_reduces_resume_on_another_host(cluster: Cluster) -> None:
         assert row["keys_start"] == attempts[row["resumed_from"]]["keys_done"] > 0
     # Each node is on a host of its own.
     assert any(row["node"] != attempts[row["resumed_from"]]["node"] for row in resumed)
+    cluster.laptop.run("natjam", "run", "crowded.yaml", "--out", "/srv/alone", bound_s=120)
+    alone, over_four = (_files(cluster.network.shared / folder) for folder in ("alone/output", "crowded/out"))
+    assert len(alone) == 4
+    assert alone == over_four
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}

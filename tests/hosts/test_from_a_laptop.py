@@ -45,15 +45,31 @@ def test_a_run_survives_lost_connections_and_its_results_are_fetched(cluster: Cl
 def test_a_detached_run_is_found_again_and_stopped(cluster: Cluster) -> None:
     laptop, on_cluster = cluster.laptop, ("--cluster", CLUSTER_FILE)
     endless = ("--set", "workload.jobs.0.reduce_s=[5000]", "--set", "storage.url=/srv/laptop")
-    said = laptop.run("natjam", "run", "catalog:natjam-fig4", *on_cluster, "--detach", "--out", "long", *endless)
+    long = ("catalog:natjam-fig4", "--watch", "--detach", "--out", "long")
+    said = laptop.run("natjam", "run", *long, *on_cluster, *endless)
     assert f"natjam stop long --cluster {CLUSTER_FILE}" in said
     assert laptop.run("natjam", "status", "long", *on_cluster) == "long: running\n"
-    laptop.run("natjam", "stop", "long", *on_cluster)
+    command = laptop.command("natjam", "attach", "long", *on_cluster)
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as attached:
+        assert attached.stdout is not None
+        address = next(line for line in attached.stdout if line.startswith("watch it at ")).split()[-1]
+        until(lambda: "<html" in _page(cluster, address), "the page", BOUND_S)
+        until(lambda: _connections_killed(cluster), "a connection to lose", BOUND_S)
+        until(lambda: "<html" in _page(cluster, address), "the page over a new connection", BOUND_S)
+        laptop.run("natjam", "stop", "long", *on_cluster)
+        attached.stdout.read()
+    assert attached.returncode == 1
     ended = subprocess.run(
         laptop.command("natjam", "status", "long", *on_cluster), stderr=subprocess.PIPE, text=True, timeout=BOUND_S
     )
     assert ended.returncode == 1
     assert f"{HOME}/natjam-runs/long.log says why" in ended.stderr
+
+
+def _page(cluster: Cluster, address: str) -> str:
+    fetch = f"import urllib.request; print(urllib.request.urlopen({address!r}, timeout=5).read().decode())"
+    command = cluster.laptop.command("python", "-c", fetch)
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=BOUND_S).stdout
 
 
 def _connections_killed(cluster: Cluster) -> int:

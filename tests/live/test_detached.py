@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from emulator.live.detached import log_path, process_of
@@ -31,6 +32,25 @@ def test_a_run_is_stopped(tmp_path: Path) -> None:
     assert said.returncode == 1
     assert f"{out}: has ended without results; {log_path(out)} says why" in said.stderr
     assert "interrupted" in log_path(out).read_text()
+
+
+def test_a_campaign_goes_on_by_itself_and_what_failed_is_said(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    (tmp_path / "many.yaml").write_text(
+        "name: many\nexperiment: mine.yaml\nset: {engine: sim, overheads: hadoop-0.23}\nseeds: 2\n"
+    )
+    out = tmp_path / "campaign"
+    assert natjam("campaign", tmp_path / "many.yaml", "--detach", "--out", out).returncode == 0
+    assert natjam("attach", out).returncode == 0
+    assert (out / "campaign.parquet").exists()
+    assert natjam("status", out).stdout == f"{out}: finished\n"
+    journal = next((out / "runs").rglob("summary.json"))
+    shutil.rmtree(journal.parent)
+    journal.parent.touch()  # the run cannot be repeated
+    assert natjam("campaign", tmp_path / "many.yaml", "--detach", "--out", out).returncode == 0
+    said = natjam("attach", out)
+    assert said.returncode == 1
+    assert f"{out}: has failed: 1 of 2 runs failed" in said.stderr
 
 
 def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:

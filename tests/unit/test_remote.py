@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from emulator.errors import ConfigError, RunError
+from emulator.live import remote
 from emulator.live.remote import RemoteCluster, UnreachableError
 
 FAKE_RAY = """#!/bin/bash
@@ -52,6 +54,32 @@ def test_a_connection_that_ends_early_is_no_answer(tmp_path: Path, monkeypatch: 
     cluster = _cluster(tmp_path, monkeypatch, f"echo natjam:0:{said}; exit 1")
     with pytest.raises(UnreachableError, match="does not answer"):
         cluster.run("true")
+
+
+def test_the_page_of_a_run_is_at_the_same_port_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = tmp_path / "asked"
+    lost = f'[ -z "$4" ] || [ -e {asked}.lost ] || {{ touch {asked}.lost; exit 1; }}'
+    cluster = _cluster(tmp_path, monkeypatch, f'echo "$4 $5" >> {asked}; {lost}; bash -c "$3"')
+    monkeypatch.setattr(remote, "_PERIOD_REAL_S", 0)
+    monkeypatch.setattr(remote, "_TRIES_REAL_S", (0,) * 8)
+    runs = tmp_path / "natjam-runs"
+    runs.mkdir()
+    log = runs / "mine.log"
+    log.write_text("starting\nwatch it at http://127.0")
+    with subprocess.Popen(["tail", "-f", log], stdout=subprocess.DEVNULL) as running:  # its command line names the log
+        pieces = cluster.printed("mine")
+        assert next(pieces).startswith(b"starting")
+        with log.open("a") as file:
+            file.write(".0.1:4711/key\n")
+        assert next(pieces) == b".0.1:4711/key\n"
+        with log.open("a") as file:
+            file.write("more\n")
+        assert next(pieces) == b"more\n"
+        running.kill()
+    assert b"".join(pieces) == b""
+    forwarded = [line.strip() for line in asked.read_text().splitlines()]
+    # The first try to forward it is lost; the next does without, in case that the port is in use here.
+    assert forwarded[3:6] == ["--port-forward 4711", "", "--port-forward 4711"]
 
 
 def test_a_run_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
