@@ -15,7 +15,7 @@ from emulator.experiment.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
-from emulator.records.shortfall import transactional_facts
+from emulator.records.shortfall import in_containers, transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.vocabulary import Tier
 
@@ -39,8 +39,7 @@ def build_summary(
     """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
     Args:
-        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
-            with an ``availability`` also its attempts.
+        history: made from the run's journal.
         experiment: the experiment that was run, with the seed of this repeat.
         state: ``FINISHED`` or ``FAILED``.
         versions: of natjam and of the libraries it uses.
@@ -49,7 +48,7 @@ def build_summary(
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
         output: the result of verification; None if the engine writes no output.
     """
-    containers, poisson = experiment.cluster.containers, experiment.workload.poisson
+    poisson = experiment.workload.poisson
     makespan_ns, tier = makespan_of(history.jobs), storage_tier(experiment)
     profile = load_overheads(experiment.overheads, Path.cwd())
     overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
@@ -67,7 +66,7 @@ def build_summary(
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
-        "work": _work(history.jobs, containers, makespan_ns),
+        "work": _work(history, experiment.cluster, makespan_ns),
         "storage": storage_facts(history.images, tier, experiment.cluster.nodes, makespan_ns),
         "energy_j": _energy_j(history, experiment.cluster, tier, makespan_ns),
         "transactional": transactional_facts(history.attempts, experiment.cluster, _end_ns(history)),
@@ -118,9 +117,10 @@ def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
     }
 
 
-def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> dict[str, Any]:
-    useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_ns for row in jobs)
-    busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
+def _work(history: History, cluster: Cluster, makespan_ns: int | None) -> dict[str, Any]:
+    useful_ns, lost_ns = (sum(getattr(row, name) for row in history.jobs) for name in ("useful_ns", "lost_ns"))
+    overhead_ns = sum(row.overhead_ns for row in history.jobs)
+    busy_ns = sum(row.busy_ns for row in in_containers(history.attempts, cluster))
     wasted_ns = lost_ns + overhead_ns
     return {
         "useful_s": ns_to_seconds(useful_ns),
@@ -128,7 +128,7 @@ def _work(jobs: Sequence[JobRow], containers: int, makespan_ns: int | None) -> d
         "overhead_s": ns_to_seconds(overhead_ns),
         "overhead_fraction": overhead_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
-        "utilization": busy_ns / (containers * makespan_ns) if makespan_ns else None,
+        "utilization": busy_ns / (cluster.containers * makespan_ns) if makespan_ns else None,
     }
 
 

@@ -21,6 +21,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
+from emulator.vocabulary import Kind
 from tests.calibrations import make_calibration
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 from tests.simulated_runs import FIG4
@@ -129,9 +130,11 @@ def test_response_times_by_weight(experiment: Experiment) -> None:
 
 
 def test_work_and_utilization(experiment: Experiment) -> None:
-    """Two nodes of two containers for 100 s: 400 container seconds, 6.5 of them busy, 6.4 useful, as much lost."""
-    sums = {"useful_ns": 6_400_000_000, "lost_ns": 6_400_000_000, "busy_ns": 10_000_000_000}
-    made = summary(experiment, History([replace(job("a", 0, 100), **sums)], [], [], [], 0))
+    """Two nodes of two containers for 100 s: 400 container seconds, 6.5 + 3.5 of them busy, 6.4 useful and lost."""
+    sums = {"useful_ns": 6_400_000_000, "lost_ns": 6_400_000_000}
+    master = replace(ATTEMPT, kind=Kind.APPLICATION_MASTER, busy_ns=3_500_000_000)
+    history = History([replace(job("a", 0, 100), **sums)], [], [master, ATTEMPT], [], 0)
+    made = summary(experiment, history)
     assert made["work"] == {
         "useful_s": 6.4,
         "lost_s": 6.4,
@@ -140,6 +143,10 @@ def test_work_and_utilization(experiment: Experiment) -> None:
         "wasted_fraction": 0.5,
         "utilization": 0.025,
     }
+    outside = experiment.model_copy(
+        update={"cluster": experiment.cluster.model_copy(update={"application_masters": "outside"})}
+    )
+    assert summary(outside, history)["work"]["utilization"] == 6.5 / 400
 
 
 def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:

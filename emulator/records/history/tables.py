@@ -136,7 +136,6 @@ def _add_job(
             kills=total.kills,
             useful_ns=total.useful_ns,
             lost_ns=total.lost_ns,
-            busy_ns=sum(row.busy_ns for row in history.attempts),
             overhead_ns=sum(row.overhead_ns for row in history.attempts),
             reason=end.reason if end else "",
             weight_ppm=spec.facts.weight_ppm,
