@@ -27,18 +27,13 @@ def transactional_facts(attempts: Iterable[AttemptRow], cluster: Cluster, end_ns
     if cluster.availability is None:
         return None
     capacity = capacity_of(cluster.availability, cluster.containers)
-    counted = in_containers(attempts, cluster)
+    outside = cluster.application_masters == "outside"
+    counted = (row for row in attempts if not outside or row.kind is not Kind.APPLICATION_MASTER)
     tolerated = tolerated_steps(capacity, seconds_to_ns(cluster.availability.grace_s), end_ns)
     return {
         "shortfall_container_s": shortfall_ns(changes_of(counted, end_ns), tolerated) / 1e9,
         "withheld_container_s": (cluster.containers * end_ns - capacity.until(end_ns)) / 1e9,
     }
-
-
-def in_containers(attempts: Iterable[AttemptRow], cluster: Cluster) -> Iterator[AttemptRow]:
-    """The attempts that take a container of the cluster: all, or all but ApplicationMasters outside containers."""
-    outside = cluster.application_masters == "outside"
-    return (row for row in attempts if not outside or row.kind is not Kind.APPLICATION_MASTER)
 
 
 def changes_of(attempts: Iterable[AttemptRow], end_ns: int) -> Iterator[Change]:

@@ -15,7 +15,7 @@ from emulator.experiment.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
-from emulator.records.shortfall import in_containers, transactional_facts
+from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.vocabulary import Tier
 
@@ -39,7 +39,8 @@ def build_summary(
     """The summary of one run.  Times are emulated seconds unless the name says real; None: there is no figure.
 
     Args:
-        history: made from the run's journal.
+        history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
+            with an ``availability`` also its attempts.
         experiment: the experiment that was run, with the seed of this repeat.
         state: ``FINISHED`` or ``FAILED``.
         versions: of natjam and of the libraries it uses.
@@ -66,7 +67,7 @@ def build_summary(
         "response": _response(history.jobs),
         "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
         "overheads": overheads,
-        "work": _work(history, experiment.cluster, makespan_ns),
+        "work": _work(history.jobs, experiment.cluster, makespan_ns),
         "storage": storage_facts(history.images, tier, experiment.cluster.nodes, makespan_ns),
         "energy_j": _energy_j(history, experiment.cluster, tier, makespan_ns),
         "transactional": transactional_facts(history.attempts, experiment.cluster, _end_ns(history)),
@@ -117,10 +118,11 @@ def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
     }
 
 
-def _work(history: History, cluster: Cluster, makespan_ns: int | None) -> dict[str, Any]:
-    useful_ns, lost_ns = (sum(getattr(row, name) for row in history.jobs) for name in ("useful_ns", "lost_ns"))
-    overhead_ns = sum(row.overhead_ns for row in history.jobs)
-    busy_ns = sum(row.busy_ns for row in in_containers(history.attempts, cluster))
+def _work(jobs: Sequence[JobRow], cluster: Cluster, makespan_ns: int | None) -> dict[str, Any]:
+    useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_ns for row in jobs)
+    busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
+    if cluster.application_masters == "outside":
+        busy_ns -= sum(row.masters_busy_ns for row in jobs)
     wasted_ns = lost_ns + overhead_ns
     return {
         "useful_s": ns_to_seconds(useful_ns),

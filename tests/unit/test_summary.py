@@ -21,7 +21,6 @@ from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
-from emulator.vocabulary import Kind
 from tests.calibrations import make_calibration
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 from tests.simulated_runs import FIG4
@@ -131,9 +130,9 @@ def test_response_times_by_weight(experiment: Experiment) -> None:
 
 def test_work_and_utilization(experiment: Experiment) -> None:
     """Two nodes of two containers for 100 s: 400 container seconds, 6.5 + 3.5 of them busy, 6.4 useful and lost."""
-    sums = {"useful_ns": 6_400_000_000, "lost_ns": 6_400_000_000}
-    master = replace(ATTEMPT, kind=Kind.APPLICATION_MASTER, busy_ns=3_500_000_000)
-    history = History([replace(job("a", 0, 100), **sums)], [], [master, ATTEMPT], [], 0)
+    busy = {"busy_ns": 10_000_000_000, "masters_busy_ns": 3_500_000_000}
+    row = replace(job("a", 0, 100), useful_ns=6_400_000_000, lost_ns=6_400_000_000, **busy)
+    history = History([row], [], [], [], 0)
     made = summary(experiment, history)
     assert made["work"] == {
         "useful_s": 6.4,

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.experiment.times import seconds_to_ns
 from workloads.expand import expand
 from workloads.lengths import key_count, lengths_ns
 from workloads.schema import JobEntry, UniformLengths
@@ -85,7 +86,7 @@ def test_optional_fields():
 def test_drawn_lengths_are_in_range_and_exactly_one_is_the_longest(low, width, longest, count, key):
     lengths = UniformLengths(uniform=(low, min(1.0, low + width)), longest=longest)
     drawn = lengths_ns(lengths, count, key)
-    longest_ns = round(longest * 1e9)
+    longest_ns = seconds_to_ns(longest)
     assert len(drawn) == count
     assert sum(length == longest_ns for length in drawn) == min(count, 1)
     others = [length for length in drawn if length != longest_ns]

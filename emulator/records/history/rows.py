@@ -129,6 +129,10 @@ class JobRow(Frozen):
     kills: int
     useful_ns: int
     lost_ns: int
+    busy_ns: int = 0
+    """How long the processes of its attempts, including ApplicationMasters, ran without being stopped."""
+    masters_busy_ns: int = 0
+    """Of that, its ApplicationMasters."""
     overhead_ns: int = 0
     """How long its containers were held by restores and dumps of process images."""
     reason: str = ""

@@ -136,6 +136,8 @@ def _add_job(
             kills=total.kills,
             useful_ns=total.useful_ns,
             lost_ns=total.lost_ns,
+            busy_ns=sum(row.busy_ns for row in history.attempts),
+            masters_busy_ns=sum(row.busy_ns for row in history.attempts if row.kind is Kind.APPLICATION_MASTER),
             overhead_ns=sum(row.overhead_ns for row in history.attempts),
             reason=end.reason if end else "",
             weight_ppm=spec.facts.weight_ppm,
