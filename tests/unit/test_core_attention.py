@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulated import make_job, make_settings, run_checked
+from simulated import Chaos, make_job, make_settings, run_checked
 
 from emulator import policies
 from emulator.core.attention import Attention
@@ -48,4 +48,14 @@ def test_a_job_selection_may_leave_jobs_out_for_a_time() -> None:
         settings = make_settings(seed=seed, nodes=6, containers=1)
         settings = replace(settings, scheduler=replace(settings.scheduler, job_selection=selection))
         thrifty, full = (run_checked(settings, jobs, every_heartbeat=every) for every in (False, True))
+        assert merge(thrifty.records) == merge(full.records)
+
+
+def test_a_free_node_whose_heartbeat_is_lost_is_not_waited_for() -> None:
+    """The next free node gets the container, at once and not when the first one sends its next heartbeat."""
+    settings = make_settings(nodes=2, containers=2)
+    jobs = make_job("big", reduces_s=(8.0,)), make_job("urgent", "production", submit_s=1.0, reduces_s=(0.1,))
+    for seed in range(20):
+        chaos = Chaos(seed, drop=20, duplicate=0, delay_ns=0)
+        thrifty, full = (run_checked(settings, jobs, chaos=chaos, every_heartbeat=every) for every in (False, True))
         assert merge(thrifty.records) == merge(full.records)
