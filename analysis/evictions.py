@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ class Eviction:
     """When that attempt did its first key, or was resumed."""
     next_cost_s: float | None
     """The measured overhead of this."""
+    overdue: Decision | None = None
+    """The ResourceManager's later choice to kill it, because its container had not been given back in time."""
 
     @property
     def requesters(self) -> list[str]:
@@ -111,6 +113,7 @@ class Eviction:
             "why_job": self.why_job,
             "asked_in": [decision.decision for decision in self.asked],
             **{name: getattr(self, name) for name in (*after, *following)},
+            "overdue_in": self.overdue.decision if self.overdue else None,
         }
 
 
@@ -136,7 +139,9 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
     asked: dict[str, list[Decision]] = defaultdict(list)
     """By job, the Preemptor's requests since it last gave back something."""
     last: dict[str, list[Decision]] = {}
-    found = []
+    found: list[Eviction] = []
+    place_of: dict[str, int] = {}
+    """Of each container's last eviction."""
     for decision in decisions:
         if decision.by == "preemptor":
             for candidate in decision.candidates:
@@ -148,6 +153,12 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
         because = [] if decision.by == "application-master" else last[job]
         for candidate in decision.candidates:
             if candidate["chosen"]:
+                place = place_of.setdefault(candidate["container"], len(found))
+                if place < len(found) and found[place].outcome == "killed":  # it dies only once
+                    if decision.by == "resource-manager":
+                        found[place] = replace(found[place], overdue=decision)
+                    continue
+                place_of[candidate["container"]] = len(found)
                 found.append(story.eviction(decision, candidate, because))
     return found
 

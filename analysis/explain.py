@@ -60,12 +60,17 @@ def explain(path: Path, job: str | None = None, attempt: str | None = None) -> E
         found = [eviction for eviction in found if eviction.chosen["job"] == job]
     if attempt is not None:
         found = [eviction for eviction in found if eviction.attempt == attempt]
-    wanted = {decision.decision for eviction in found for decision in (eviction.decision, *eviction.asked)}
+    wanted = {decision.decision for eviction in found for decision in _choices_of(eviction)}
     if attempt is not None:
         wanted |= {decision.decision for decision in decisions if _row(decision, attempt)}
     kept = [decision for decision in decisions if decision.decision in wanted]
     (run,) = results.runs.itertuples()
     return Explanation(str(path), run.mechanism, found, kept, attempt)
+
+
+def _choices_of(eviction: Eviction) -> list[Decision]:
+    overdue = [] if eviction.overdue is None else [eviction.overdue]
+    return [*eviction.asked, eviction.decision, *overdue]
 
 
 def _known(name: str | None, names: Iterable[str], what: str, path: Path) -> None:
@@ -127,7 +132,7 @@ def notes(explanation: Explanation) -> list[str]:
 
 def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
     """The choices that took the requested attempt, and before that its job: a title and the candidates of each."""
-    found = [decision for eviction in explanation.evictions for decision in (*eviction.asked, eviction.decision)]
+    found = [decision for eviction in explanation.evictions for decision in _choices_of(eviction)]
     for decision in {decision.decision: decision for decision in found}.values():
         of_jobs = decision.by == "preemptor"
         what = f"jobs for {decision.requester}" if of_jobs else f"reduces of {decision.candidates[0]['job']}"
@@ -163,6 +168,8 @@ def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
 def _then(eviction: Eviction) -> str:
     if eviction.outcome == "ended":
         return "ended by itself before it was evicted"
+    if eviction.overdue is not None:
+        return f"not given back in time: killed at {eviction.overdue.t_s:.1f} s, lost {eviction.lost_s:.1f} s"
     kept = f"lost {eviction.lost_s:.1f} s" if eviction.outcome == "killed" else _kept(eviction)
     cost = "" if eviction.cost_s is None else f" in {eviction.cost_s:.2f} s"
     return f"{eviction.outcome}{cost}, {kept}"

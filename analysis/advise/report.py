@@ -19,12 +19,16 @@ from analysis.figures import style
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
 
 
+def _seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"{count} seeds"
+
+
 def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -> Table:
     """One row for each candidate; the chosen one is marked."""
     has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
     runs = max((row.runs for row in found.rows), default=0)
-    title = f"{question.experiment.name}: production jobs are those of '{question.production}'; {runs} seeds each"
+    title = f"{question.experiment.name}: production jobs are those of '{question.production}'; {_seeds(runs)} each"
     table = Table(title=Text(title), title_justify="left")
     for name in ("", "mechanism", "policies"):
         table.add_column(name, no_wrap=True)

@@ -9,6 +9,7 @@ fits.  A trace too small to offer that much keeps its tasks.  All keys can be ov
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ _HEAD = """\
 # Made by natjam advise from {path}: the cluster and the keys below 'trace' were assumed, not recorded.
 # Change them here, or with --set, and run the command again.
 """
+_ALSO = "# It was also given {settings}, which is not in this file: give it again.\n"
 
 
 def experiment_of_trace(
@@ -45,10 +47,12 @@ def experiment_of_trace(
         ConfigError: an override is wrong, or the trace cannot be fitted to any cluster.
         TraceError: the trace cannot be read.
     """
-    file = out / EXPERIMENT_NAME
+    file, head = out / EXPERIMENT_NAME, _HEAD.format(path=path.name)
+    if overrides:
+        head += _ALSO.format(settings=" ".join(f"--set {shlex.quote(text)}" for text in overrides))
     given = {text.partition("=")[0].strip() for text in overrides}
     data = _experiment(path, format, "workload.trace.production_priority" in given)
-    _write(file, path, data)
+    _write(file, head, data)
     wanted = load_experiment(file, overrides).workload.trace
     if wanted is None:
         raise ConfigError("--set workload.trace: the trace cannot be removed")
@@ -60,7 +64,7 @@ def experiment_of_trace(
     nodes = _NODES[:1] if is_own_cluster else _NODES
     for count, load in [*((count, _LOAD) for count in nodes), (_NODES[0], None)]:
         data["cluster"]["nodes"], data["workload"]["trace"]["load"] = count, load
-        _write(file, path, data)
+        _write(file, head, data)
         try:
             for seed in seeds:
                 expand(load_experiment(file, overrides), seed)
@@ -127,6 +131,6 @@ def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any
     }
 
 
-def _write(file: Path, path: Path, data: dict[str, Any]) -> None:
+def _write(file: Path, head: str, data: dict[str, Any]) -> None:
     with written_whole(file) as unfinished:
-        unfinished.write_text(_HEAD.format(path=path.name) + dump_yaml(data))
+        unfinished.write_text(head + dump_yaml(data))

@@ -30,7 +30,12 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         ConfigError: one line for each problem, naming file and line (or the override), field and remedy.
     """
     path = located(path)
-    document = read_document(path)
+    try:
+        document = read_document(path)
+    except ConfigError as error:
+        if path.suffix in (".yaml", ".yml"):
+            raise
+        raise ConfigError(f"{error.message}; if it is a trace, give it to 'natjam advise'") from None
     include_jobs(document)
     for text in overrides:
         document.override(text)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 from typer.testing import CliRunner
 
-from analysis.evictions import evictions, why_text
-from analysis.load import load
+from analysis.evictions import decisions_of, evictions, find_evictions, why_text
+from analysis.explain import Explanation, evictions_table
+from analysis.load import load, load_decisions
 from emulator.cli.main import app
 from tests.simulated_runs import simulate
 
@@ -74,6 +76,20 @@ def test_every_eviction_has_its_cost_and_what_came_of_it(runs: Path, mechanism: 
     elif mechanism == "suspend":
         assert all(eviction.next_attempt == eviction.attempt for eviction in found)
         assert sorted(eviction.next_s or 0 for eviction in found) == sorted(results.suspensions["resumed_s"])
+
+
+def test_a_victim_that_is_chosen_again_before_it_is_dead_is_one_eviction(runs: Path) -> None:
+    results, decisions = load(runs / "kill"), decisions_of(load_decisions(runs / "kill"))
+    chosen = next(decision for decision in decisions if decision.by == "releaser")
+    again = replace(chosen, decision=1_000_001, t_s=chosen.t_s + 1)
+    late = replace(chosen, decision=1_000_002, t_s=chosen.t_s + 12, by="resource-manager")
+    found = find_evictions(results, [*decisions, again, late])
+    assert len(found) == len(find_evictions(results, decisions))
+    overdue = [eviction for eviction in found if eviction.overdue is late]
+    assert [eviction.decision for eviction in overdue] == [chosen] * len(overdue) != []
+    assert overdue[0].to_json()["overdue_in"] == 1_000_002
+    table = evictions_table(Explanation("run", "kill", overdue, [chosen, late], None))
+    assert f"not given back in time: killed at {late.t_s:.1f} s" in str(next(iter(table.columns[5].cells)))
 
 
 def test_the_table_and_the_json_say_the_same(runs: Path) -> None:

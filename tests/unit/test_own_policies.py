@@ -15,6 +15,7 @@ from tests.simulated_runs import simulate
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 OWN = dict(re.findall(r"^## (\w+)$.*?^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
 """The guide's own examples, by axis."""
+(RECORD, *_) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def run_with_own(axis: str, directory: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
@@ -31,6 +32,17 @@ def test_a_policy_of_ones_own_on_each_axis(axis: str, tmp_path: Path, monkeypatc
     jobs = load(run_with_own(axis, tmp_path, monkeypatch)).jobs
     assert set(jobs["state"]) == {"succeeded"}
     assert jobs["suspensions"].sum() + jobs["kills"].sum() > 5
+
+
+def test_a_record_with_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_record.py").write_text(RECORD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    decisions = load_decisions(simulate(tmp_path, "run", "scheduler.task_eviction={name: own_record:RECORD, keys: 20}"))
+    choices = decisions[decisions["by"] == "releaser"].groupby("decision")
+    assert len(choices) >= 3
+    for _, candidates in choices:
+        keys = candidates.sort_values("place")["keys_done"].clip(lower=20)
+        assert keys.is_monotonic_increasing
 
 
 @pytest.fixture
