@@ -120,9 +120,10 @@ def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
         panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.4)
         panel.plot([x], [y], marker, color=colour, markersize=7, label=label)
         if row is verdict.chosen:
-            panel.plot([x], [y], "o", markersize=17, fillstyle="none", color=style.BLACK, label="chosen")
+            panel.plot([x], [y], "o", markersize=17, fillstyle="none", color=style.BLACK)
     for index, name in enumerate(policies):
         panel.plot([], [], style.marker(index), color=style.GREY, label=name)
+    panel.plot([], [], "o", markersize=9, fillstyle="none", color=style.BLACK, label="chosen")
     panel.axhline(0, color=style.GREY, linewidth=0.8)
     panel.axvline(0, color=style.GREY, linewidth=0.8)
     x_label, y_label = (f"completion of {which} jobs against {base}, %" for which in ("production", "other"))
