@@ -140,8 +140,8 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
     """By job, the Preemptor's requests since it last gave back something."""
     last: dict[str, list[Decision]] = {}
     found: list[Eviction] = []
-    place_of: dict[str, int] = {}
-    """Of each container's last eviction."""
+    killed: dict[str, int] = {}
+    """By container, the place of its kill in ``found``."""
     for decision in decisions:
         if decision.by == "preemptor":
             for candidate in decision.candidates:
@@ -152,14 +152,15 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
         last[job] = asked.pop(job, None) or last.get(job, [])
         because = [] if decision.by == "application-master" else last[job]
         for candidate in decision.candidates:
-            if candidate["chosen"]:
-                place = place_of.setdefault(candidate["container"], len(found))
-                if place < len(found) and found[place].outcome == "killed":  # it dies only once
-                    if decision.by == "resource-manager":
-                        found[place] = replace(found[place], overdue=decision)
-                    continue
-                place_of[candidate["container"]] = len(found)
+            if not candidate["chosen"]:
+                continue
+            container = candidate["container"]
+            if container not in killed:
                 found.append(story.eviction(decision, candidate, because))
+                if found[-1].outcome == "killed":
+                    killed[container] = len(found) - 1
+            elif decision.by == "resource-manager":  # it was chosen before, and dies only once
+                found[killed[container]] = replace(found[killed[container]], overdue=decision)
     return found
 
 

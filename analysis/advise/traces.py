@@ -35,7 +35,7 @@ _HEAD = """\
 # Made by natjam advise from {path}: the cluster and the keys below 'trace' were assumed, not recorded.
 # Change them here, or with --set, and run the command again.
 """
-_ALSO = "# It was also given {settings}, which is not in this file: give it again.\n"
+_ALSO = "# The command was given {settings}, which this file does not have: give it again.\n"
 
 
 def experiment_of_trace(

@@ -86,11 +86,10 @@ def start(
     if cluster is None:
         detached.start(out_dir, [command, *files, *options])
     else:
-        remote = RemoteCluster(cluster)
-        sent = file is not None and not str(file).startswith(PREFIX)  # the cluster has the catalogue
-        if file is not None and sent:
+        remote, sent = RemoteCluster(cluster), False
+        if file is not None and not str(file).startswith(PREFIX):  # the cluster has the catalogue
             remote.send(file.parent, out_dir.name)
-            files = [file.name]
+            files, sent = [file.name], True
         remote.start(out_dir.name, [command, *files, *options], sent)
     try:
         if cluster is not None and not detach:

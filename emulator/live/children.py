@@ -5,7 +5,6 @@ A fork is a copy of the supervisor.  It closes what belongs to the supervisor, d
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from emulator.live import command, mapper, reducer
 from emulator.live.containers import ContainerProcess
 from emulator.live.dumpers.criu import CriuDumper
 from emulator.live.memory.held import MemoryChanged
+from emulator.live.parent import end_with
 from emulator.live.progress_page import ProgressPage
 from emulator.live.task import (
     EXIT_CRASHED,
@@ -27,9 +27,6 @@ from emulator.live.task import (
     failure_reason,
     send_report,
 )
-
-PR_SET_PDEATHSIG = 1
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _run_map(task: TaskProcess) -> int:
@@ -91,9 +88,7 @@ class Children:
         return pid
 
     def _shed(self) -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != self._parent:
-            os._exit(EXIT_CRASHED)  # the supervisor died before PR_SET_PDEATHSIG was set
+        end_with(self._parent)
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -2,7 +2,8 @@
 
 Ray's variables say so (``RAY_USE_TLS`` and three files; ``cluster.yaml`` sets them on every machine): the machine's
 certificate and its key, and the certificate of the cluster's authority.  Both ends of a connection show a certificate
-of that authority; whoever has none learns nothing and is not listened to.  A machine's certificate names its addresses.
+of that authority; an end without one is disconnected before any message is sent.  A machine's certificate names its
+addresses.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def context(*, listens: bool) -> SSLContext | None:
     made.load_verify_locations(os.environ[AUTHORITY])
     made.load_cert_chain(os.environ[CERTIFICATE], os.environ[KEY])
     if listens:
-        made.num_tickets = 0  # nobody comes again by one
+        made.num_tickets = 0  # no connection resumes the TLS session of an earlier one
     return made
 
 

@@ -79,7 +79,7 @@ class RayRuntime:
             {
                 **ray_variables(None),
                 RUN_VARIABLE: self._id,
-                encryption.SWITCH: "0",  # nothing of it leaves this machine
+                encryption.SWITCH: "0",  # its messages stay on this machine
                 "RAY_AUTH_TOKEN": _TOKEN,
                 "RAY_worker_niceness": "0",  # reducers inherit it, and must wake up on time
                 "RAY_memory_monitor_refresh_ms": "0",  # it does not count stopped processes and ignores swap

@@ -144,7 +144,7 @@ def partition_in(packed: bytes, number: int, path: str) -> Partition:
     return Partition(*_INDEX_ENTRY.unpack_from(packed, _INDEX_HEADER.size + number * _INDEX_ENTRY.size))
 
 
-def read_index(directory: str, number: int) -> Partition:
+def partition_of(directory: str, number: int) -> Partition:
     """Partition ``number`` of the map output in ``directory``.  Raises FileNotFoundError while there is none,
     :class:`RecordError` if the index is damaged, IndexError if it has no such partition."""
     path = os.path.join(directory, INDEX_NAME)

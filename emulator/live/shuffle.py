@@ -182,7 +182,7 @@ class _Fetch:
         directory = records.map_directory(self._params["work_dir"], self._params["job"], map_index)
         path = os.path.join(directory, records.DATA_NAME)
         try:
-            partition = records.read_index(directory, self._params["task"])
+            partition = records.partition_of(directory, self._params["task"])
             if partition.length <= self._memory_left:
                 data = _read_file(path, partition.length, partition.offset)
                 self._add(map_index, path, partition, data)

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import hmac
 import json
 import os
 import re
 import resource
-import signal
 import socket
 import stat
 import sys
@@ -29,6 +27,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from emulator.live import encryption, records
+from emulator.live.parent import end_with
 from emulator.live.records import Partition, RecordError
 from emulator.live.shuffle import (
     BACKLOG,
@@ -49,7 +48,6 @@ _TARGET = re.compile(
 )
 _SENDFILE_BYTES = 1 << 18
 _MAXIMUM_INDEX_BYTES = 32 << 20
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
@@ -213,10 +211,7 @@ def main() -> None:
     parser.add_argument("--bind", default="127.0.0.1", help="address to listen on (default: loopback only)")
     parser.add_argument("--socket", type=int, help="descriptor of a socket that listens already, in place of --bind")
     arguments = parser.parse_args()
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
+    end_with(os.getppid())
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     nodes = arguments.nodes.split(",")

@@ -34,10 +34,11 @@ from typing import Any
 import msgpack
 
 from emulator.live import command, shuffle
-from emulator.live.children import PR_SET_PDEATHSIG, TASKS, Children, libc
+from emulator.live.children import TASKS, Children
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
 from emulator.live.memory.held import swapped_bytes_of
+from emulator.live.parent import PR_SET_PDEATHSIG, libc
 from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (

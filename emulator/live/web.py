@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,8 +34,8 @@ from emulator.errors import RunError
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.model import Experiment
 from emulator.experiment.times import seconds_to_ns
-from emulator.live.children import PR_SET_PDEATHSIG, libc
 from emulator.live.clock import ScaledClock
+from emulator.live.parent import end_with
 from emulator.live.supervisor_client import environment_without_token
 from emulator.vocabulary import Frozen
 
@@ -196,9 +195,7 @@ def _statistics(measured: list[tuple[int, int | None]]) -> dict[str, Any]:
 
 
 def _serve(server: HTTPServer, parent: int) -> None:
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)  # it died before
+    end_with(parent)
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
     server.serve_forever()
@@ -212,7 +209,7 @@ async def _until_input_ends(users: _Users) -> None:
 
 def main() -> None:
     """Serve and load until standard input ends."""
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with(os.getppid())
     with open(0, "rb", buffering=0, closefd=False) as unbuffered:  # what follows is for the event loop
         load = msgspec.json.decode(unbuffered.readline(), type=Load)
     _Page.request_real_s = load.request_real_ms / 1e3

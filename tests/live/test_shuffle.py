@@ -142,7 +142,7 @@ def test_fetch_from_two_nodes_and_the_own_disk(service: Service):
     served = service.close()
     assert served["requests"] == 1, "one for both nodes"
     directories = [records.map_directory(str(root / f"node-{1 + (m > 0)}"), JOB, m) for m in range(3)]
-    sizes = [records.read_index(directory, 1).length for directory in directories]
+    sizes = [records.partition_of(directory, 1).length for directory in directories]
     assert served["bytes"] == sum(sizes) + 3 * shuffle.FRAME.size
 
 

@@ -151,7 +151,7 @@ def test_failing_source_leaves_no_input(tmp_path: Path):
     directory = str(tmp_path / "map")
     records.write_map_output(directory, [[(b"k", b"value")]])
     path = os.path.join(directory, records.DATA_NAME)
-    partition = records.read_index(directory, 0)
+    partition = records.partition_of(directory, 0)
     source = records.PartitionSource(path, partition, lambda size, at: b"\xff" * size)
     with pytest.raises(RecordError, match=path):
         records.merge([source], str(tmp_path / "input"))
