@@ -3,8 +3,9 @@
 Theory of operation
 -------------------
 The driver starts this module as a process.  It makes one server process for each container of the cluster; they share
-one socket, and each serves one request after the other.  The servers have the niceness of Ray's workers, so that the
-jobs' tasks compete with them as equals.  A request costs processor time and nothing else.
+one socket, and each serves one request after the other.  The servers have the driver's niceness.  On a run's own Ray,
+tasks have it too and compete with them as equals.  On a cluster, tasks have that of Ray's workers, which is usually 15.
+A request costs processor time and nothing else.
 
 The users are an open loop: requests arrive at random (Poisson), at a rate in proportion to the containers withheld at
 the time, however long earlier ones take.  A latency counts from the time when a request was due.  When standard input
@@ -39,8 +40,6 @@ from emulator.live.parent import end_with
 from emulator.live.supervisor_client import environment_without_token
 from emulator.vocabulary import Frozen
 
-NICENESS = 15
-"""Of Ray's workers, and so of the jobs' tasks."""
 _PATIENCE_REAL_S = 30.0
 _LAST_ANSWERS_REAL_S = 10.0
 _BACKLOG = 1024
@@ -196,8 +195,6 @@ def _statistics(measured: list[tuple[int, int | None]]) -> dict[str, Any]:
 
 def _serve(server: HTTPServer, parent: int) -> None:
     end_with(parent)
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
     server.serve_forever()
 
 
