@@ -26,7 +26,7 @@ workload:
     - {name: production, queue: production, submit_s: 100, maps: 2, map_s: 1, reduces: 4, reduce_s: [40], key_s: 1}
 """
 )
-"""A container asked back over a link that is cut is given when the link is back, not killed after 12 emulated seconds."""
+"""What is asked back over a link that is cut is given when the link is back, not killed after 12 emulated seconds."""
 
 CUT_S = 4
 """Long enough for many heartbeats to be missed, not for a host to be given up."""
