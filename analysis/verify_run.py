@@ -17,6 +17,7 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
+from emulator.assemble import own_evictions
 from emulator.errors import ConfigError, NatjamError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -81,7 +82,7 @@ def _check(checked: Checked) -> None:
 
 
 def _folded(journal: Path, experiment: Experiment) -> History:
-    history = HistoryBuilder(expand(experiment, experiment.seed))
+    history = HistoryBuilder(expand(experiment, experiment.seed), own_evictions(experiment))
     for record in whole_records(journal, experiment):
         history.add(record)
     return history.finish()

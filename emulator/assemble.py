@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -35,7 +36,7 @@ from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
 from emulator.experiment.times import seconds_to_ns
 from emulator.experiment.triggers import make_triggers, marks_of
-from emulator.policies.policy import Axis, PolicyT
+from emulator.policies.policy import Axis, Policy, PolicyT
 from emulator.vocabulary import Tier
 
 GIB_BYTES = 1 << 30
@@ -146,6 +147,16 @@ def _speculation(speculation: Speculation | None) -> SpeculationSettings | None:
         after_ns=seconds_to_ns(speculation.after_s),
         at_most_ppm=round(speculation.at_most * 1_000_000),
     )
+
+
+def own_evictions(experiment: Experiment) -> dict[str, Policy[Any]]:
+    """The evictions of the experiment that are the user's own, by their names in the file; raises ConfigError."""
+    return {
+        choice.name: find_policy(axis, choice, Path.cwd())
+        for axis in (policies.AXES["job_eviction"], policies.AXES["task_eviction"])
+        for choice in (experiment.scheduler.choice(axis.name),)
+        if choice.name not in axis.by_name
+    }
 
 
 def _scheduler(experiment: Experiment) -> SchedulerSettings:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from emulator.assemble import own_evictions
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
@@ -117,7 +118,7 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
             records = whole_records(journal, experiment)
         except JournalError as error:
             raise ConfigError(error.message) from None
-        history = HistoryBuilder(expand(experiment, experiment.seed))
+        history = HistoryBuilder(expand(experiment, experiment.seed), own_evictions(experiment))
         last_ns = 0
         try:
             for record in records:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import __version__
+from emulator.assemble import own_evictions
 from emulator.core.job import JobSpec
 from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
@@ -103,7 +104,7 @@ def _run_and_write(
     once = _as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs)
     sha256 = directory.write_experiment(once)
     kept, versions = experiment.journal, {"natjam": __version__}
-    history = HistoryBuilder(jobs)
+    history = HistoryBuilder(jobs, own_evictions(experiment))
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:

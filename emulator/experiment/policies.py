@@ -103,7 +103,10 @@ def _named(axis: Axis[PolicyT], name: str, base_dir: Path) -> PolicyT:
         raise ConfigError(f"there is no {kind} '{name}'{near} (choose {names}, or module:function)")
     found = _imported(name, base_dir)
     if isinstance(found, axis.record):
-        return dataclasses.replace(found, name=name, function=_guarded(axis.name, name, found.function))
+        score = found.score and dataclasses.replace(
+            found.score, value=_guarded(f"the score of {axis.name}", name, found.score.value)
+        )
+        return dataclasses.replace(found, name=name, function=_guarded(axis.name, name, found.function), score=score)
     if not callable(found):
         raise ConfigError(f"'{name}': is neither a function nor a {axis.record.__name__}")
     return axis.own(name, _guarded(axis.name, name, found))

@@ -41,8 +41,10 @@ def test_a_record_with_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     choices = decisions[decisions["by"] == "releaser"].groupby("decision")
     assert len(choices) >= 3
     for _, candidates in choices:
-        keys = candidates.sort_values("place")["keys_done"].clip(lower=20)
-        assert keys.is_monotonic_increasing
+        in_order = candidates.sort_values("place")
+        assert in_order["keys_done"].clip(lower=20).is_monotonic_increasing
+        assert set(in_order["score_name"]) == {"keys_done"}
+        assert list(in_order["score"]) == list(in_order["keys_done"])
 
 
 @pytest.fixture

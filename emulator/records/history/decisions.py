@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
 from emulator.core.job_progress import WHOLE_PPM
 from emulator.core.messages import RESOURCE_MANAGER
-from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.job_selection import laxity_ns
-from emulator.policies.policy import Policy, TaskEviction
-from emulator.policies.task_eviction import TASK_EVICTION
+from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Kind
 
@@ -24,6 +23,8 @@ class Decision(Frozen):
     actor: str
     """Address of the machine that chose."""
     why: ExplainJobEviction | ExplainTaskEviction
+    policy: Policy[Any] | None
+    """What chose, where it is known: it names the number that it compares."""
 
     @property
     def by(self) -> str:
@@ -39,7 +40,7 @@ class Decision(Frozen):
     def candidates(self) -> Iterator[Candidate]:
         """The recorded candidates, the next victim first."""
         if isinstance(self.why, ExplainJobEviction):
-            return _jobs(self.t_ns, self.why)
+            return _jobs(self, self.why)
         return _tasks(self, self.why)
 
 
@@ -75,10 +76,9 @@ class Candidate(Frozen):
     """The mechanism for a victim, and the numbers that decided it."""
 
 
-def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
-    chosen = Counter(why.victims)
-    policy = JOB_EVICTION.by_name.get(why.rule)
-    score = policy.score if policy else None
+def _jobs(decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
+    now_ns, chosen = decision.t_ns, Counter(why.victims)
+    score = decision.policy.score if decision.policy else None
     jobs: list[JobView] = list(why.candidates)
     if score is not None:
         jobs.sort(key=lambda job: (score.key(job, now_ns), not chosen[job.name]))
@@ -100,9 +100,8 @@ def _jobs(now_ns: int, why: ExplainJobEviction) -> Iterator[Candidate]:
 
 
 def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
-    policy = TASK_EVICTION.by_name.get(why.rule)
     for place, task in enumerate(why.candidates, start=1):
-        name, value = _task_score(decision, policy, task, place)
+        name, value = _task_score(decision, task, place)
         yield Candidate(
             place=place,
             chosen=int(place <= why.victims),
@@ -122,9 +121,8 @@ def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
         )
 
 
-def _task_score(
-    decision: Decision, policy: Policy[TaskEviction] | None, task: TaskView, place: int
-) -> tuple[str | None, int | None]:
+def _task_score(decision: Decision, task: TaskView, place: int) -> tuple[str | None, int | None]:
+    policy = decision.policy
     if decision.why.rule == LAST_LAUNCHED or (policy and policy.score and task.keys_total is None):
         return "started_ns", task.started_ns  # the container held longest is taken to have the least time left
     if policy and policy.score:

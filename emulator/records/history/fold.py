@@ -11,7 +11,7 @@ differ a little: a report of a free slot is matched to a stop or an end by the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from emulator.core.completions import (
@@ -54,6 +54,9 @@ from emulator.core.messages import (
 )
 from emulator.core.node_news import STARTED_ANEW
 from emulator.core.saved import ProcessImage
+from emulator.policies.job_eviction import JOB_EVICTION
+from emulator.policies.policy import Policy
+from emulator.policies.task_eviction import TASK_EVICTION
 from emulator.records.history.containers import ContainerStory, Stop, ToldFree
 from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History, PagingSpan
@@ -64,7 +67,10 @@ from emulator.records.journal import Record
 class HistoryBuilder:
     """Takes the records of one run one by one; see the module's theory of operation."""
 
-    def __init__(self, jobs: Iterable[JobSpec]) -> None:
+    def __init__(self, jobs: Iterable[JobSpec], own: Mapping[str, Policy[Any]] | None = None) -> None:
+        """``own``: the user's own evictions by their names in the journal; without them, their scores are not known."""
+        self._job_evictions = {**JOB_EVICTION.by_name, **(own or {})}
+        self._task_evictions = {**TASK_EVICTION.by_name, **(own or {})}
         self._jobs = {job.name: job for job in jobs}
         self._stories: dict[str, ContainerStory] = {}
         self._submitted: dict[str, int] = {}
@@ -153,7 +159,8 @@ class HistoryBuilder:
             story.kill_sent_ns = record.t_ns
 
     def _explained(self, effect: ExplainJobEviction | ExplainTaskEviction, record: Record) -> None:
-        self._decisions.append(Decision(record.t_ns, record.actor, effect))
+        known = self._job_evictions if isinstance(effect, ExplainJobEviction) else self._task_evictions
+        self._decisions.append(Decision(record.t_ns, record.actor, effect, known.get(effect.rule)))
 
     # ---- messages from its driver ----
 
