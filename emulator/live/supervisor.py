@@ -57,6 +57,7 @@ _READ_BYTES = 1 << 20
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
 _STOP_PATIENCE_REAL_NS = 1_000_000_000
 """A program that has not stopped this long after SIGTSTP gets SIGSTOP."""
+_LOOSE_REAL_NS = 20_000_000
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 
 
@@ -135,6 +136,9 @@ class Supervisor:
 
     def _at(self, real_ns: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (real_ns, next(self._numbers), action))
+
+    def _after(self, real_ns: int, action: Callable[[], None]) -> None:
+        self._at(time.monotonic_ns() + real_ns, action)
 
     def _finished(self) -> bool:
         if not self._closing or self._containers:
@@ -337,7 +341,7 @@ class Supervisor:
             self._signal(container, number)
             container.signalled(now_real_ns)
             if container.is_program and number == SUSPEND:
-                self._at(time.monotonic_ns() + _STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
+                self._after(_STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
 
     def _signal(self, container: ContainerProcess, number: int) -> None:
         """Send a signal: to the whole process group for a program, which may have children."""
@@ -345,8 +349,19 @@ class Supervisor:
 
     def _insist(self, container: ContainerProcess) -> None:
         """Stop a program that ignores SIGTSTP."""
-        if self._by_pid.get(container.pid or 0) is container and container.is_to_stop:
+        if self._is_to_stop(container):
             self._signal(container, signal.SIGSTOP)
+            self._after(_STOP_PATIENCE_REAL_NS, lambda: self._loosen(container))
+
+    def _loosen(self, container: ContainerProcess) -> None:
+        """Let a program that has not stopped go on for a moment: it may be in vfork, which does not stop before its
+        child has its own program, and the child may have stopped before that."""
+        if self._is_to_stop(container):
+            self._signal(container, signal.SIGCONT)
+            self._after(_LOOSE_REAL_NS, lambda: self._insist(container))
+
+    def _is_to_stop(self, container: ContainerProcess) -> bool:
+        return self._by_pid.get(container.pid or 0) is container and container.is_to_stop
 
     def _read_reports(self) -> None:
         while True:

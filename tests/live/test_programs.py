@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from emulator.live.command import directory_of
 from emulator.live.janitor import find_run_processes
@@ -32,13 +37,23 @@ def program(host: Host, container: str, *command: str) -> dict[str, Any]:
     return {"op": "launch", "id": container, "kind": "command", "slot": slot, "params": params}
 
 
+async def becomes_true(true: Callable[[], bool], what: str) -> None:
+    """Ask often until ``true()`` holds."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.005)
+
+
 async def printed(host: Host, container: str, text: str) -> None:
     """Wait until a program has printed something."""
     path = Path(directory_of(str(host.directory / "output"), "job", 0, container), "stdout")
-    deadline = time.monotonic() + 30
-    while not path.exists() or text not in path.read_text():
-        assert time.monotonic() < deadline, text
-        await asyncio.sleep(0.005)
+    await becomes_true(lambda: path.exists() and text in path.read_text(), text)
+
+
+def states(host: Host) -> list[str]:
+    """The states of the processes of the host."""
+    return [psutil.Process(pid).status() for pid in find_run_processes(host.run_id)]
 
 
 def test_a_program_is_done_when_it_ends_with_0_and_what_it_leaves_is_committed_once(tmp_path: Path) -> None:
@@ -72,9 +87,32 @@ def test_a_program_that_ignores_sigtstp_is_stopped_and_killed_with_its_children(
         assert len(stopped) > 2, "the supervisor, the shell, and what it has started"
         assert (await host.do("resume", "p"))["event"] == "resumed"
         assert (await host.do("kill", "p"))["event"] == "killed"
-        deadline = time.monotonic() + 30
-        while len(find_run_processes(host.run_id)) > 1:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+        await becomes_true(lambda: len(find_run_processes(host.run_id)) == 1, "only the supervisor is left")
+
+    in_host(tmp_path, scenario)
+
+
+STARTS_SLOWLY = """\
+import os, sys
+os.mkfifo("door")
+print("up", flush=True)
+door = (os.POSIX_SPAWN_OPEN, 0, "door", os.O_RDONLY, 0)
+child = os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ, file_actions=[door])
+os.waitpid(child, 0)
+"""
+
+
+def test_a_program_that_is_starting_another_when_it_is_stopped_is_stopped_all_the_same(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        host.client.send(program(host, "p", sys.executable, "-c", STARTS_SLOWLY))
+        await printed(host, "p", "up")
+        suspending = asyncio.create_task(host.do("suspend", "p"))
+        await becomes_true(lambda: psutil.STATUS_STOPPED in states(host), "the child has stopped, without its program")
+        assert psutil.STATUS_DISK_SLEEP in states(host), "its parent waits for it in vfork"
+        door = os.open(Path(directory_of(str(host.directory / "output"), "job", 0, "p"), "door"), os.O_RDWR)
+        assert (await suspending)["event"] == "suspended"
+        os.close(door)
+        assert states(host).count(psutil.STATUS_STOPPED) == 2
+        assert (await host.do("kill", "p"))["event"] == "killed"
 
     in_host(tmp_path, scenario)

@@ -21,7 +21,8 @@ def test_a_reduce_runs_to_its_commit(tmp_path: Path) -> None:
         first_key = await host.event("first_key", "c1")
         committing = await host.event("committing", "c1")
         exited = await host.event("exited", "c1")
-        assert launched["received_real_ns"] <= launched["forked_real_ns"] <= first_key["real_ns"]
+        assert launched["received_real_ns"] <= launched["forked_real_ns"]
+        assert launched["received_real_ns"] <= first_key["real_ns"], "the fork may return later in the parent"
         assert not first_key["waited"]
         assert committing["real_ns"] - first_key["real_ns"] >= 2 * 20_000_000
         assert (exited["code"], exited["signal"], exited["keys_done"], exited["reason"]) == (0, None, 3, "")
