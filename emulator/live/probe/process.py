@@ -22,6 +22,7 @@ from emulator.live.janitor import RUN_VARIABLE
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_PATIENCE_REAL_S = 2.0
+_STOP_TRIES = 3
 _END_PATIENCE_REAL_S = 10.0
 _SPINNING_REAL_NS = 5_000_000
 _PAUSE_REAL_S = 0.0005
@@ -82,9 +83,11 @@ class ProbedProcess:
         if not self._ignores_stop and (taken_real_ns := self._signal_and_wait(signal.SIGTSTP, os.WSTOPPED)):
             return taken_real_ns
         self._ignores_stop = True
-        if self._signal_and_wait(signal.SIGSTOP, os.WSTOPPED) is None:
-            raise RunError(f"the program cannot be stopped: process {self.pid} hangs in the kernel")
-        return None
+        for _ in range(_STOP_TRIES):
+            if self._signal_and_wait(signal.SIGSTOP, os.WSTOPPED) is not None:
+                return None
+            self.go_on()  # it may be in vfork, with a child that has stopped before it had its own program
+        raise RunError(f"the program cannot be stopped: process {self.pid} hangs in the kernel")
 
     def go_on(self) -> int | None:
         """Send SIGCONT; returns nanoseconds until it continues.  Raises RunError if it ends."""
