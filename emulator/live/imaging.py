@@ -33,7 +33,7 @@ import msgpack
 
 from emulator.live.containers import ContainerProcess
 from emulator.live.dumpers import Dumper, DumpError
-from emulator.live.dumpers.criu import CriuDumper, criu_complaint
+from emulator.live.dumpers.criu import CLOCKS_FILE, CriuDumper, criu_complaint
 from emulator.live.dumpers.images import save_process
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.pacing import DevicePacer
@@ -297,6 +297,8 @@ def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
         return {"anew": "its image is of criu, which is not used here"}
     if (work.staging / _FILES / _DIRECTORY).exists():
         _unpack(work.staging / _FILES / _DIRECTORY, Path(image.counters["directory"]))
+    if not work.container.is_program:  # a task tells its host when its keys ended: both must read the same clock
+        (work.staging / _FILES / CLOCKS_FILE).unlink(missing_ok=True)
     (work.staging / _WORK).mkdir()
     loaded = {"counters": dict(image.counters), "damaged": damaged, "image_pid": image.pid}
     return loaded | ({"by_criu": True} if by_criu else {})

@@ -84,7 +84,7 @@ class _Process:
     """The key counter last sent on."""
     stopped: bool = False
     resumed_real_ns: int = 0
-    """When it was last launched, restored or resumed."""
+    """When it last went on after a stop."""
     timed_out: str = ""
     """Why it is being killed, if nobody has ordered that."""
 
@@ -355,7 +355,7 @@ class NodeHost(MachineHost):
             return  # no machine has ordered this kill
         if event["event"] in ("suspended", "resumed"):
             process.stopped = event["event"] == "suspended"
-        if event["event"] in ("launched", "resumed", "dump_failed"):  # its last sign of life may be in an old image
+        if event["event"] in ("resumed", "dump_failed"):  # its last sign of life was before it stopped
             process.resumed_real_ns = time.monotonic_ns()
         completion = _COMPLETIONS.get(event["event"])
         if completion is not None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -147,10 +148,14 @@ def test_a_reduce_is_saved_and_goes_on_again_and_again_here_and_there(tmp_path: 
             assert event["keys_done"] >= keys + 3
             if dumper == "criu" and turn > 1:
                 assert event["written_bytes"] < event["memory_bytes"] / 2, "most of it is in the image before"
-            keys = event["keys_done"]
+            keys, before_ns = event["keys_done"], time.monotonic_ns()
             await job.restore(host, f"c{turn}", event)
             await host.event("first_key", f"c{turn}")
             assert await shown(host, f"c{turn}") >= keys
+            await host.keys_done(f"c{turn}", keys + 1)
+            progress = host.client.page.read(host.slots[f"c{turn}"])
+            instants = (progress.state_since_real_ns, progress.alive_real_ns, progress.last_key_real_ns)
+            assert min(instants) > before_ns, "its clock is not its host's: it seems dead, and its keys old"
         await job.check_done(hosts[0], "c4")
 
     in_hosts(tmp_path, dumper, scenario, count=2)
