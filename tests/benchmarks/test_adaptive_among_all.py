@@ -1,8 +1,9 @@
 """Adaptive over all mechanisms against each of them alone, on random workloads.
 
-Urgent jobs are at most 5% slower than under the best single mechanism.  So are the others, among the mechanisms under
-which urgent jobs are as soon served: no schedule can always be that near to *wait* too, which lets them keep what the
-urgent jobs need.  Over all jobs, adaptive is better than each mechanism on average.
+Neither urgent nor other jobs should be more than 5% slower than under the single mechanism that is best for them.
+Urgent jobs are not.  Others are, where *wait* is best for them: it lets them keep what urgent jobs need.  Among the
+mechanisms under which urgent jobs are served as soon, they are not.  Over all jobs, adaptive is better than each on
+average.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from workloads.expand import expand
 WORKLOADS = 50
 ALONE = ("wait", "kill", "suspend", "checkpoint", "image")
 ALL = "{name: adaptive, among: [wait, kill, suspend, checkpoint, image]}"
-ANY = "any"
+QUEUES, ANY = ("production", "research"), "any"
 BOUND = 1.05
+Responses = Mapping[str, Mapping[str, float]]
+"""By mechanism and queue."""
 HEAD = """\
 name: any-mechanism
 engine: sim
@@ -72,32 +75,62 @@ def responses_s(path: Path, mechanism: str) -> dict[str, float]:
     return {queue: fmean(found) for queue, found in by_queue.items()}
 
 
-@pytest.mark.slow
-def test_adaptive_against_the_best_single_mechanism(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, found = tmp_path / "any.yaml", list[Mapping[str, Mapping[str, float]]]()
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Responses]:
+    """Of each workload, what came out under each mechanism alone and under adaptive."""
+    path, every = tmp_path_factory.mktemp("any") / "any.yaml", list[Responses]()
     for seed in range(WORKLOADS):
         path.write_text(workload(seed))
-        found.append({name: responses_s(path, name) for name in ALONE} | {"adaptive": responses_s(path, ALL)})
+        every.append({name: responses_s(path, name) for name in ALONE} | {"adaptive": responses_s(path, ALL)})
+    return every
+
+
+def over_the_best(responses: Responses, queue: str, names: Iterable[str] = ALONE) -> float:
+    """The mean response of a queue's jobs under adaptive, as a share of the shortest under any of ``names``."""
+    ours = responses["adaptive"].get(queue, 0.0)
+    return ours / min((responses[name][queue] for name in names if ours), default=max(ours, 1.0))
+
+
+def as_soon(responses: Responses) -> list[str]:
+    """The mechanisms under which urgent jobs are served as soon as under adaptive."""
+    urgent = {name: found.get("production", 0.0) for name, found in responses.items()}
+    return [name for name in ALONE if urgent[name] <= urgent["adaptive"]]
+
+
+@pytest.mark.slow
+def test_what_comes_out(found: list[Responses], capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\nmean response under adaptive, over {WORKLOADS} workloads")
-        for queue in ("production", "research", ANY):
+        for queue in (*QUEUES, ANY):
             ran = [each for each in found if queue in each["adaptive"]]
-            over = [over_the_best(each, queue, ALONE) for each in ran]
+            over = [over_the_best(each, queue) for each in ran]
             means = {name: fmean(each["adaptive"][queue] / each[name][queue] for each in ran) for name in ALONE}
             print(
                 f"  {queue:10}: over the best single one mean {fmean(over):.3f}, worst {max(over):.3f},"
                 f" above {BOUND} in {sum(value > BOUND for value in over)} of {len(over)};"
                 f" over each: {', '.join(f'{name} {mean:.3f}' for name, mean in means.items())}"
             )
-    for each in found:
-        assert over_the_best(each, "production", ALONE) <= BOUND
-        as_soon = [name for name in ALONE if each[name].get("production", 0) <= each["adaptive"].get("production", 0)]
-        assert over_the_best(each, "research", as_soon) <= BOUND
+        best = [min(ALONE, key=lambda name: each[name][ANY]) for each in found]
+        for queue in QUEUES:
+            over = [over_the_best(each, queue, [name]) for each, name in zip(found, best, strict=True)]
+            print(f"  {queue:10}: over the one best for all jobs mean {fmean(over):.3f}, worst {max(over):.3f}")
+        over = [over_the_best(each, "research", as_soon(each)) for each in found]
+        print(f"  research  : over those that serve urgent jobs as soon, mean {fmean(over):.3f}, worst {max(over):.3f}")
     for name in ALONE:
         assert fmean(each["adaptive"][ANY] / each[name][ANY] for each in found) < 1, name
 
 
-def over_the_best(responses: Mapping[str, Mapping[str, float]], queue: str, names: Iterable[str]) -> float:
-    """The mean response of a queue's jobs under adaptive, as a share of the shortest under any of ``names``."""
-    ours = responses["adaptive"].get(queue, 0.0)
-    return ours / min((responses[name][queue] for name in names if ours), default=max(ours, 1.0))
+@pytest.mark.slow
+def test_urgent_jobs_are_served_as_soon_as_under_the_best_mechanism(found: list[Responses]) -> None:
+    assert max(over_the_best(each, "production") for each in found) <= BOUND
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="13 of 49 are above, 2.1 at worst: wait leaves them what urgent jobs need")
+def test_other_jobs_are_served_as_soon_as_under_the_best_mechanism(found: list[Responses]) -> None:
+    assert max(over_the_best(each, "research") for each in found) <= BOUND
+
+
+@pytest.mark.slow
+def test_other_jobs_are_served_as_soon_as_where_urgent_ones_are_too(found: list[Responses]) -> None:
+    assert max(over_the_best(each, "research", as_soon(each)) for each in found) <= BOUND
