@@ -53,6 +53,10 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
     return together
 
 
+_KILLS_IN_VAIN = 200
+"""A run in which no task ends is given up when those that are killed meanwhile were killed so often on average."""
+
+
 class _Records:
     """Passes the records of a run to its journal and to the history that its tables are made of."""
 
@@ -61,10 +65,16 @@ class _Records:
         self._history = history
 
     def write(self, record: Record) -> None:
-        """Take the next record.  Raises JournalError."""
+        """Take the next record.  Raises JournalError, and RunError if tasks are killed again and again in vain."""
         if self._journal is not None:
             self._journal.write(record)
         self._history.add(record)
+        if self._history.kills_in_vain > _KILLS_IN_VAIN:
+            raise RunError(
+                "jobs preempt each other without end: since a task last ended, others were killed "
+                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose another job_eviction, "
+                "or a mechanism that keeps work"
+            )
 
     def flush(self) -> None:
         """See ``JournalWriter.flush``."""

@@ -30,6 +30,8 @@ class Host:
 
     def __init__(self, directory: Path, slots: int = 8, first_pid: int | None = None) -> None:
         self.directory = directory
+        self.bound_s = BOUND_S
+        """How long a test waits for an event."""
         self.run_id = secrets.token_hex(4)
         self.events: list[dict[str, Any]] = []
         self.lost: list[str] = []
@@ -61,8 +63,9 @@ class Host:
         self.lost.append(reason)
         self._arrived.set()
 
-    async def until(self, true: Callable[[], Any], bound_s: float = BOUND_S) -> Any:
+    async def until(self, true: Callable[[], Any], bound_s: float | None = None) -> Any:
         """Wait until `true()` holds, asking after every event; returns its value.  Fails after a bound."""
+        bound_s = bound_s or self.bound_s
         deadline = time.monotonic() + bound_s
         while not (value := true()):
             self._arrived.clear()
@@ -86,7 +89,7 @@ class Host:
 
     async def keys_done(self, container: str, keys: int) -> None:
         """Wait until the page shows at least `keys` keys.  The page has no events, so it is read often."""
-        deadline = time.monotonic() + BOUND_S
+        deadline = time.monotonic() + self.bound_s
         while self.client.page.read(self.slots[container]).keys_done < keys:
             assert time.monotonic() < deadline, f"{container} has not done {keys} keys"
             await asyncio.sleep(0.002)

@@ -105,6 +105,7 @@ def test_what_a_stopped_task_holds_is_paged_out_and_comes_back_equal(
         assert swaps_below(tmp_path) == [str(tmp_path / "swap")]
 
         async def scenario(host: Host) -> None:
+            host.bound_s *= size_bytes / SIZE_BYTES  # a gigabyte takes its time on a slow disk
             for number in range(cycles):
                 swapped_bytes = await page_out_and_in(host, f"cycle-{number}", size_bytes, group)
                 # Two do not fit: half of one has to go, and up to all of it may.

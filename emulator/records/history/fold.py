@@ -46,6 +46,7 @@ from emulator.core.messages import (
     Message,
     NodeHeartbeat,
     NodeLost,
+    Outcome,
     ResumeContainer,
     Start,
     StartContainer,
@@ -62,6 +63,7 @@ from emulator.records.history.decisions import Decision
 from emulator.records.history.rows import History, PagingSpan
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
+from emulator.vocabulary import Kind
 
 
 class HistoryBuilder:
@@ -80,6 +82,9 @@ class HistoryBuilder:
         self._losses: dict[tuple[str, int], tuple[int, str]] = {}
         """When and why a node was given up, as it was under one registration."""
         self._decisions: list[Decision] = []
+        self._kills = 0
+        """Since the last end of a task; next, of which tasks."""
+        self._killed_tasks: set[tuple[str, Kind, int]] = set()
 
     def add(self, record: Record) -> None:
         """Add one record; the records of each actor must come in order."""
@@ -95,6 +100,11 @@ class HistoryBuilder:
     def attempts(self) -> int:
         """Number of attempts so far."""
         return sum(story.start is not None for story in self._stories.values())
+
+    @property
+    def kills_in_vain(self) -> float:
+        """How often each of the tasks was killed, on average, that were killed since a task last ended."""
+        return self._kills / len(self._killed_tasks) if self._kills else 0
 
     def tables(self) -> History:
         """The tables of the records so far."""
@@ -236,6 +246,12 @@ class HistoryBuilder:
 
     def _done(self, story: ContainerStory, report: ContainerReport) -> None:
         story.outcome, story.reason, story.keys_done = report.outcome, report.reason, report.keys_done
+        if report.outcome is Outcome.SUCCEEDED:
+            self._kills = 0
+            self._killed_tasks.clear()
+        elif report.outcome is Outcome.KILLED and story.start is not None:
+            self._kills += 1
+            self._killed_tasks.add((story.start.job, story.start.kind, story.start.task))
 
     # ---- messages to the ResourceManager ----
 
