@@ -59,8 +59,9 @@ def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationD
     names, goals = _goals(view)
     now_ns, forecast, length_ns = view.now_ns, view.forecast, options.length_ns
     can = chances(goals, now_ns, forecast)
-    late_ns = iter(left_over(list(compress(goals, can)), forecast, now_ns + length_ns))
-    fit = [-(-next(late_ns) // length_ns) if chance else 0 for chance in can]
+    late_ns = left_over(list(compress(goals, can)), forecast, now_ns + length_ns)
+    needed = iter([-(-late // length_ns) if late else 0 for late in late_ns])
+    fit = [next(needed) if chance else 0 for chance in can]
     return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
 
 
@@ -80,18 +81,20 @@ def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDeci
 
 def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
     """Names and remaining work of the jobs, the earliest deadline first; without a deadline no work is required."""
-    found = []
+    found: list[tuple[Goal, str]] = []
     for job in view.jobs.values():
         facts = job.facts
-        most = min(facts.most_containers, job.containers + job.pending)
+        most, usable = facts.most_containers, job.containers + job.pending
+        most = most if most < usable else usable
         if facts.deadline_ns is None:
             goal = Goal(_NEVER_NS, 0, most)
         else:
+            before_ns = facts.deadline_ns - job.task_ns
             left_ns = (job.work_left_ns or 0) - job.begun_ns
-            goal = Goal(max(0, facts.deadline_ns - job.task_ns), left_ns, most, job.task_ns)
-        found.append((goal.deadline_ns, job.order, facts.name, goal))
-    found.sort()  # no two have one order
-    return [name for _, _, name, _ in found], [goal for _, _, _, goal in found]
+            goal = Goal(before_ns if before_ns > 0 else 0, left_ns, most, job.task_ns)
+        found.append((goal, facts.name))
+    found.sort(key=lambda pair: pair[0].deadline_ns)  # among equals in the order of submission
+    return [name for _, name in found], [goal for goal, _ in found]
 
 
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:

@@ -38,18 +38,13 @@ class Period(Frozen):
 
 def chances(goals: Sequence[Goal], now_ns: int, capacity: Capacity | None = None) -> list[bool]:
     """Whether each job alone could be in time, with all containers it can use and all of ``capacity``."""
-    ends_ns = [goal.deadline_ns + goal.spare_ns for goal in goals]
-    found = [
-        end_ns >= now_ns and goal.work_ns <= goal.most * (end_ns - now_ns)
-        for goal, end_ns in zip(goals, ends_ns, strict=True)
-    ]
-    if capacity is None:
-        return found
-    past_ns = capacity.until(now_ns)
-    return [
-        chance and goal.work_ns <= capacity.until(end_ns) - past_ns
-        for goal, end_ns, chance in zip(goals, ends_ns, found, strict=True)
-    ]
+    past_ns = 0 if capacity is None else capacity.until(now_ns)
+    found = []
+    for goal in goals:
+        end_ns, work_ns = goal.deadline_ns + goal.spare_ns, goal.work_ns
+        chance = end_ns >= now_ns and work_ns <= goal.most * (end_ns - now_ns)
+        found.append(chance and (capacity is None or work_ns <= capacity.until(end_ns) - past_ns))
+    return found
 
 
 def left_over(goals: Sequence[Goal], capacity: Capacity, start_ns: int) -> list[int]:
@@ -102,7 +97,7 @@ def _fit(
     done: list[tuple[int, int]] = []
     kept: list[int] = []
     while waiting and room_ns > 0:
-        index = waiting.popleft()
+        index = waiting[0]
         took_ns, most_ns = left[index], goals[index].most * length_ns
         if took_ns > most_ns:
             took_ns = most_ns
@@ -111,6 +106,9 @@ def _fit(
         room_ns -= took_ns
         left[index] -= took_ns
         done.append((index, took_ns))
+        if left[index] and not room_ns:
+            break  # it remains the first
+        waiting.popleft()
         if left[index]:
             kept.append(index)
     waiting.extendleft(reversed(kept))
