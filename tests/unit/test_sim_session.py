@@ -35,8 +35,8 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
     return run_experiment(experiment, out_dir, lambda status: None)
 
 
-LARGE = {"natjam-2000", "natjam-trace-large", "ckpt-google-day"}
-WITHOUT_PICTURES = {"natjam-trace-large", "ckpt-facebook", "ckpt-google-day"}
+LARGE = {"natjam-2000", "natjam-trace-large", "ckpt-google-day", "flex-gridmix"}
+WITHOUT_PICTURES = {"natjam-trace-large", "ckpt-facebook", "ckpt-google-day", "flex-gridmix"}
 
 
 @pytest.mark.parametrize(

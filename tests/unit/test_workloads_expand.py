@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,12 @@ class TestCatalogue:
         assert min(production.reduce_ns) >= 3_300_000_000
         assert max(production.reduce_ns) == 6_500_000_000
         assert research.map_ns == production.map_ns == ()
+
+    def test_gridmix_has_the_mix_of_hadoops_configuration(self):
+        jobs = expand(load_experiment(CATALOG / "flex-gridmix.yaml"), 1)
+        assert Counter(len(job.map_ns) for job in jobs) == {3: 103, 30: 51, 100: 18}
+        assert sum(len(job.reduce_ns) for job in jobs) == 13_528
+        assert {job.submit_ns for job in jobs} == {0}
 
 
 def test_a_job_of_programs_is_one_of_reduces_for_the_machines() -> None:
