@@ -35,7 +35,8 @@ def poisson_jobs(
     jobs: list[JobSpec] = []
     now_ns = exponential(arrivals, gap_ns)
     while now_ns < span_ns:
-        tasks = min(MAX_TASKS, max(1, round(lognormal_of_mean(sizes, entry.tasks.mean, entry.tasks.sd))))
+        drawn = round(lognormal_of_mean(sizes, entry.tasks.mean, entry.tasks.sd))
+        tasks = min(MAX_TASKS // entry.pieces, max(1, drawn))
         low, high = entry.deadline_factor
         factor = low + (high - low) * factors.random()
         submit_ns = round(now_ns)
@@ -43,10 +44,11 @@ def poisson_jobs(
         facts = JobFacts(
             name=f"job-{len(jobs) + 1}",
             queue=entry.queue,
-            maps=tasks,
+            maps=tasks * entry.pieces,
             deadline_ns=submit_ns + round(alone_ns * factor),
             memory_bytes=memory_bytes,
+            max_containers=tasks if entry.pieces > 1 else None,
         )
-        jobs.append(JobSpec(facts, submit_ns, (task_ns,) * tasks, (), ()))
+        jobs.append(JobSpec(facts, submit_ns, (task_ns // entry.pieces,) * facts.maps, (), ()))
         now_ns += exponential(arrivals, gap_ns)
     return tuple(jobs)

@@ -209,6 +209,8 @@ class PoissonEntry(Strict):
     tasks: Spread = Spread(mean=62.0, sd=15.5)
     """Tasks of a job; lognormal."""
     task_s: Length = 387.0
+    pieces: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Equal tasks that each task is cut into; a job uses no more containers at a time, and its deadline is the same."""
     deadline_factor: tuple[Factor, Factor] = (1.5, 4.0)
     """Time from submission to deadline, as a multiple of the job's time alone on the whole cluster; uniform."""
     counted_s: tuple[Seconds, Seconds] | None = None
@@ -221,7 +223,7 @@ class PoissonEntry(Strict):
             pair = getattr(self, name)
             if pair is not None and pair[0] >= pair[1]:
                 raise ValueError(f"{name}: the first number must be below the second, not {list(pair)}")
-        jobs = self.load * self.span_s / self.task_s
+        jobs = self.load * self.span_s / self.task_s * self.pieces
         if jobs > MOST_TASKS_A_CONTAINER:
             raise ValueError(f"{jobs:.0f} tasks for each container are too many; lower load or span_s, or raise task_s")
         return self

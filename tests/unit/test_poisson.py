@@ -43,6 +43,15 @@ def test_deadlines_are_multiples_of_the_time_with_the_whole_cluster() -> None:
         assert until_ns - 1 <= 4 * alone_ns
 
 
+def test_tasks_cut_into_pieces_are_the_same_jobs() -> None:
+    whole, cut = (poisson_jobs(PoissonEntry(pieces=pieces), HALF, 100, 1, 3) for pieces in (1, 4))
+    for job, other in zip(whole, cut, strict=True):
+        assert len(other.map_ns) == 4 * len(job.map_ns)
+        assert sum(other.map_ns) == sum(job.map_ns)
+        assert other.facts.most_containers == job.facts.most_containers
+        assert (other.submit_ns, other.facts.deadline_ns) == (job.submit_ns, job.facts.deadline_ns)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
