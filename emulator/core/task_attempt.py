@@ -10,7 +10,8 @@ killed.
 Under *checkpoint*, SUSPENDED is terminal and a new attempt resumes from NEW.  R1: every heartbeat asks for a container
 and names the old node.  R2: the checkpoint is sent with the launch.  C1 joins the partial outputs at commit.  Under
 *suspend*, the attempt, its container and its partial file stay.  The arc SUSPENDED -> RESUMING -> RUNNING exists only
-there, and on that node only.
+there, and on that node only.  A program may end as it is resumed (``sleep``, whose time is over): then its node reports
+that it was not resumed, and its end, so SUSPENDED has an arc to SUCCEEDED.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
         (_S.SUSPEND_PENDING, _E.FAIL): _S.FAILED,
         (_S.SUSPEND_PENDING, _E.KILL): _S.KILLED,
         (_S.SUSPENDED, _E.ASSIGN): _S.RESUMING,
+        (_S.SUSPENDED, _E.SUCCEED): _S.SUCCEEDED,
         (_S.SUSPENDED, _E.FAIL): _S.FAILED,
         (_S.SUSPENDED, _E.KILL): _S.KILLED,
         (_S.RESUMING, _E.RESUME): _S.RUNNING,

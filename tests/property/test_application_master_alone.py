@@ -289,9 +289,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
     )
     def ends(self, recent: int, outcome: Outcome) -> None:
         place = self.place(recent)
-        if place is None or place.report.state not in (RUNNING, COMMITTING, SUSPENDED):
-            return
-        if place.report.state is not SUSPENDED or outcome is not Outcome.SUCCEEDED:
+        if place is not None and place.report.state in (RUNNING, COMMITTING, SUSPENDED):
             place.told_free = False
             place.change(state=DONE, outcome=outcome)
 

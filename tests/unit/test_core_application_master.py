@@ -310,6 +310,15 @@ def test_a_resume_that_fails_is_asked_for_again() -> None:
     assert [resume.container for resume in ask.resumes] == ["c1"]
 
 
+def test_a_program_that_ends_as_it_is_resumed_has_succeeded() -> None:
+    bench = stopped_reduce()
+    bench.give("c1", task=0)
+    bench.report("c1", SUSPENDED, 6)  # the order to resume was answered by its end
+    bench.report("c1", DONE, 7, outcome=Outcome.SUCCEEDED)
+    assert bench.attempt().state is AttemptState.SUCCEEDED
+    assert bench.machine.state is JobState.SUCCEEDED
+
+
 def test_a_job_of_which_two_tasks_fail_for_good_in_one_answer_fails_once() -> None:
     bench = Bench(reduces=2)
     crashed = {"state": DONE, "revision": 5, "outcome": Outcome.CRASHED, "reason": "test"}

@@ -72,6 +72,7 @@ def _periods(
     deadlines_ns = [goal.deadline_ns for goal in goals]
     latest_first = sorted(range(len(goals)), key=deadlines_ns.__getitem__)[::-1]
     begins_ns = [*(deadlines_ns[index] for index in latest_first[1:]), start_ns]
+    most = [goal.most for goal in goals]
     waiting: deque[int] = deque()
     end_ns = max(deadlines_ns, default=start_ns)
     until_end_ns = capacity.until(end_ns) if goals else 0
@@ -85,31 +86,31 @@ def _periods(
             continue
         until_begin_ns = capacity.until(begin_ns)
         if waiting:
-            done = _fit(goals, left, waiting, until_end_ns - until_begin_ns, end_ns - begin_ns)
+            done = _fit(most, left, waiting, until_end_ns - until_begin_ns, end_ns - begin_ns)
             yield begin_ns, end_ns, done
         end_ns, until_end_ns = begin_ns, until_begin_ns
 
 
 def _fit(
-    goals: Sequence[Goal], left: list[int], waiting: deque[int], room_ns: int, length_ns: int
+    most: Sequence[int], left: list[int], waiting: deque[int], room_ns: int, length_ns: int
 ) -> list[tuple[int, int]]:
     """Fill one period; goals of ``waiting`` with work left stay in it, in their order."""
     done: list[tuple[int, int]] = []
     kept: list[int] = []
     while waiting and room_ns > 0:
         index = waiting[0]
-        took_ns, most_ns = left[index], goals[index].most * length_ns
-        if took_ns > most_ns:
-            took_ns = most_ns
+        work_ns, took_ns = left[index], most[index] * length_ns
+        if took_ns > work_ns:
+            took_ns = work_ns
         if took_ns > room_ns:
             took_ns = room_ns
         room_ns -= took_ns
-        left[index] -= took_ns
+        left[index] = work_ns - took_ns
         done.append((index, took_ns))
-        if left[index] and not room_ns:
-            break  # it remains the first
-        waiting.popleft()
-        if left[index]:
-            kept.append(index)
-    waiting.extendleft(reversed(kept))
+        if took_ns == work_ns:
+            waiting.popleft()
+        elif room_ns:
+            kept.append(waiting.popleft())
+    if kept:
+        waiting.extendleft(reversed(kept))
     return done

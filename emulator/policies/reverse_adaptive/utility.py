@@ -62,10 +62,13 @@ def max_min_shares(needs: Needs, containers: int) -> list[int]:
 def at_utility(needs: Needs, utility: int) -> Counts:
     """Most containers that give each job at most ``utility``, from ``LEAST`` to ``ONE``: the inverse of equation 2."""
     if utility <= 0:
-        logs = _logarithms(int(needs.fit.max(initial=1)).bit_length())
-        known = logs[numpy.maximum(needs.fit, 1) - 1]
-        below = numpy.searchsorted(logs, known * (utility - LEAST) // ONE, side="right")
-        return numpy.minimum(below, needs.fit)
+        shares = numpy.zeros_like(needs.fit)
+        wanting = numpy.flatnonzero(needs.fit)
+        fit = needs.fit[wanting]
+        logs = _logarithms(int(fit.max(initial=1)).bit_length())
+        below = numpy.searchsorted(logs, logs[fit - 1] * (utility - LEAST) // ONE, side="right")
+        shares[wanting] = numpy.minimum(below, fit)
+        return shares
     fit, required, pending = needs
     eager = fit + (pending - fit) * utility // ONE
     if 2 * utility <= ONE:
