@@ -18,7 +18,7 @@ from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
 from emulator.assemble import own_evictions
-from emulator.errors import ConfigError, NatjamError
+from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
@@ -26,6 +26,7 @@ from emulator.records.parquet_tables import tables_of
 from emulator.records.replay_run import replay_journal, whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory
 from emulator.records.summary import FINISHED, build_summary, summarise_repeats
+from emulator.storage.places import output_at, place_at
 from workloads.expand import expand
 
 
@@ -121,15 +122,19 @@ def _check_output(checked: Checked, experiment: Experiment, summary: Mapping[str
     if summary["output"] is None:
         checked.said.append("no output: simulated")
         return None
-    storage = experiment.storage.url
-    root = Path(storage, checked.path.resolve().name) if storage else RunDirectory(checked.path).output_path
-    output = verify_output(expand(experiment, experiment.seed), experiment.seed, root).to_summary()
+    root = output_at(experiment.storage.url, RunDirectory(checked.path))
+    try:
+        with place_at(root).files() as files:
+            output = verify_output(expand(experiment, experiment.seed), experiment.seed, files).to_summary()
+    except RunError as error:
+        checked.findings.append(error.message)
+        return summary["output"]
     for kind, said in (
         ("differing", "differs from what the seed gives"),
         ("missing", "is missing"),
         ("extra", "is unexpected"),
     ):
-        checked.findings += [f"{root / name}: {said}" for name in output[kind]]
+        checked.findings += [f"{root}/{name}: {said}" for name in output[kind]]
         if output[f"files_{kind}"] > len(output[kind]):
             more = output[f"files_{kind}"] - len(output[kind])
             checked.findings.append(f"{root}: each of {more} further files {said}")

@@ -10,6 +10,7 @@ from emulator import results, run
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
 from emulator.experiment.model import Experiment
+from emulator.storage.places import place_at
 
 _VERIFIERS = 2
 _SMALL_OUTPUT_KEYS = 20_000
@@ -23,11 +24,12 @@ class _Aftermath:
     write_pictures = staticmethod(write_pictures)
 
     @staticmethod
-    def verify(jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
+    def verify(jobs: tuple[JobSpec, ...], seed: int, output: str) -> dict[str, Any]:
         from analysis.verify import verify_output  # here, because a simulation does not need this import
 
         many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
-        return verify_output(jobs, seed, output_path, _VERIFIERS if many else 1).to_summary()
+        with place_at(output).files() as files:
+            return verify_output(jobs, seed, files, _VERIFIERS if many else 1).to_summary()
 
 
 def salvage(directory: Path) -> None:

@@ -46,8 +46,8 @@ class EngineResult:
     real_s: float | None
     lag: LagRecorder | None
     """How late its timers were; None in virtual time, where no timer is late."""
-    output_path: Path | None
-    """Directory of the jobs' committed files; None where the engine writes no output."""
+    output: str | None
+    """Path or URL of the jobs' committed files; None where the engine writes no output."""
     facts: dict[str, Any]
     """Further entries of the summary."""
 
@@ -68,7 +68,7 @@ class Engine(Protocol):
 class Aftermath(Protocol):
     """What is made of a run after its engine has ended; implemented in ``analysis``."""
 
-    def verify(self, jobs: tuple[JobSpec, ...], seed: int, output_path: Path) -> dict[str, Any]:
+    def verify(self, jobs: tuple[JobSpec, ...], seed: int, output: str) -> dict[str, Any]:
         """Recompute every committed file; returns the output section of ``summary.json``."""
         ...
 

@@ -139,9 +139,9 @@ def _run_and_write(
             write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise
     output = None
-    if result.output_path is not None:
+    if result.output is not None:
         on_status(replace(last[0], phase="verifying the output", journal=()))
-        output = aftermath.verify(jobs, seed, result.output_path)
+        output = aftermath.verify(jobs, seed, result.output)
     return write_results(directory, once, history, result, output, aftermath)
 
 

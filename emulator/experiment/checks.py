@@ -22,6 +22,7 @@ from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies.policy import Axis
+from emulator.storage.objects import is_object_url
 from workloads.schema import GOOGLE_BANDS
 
 TWO_QUEUES = {"production", "research"}
@@ -65,10 +66,21 @@ def check_files(document: Document, base_dir: Path) -> list[Problem]:
         problems += _refused(document, ("calibration",), lambda name: load_calibration(base_dir / name))
     problems += _refused(document, ("storage", "tier"), lambda name: load_tier(name, base_dir))
     problems += _images(document)
+    problems += _object_store(document)
     trace = document.get(("workload", "trace", "path"))
     if isinstance(trace, str) and trace and not _is_there(trace):
         problems.append((("workload", "trace", "path"), f"there is no such file: {trace}"))
     return problems
+
+
+def _object_store(document: Document) -> Iterator[Problem]:
+    url, jobs = document.get(("storage", "url")), document.get(("workload", "jobs"))
+    if not isinstance(url, str) or not is_object_url(url) or not isinstance(jobs, tuple):
+        return
+    for index, job in enumerate(jobs):
+        if isinstance(job, dict) and job.get("tasks") is not None:
+            where = ("workload", "jobs", index, "tasks")
+            yield where, "programs leave directories, and an object store has none; set storage.url to a path"
 
 
 def _refused(document: Document, location: Location, load: Callable[[str], object]) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
+from emulator.storage.objects import SCHEMES
 from workloads.schema import BimodalEntry, Fraction, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
 
 Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -169,7 +170,7 @@ class Live(Strict):
 
 
 class Storage(Strict):
-    """Where task output and checkpoints go: ``url`` null is the run directory, else a local path."""
+    """Where output, checkpoints and images go: ``url`` null is the run directory, else a path or ``s3://bucket/prefix``."""
 
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
@@ -179,9 +180,12 @@ class Storage(Strict):
 
     @field_validator("url")
     @classmethod
-    def _local_path(cls, url: str | None) -> str | None:
-        if url is not None and "://" in url:
-            raise ValueError("only local paths are available yet; set it to null or a local path")
+    def _path_or_store(cls, url: str | None) -> str | None:
+        scheme, separator, rest = (url or "").partition("://")
+        if separator and scheme not in SCHEMES:
+            raise ValueError(f"'{scheme}://' is not known; give a path, or a URL that begins with s3://")
+        if separator and not rest.strip("/"):
+            raise ValueError("names no bucket; write s3://bucket/prefix")
         return url
 
 

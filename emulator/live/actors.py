@@ -162,10 +162,11 @@ class NodeHostActor(_Actor[NodeHost]):
         self.host = NodeHost(self._name, self._plan, self._work_dir)
         try:
             urls = await self.host.open()
+            sees_output = await self.host.sees(marker)
         except BaseException:
             shutil.rmtree(self._work_dir, ignore_errors=True)
             raise
-        return NodeHostReady(await self.host.listen(), urls, self.host.supervisor_pid, os.path.exists(marker))
+        return NodeHostReady(await self.host.listen(), urls, self.host.supervisor_pid, sees_output)
 
     async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
         """Connect to the other hosts and learn of all shuffle services."""

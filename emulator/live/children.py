@@ -18,6 +18,7 @@ from emulator.live.containers import ContainerProcess
 from emulator.live.dumpers.criu import CriuDumper
 from emulator.live.memory.held import MemoryChanged
 from emulator.live.parent import end_with
+from emulator.live.partial_output import OutputError
 from emulator.live.progress_page import ProgressPage
 from emulator.live.task import (
     EXIT_CRASHED,
@@ -32,7 +33,7 @@ from emulator.live.task import (
 def _run_map(task: TaskProcess) -> int:
     try:
         mapper.run_map(task.params, task)
-    except (OSError, MemoryChanged) as error:
+    except (OSError, MemoryChanged, OutputError) as error:
         task.report("failed", reason=failure_reason(error))
         return EXIT_IO_FAILED
     return EXIT_DONE

@@ -23,7 +23,7 @@ import shutil
 import tarfile
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,9 @@ from emulator.live.dumpers import Dumper, DumpError
 from emulator.live.dumpers.criu import CLOCKS_FILE, CriuDumper, criu_complaint
 from emulator.live.dumpers.images import save_process
 from emulator.live.dumpers.pages import PagesDumper
+from emulator.live.kept_files import KeptFiles, kept_files
 from emulator.live.pacing import DevicePacer
+from emulator.live.partial_output import OutputError
 from emulator.live.task import ATTACHMENT, EXIT_DONE, EXIT_IO_FAILED, failure_reason
 from emulator.live.wire import pack
 from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
@@ -223,8 +225,8 @@ def _leave_result(work: _Work, do: Callable[[_Work], dict[str, Any]]) -> None:
     tempfile.tempdir = str(work.staging)
     try:
         result = do(work)
-    except (DumpError, OSError) as error:
-        result = {"failed": str(error) if isinstance(error, DumpError) else failure_reason(error)}
+    except (DumpError, OutputError, OSError) as error:
+        result = {"failed": failure_reason(error) if isinstance(error, OSError) else str(error)}
     (work.staging / _RESULT).write_bytes(pack(result))
 
 
@@ -238,7 +240,11 @@ def _save(work: _Work) -> dict[str, Any]:
     chain = ImageChain(Path(images.folder), images.at_most)
     if container.is_program:
         dumper = _WithDirectory(dumper, Path(container.counters["directory"]))
+    before = chain.numbers()
     image = save_process(dumper, container.pid, chain, container.counters, pace, work.staging).image
+    kept = kept_files(container.params)
+    kept.put(*chain.files(image.number))
+    kept.remove(*(file for number in set(before) - set(chain.numbers()) for file in chain.files(number)))
     return {
         "folder": images.folder,
         "number": image.number,
@@ -255,7 +261,7 @@ def _load(work: _Work) -> dict[str, Any]:
     assert work.source is not None
     chain, pace = ImageChain(Path(work.source.folder)), work.images.pace(work.images.read_bytes_real_s)
     damaged = []
-    for number in [number for number in chain.numbers() if number <= work.source.number]:
+    for number in _numbers(chain, work.source.number, kept_files(work.container.params)):
         staged = work.staging / _FILES
         shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir()
@@ -266,6 +272,22 @@ def _load(work: _Work) -> dict[str, Any]:
             continue
         return _loaded(work, image, damaged)
     return {"anew": "; ".join(damaged) or f"{work.source.folder}: has no image"}
+
+
+def _numbers(chain: ImageChain, newest: int, kept: KeptFiles) -> Iterator[int]:
+    """The image that was accepted, then those before it; what the next one needs is here when it is named."""
+    _bring(chain, newest, kept)
+    if newest in chain.numbers():
+        yield newest
+    _bring(chain, newest - 1, kept)
+    yield from [number for number in chain.numbers() if number < newest]
+
+
+def _bring(chain: ImageChain, number: int, kept: KeptFiles) -> None:
+    kept.get(*chain.files(number))
+    with suppress(ImageDamaged):
+        for owner in chain.read(number).needs:
+            kept.get(*chain.files(owner))
 
 
 class _WithDirectory:

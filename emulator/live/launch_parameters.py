@@ -22,6 +22,8 @@ class Site:
     directory: Path
     """The host's own directory; it holds one directory for each node, with the node's name."""
     output_dir: str
+    store: str | None
+    """Socket of the service that brings files from there to the run's object store; None: it has none."""
     seed: int
     """Seed of the contents of map outputs; reduces do not get it."""
     secret: str
@@ -112,4 +114,5 @@ def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]
         "node": place.node,
         "work_dir": str(site.directory / place.node),
         "output_dir": site.output_dir,
+        "store": site.store,
     }

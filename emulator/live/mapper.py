@@ -31,6 +31,7 @@ from hashlib import shake_128
 from typing import Any, TypeVar
 
 from emulator.live import partial_output, records
+from emulator.live.kept_files import KeptFiles, kept_files
 from emulator.live.records import Record
 from emulator.live.task import SUSPEND, TaskProcess, stop_until_continued, take_signal
 from emulator.storage.local import atomic_file
@@ -132,7 +133,8 @@ def run_map(params: dict[str, Any], services: TaskProcess) -> None:
         localise_without_maps(params)
         wait()
     elif params["map_only"]:
-        _write_map_only_output(params, wait)
+        kept = kept_files(params, lambda: services.slot.alive(time.monotonic_ns()))
+        _write_map_only_output(params, wait, kept)
     else:
         data = JobData.from_params(params)
         directory = records.map_directory(params["work_dir"], data.job, params["task"])
@@ -204,7 +206,7 @@ def localise_without_maps(params: dict[str, Any]) -> int:
     )
 
 
-def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[], None]) -> None:
+def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[], None], kept: KeptFiles) -> None:
     job, map_index, output_bytes = params["job"], params["task"], params["output_bytes"]
     left = DEFAULT_VALUE_BYTES if output_bytes is None else _share(output_bytes, map_index, params["maps"])
     name = f"natjam/1/map-output/{params['seed']}/{map_index}/{job}"
@@ -219,3 +221,4 @@ def _write_map_only_output(params: dict[str, Any], before_publishing: Callable[[
             left -= len(block)
             number += 1
     partial_output.drop_partials(final)
+    kept.put(final)

@@ -62,8 +62,10 @@ from emulator.live.plan import (
 from emulator.live.progress_page import WorkState
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.standstill import timeout_real_ns
+from emulator.live.store_process import StoreProcess
 from emulator.live.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
+from emulator.storage.objects import is_object_url
 from emulator.vocabulary import Kind, Mechanism
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
@@ -121,9 +123,16 @@ class NodeHost(MachineHost):
         self._early: list[tuple[str, Message]] = []
         """Messages for NodeManagers that have not started yet.  The ResourceManager starts first, and may order
         ApplicationMasters outside containers on nodes that it has not heard of."""
+        self._output = Path(plan.output)
+        """What tasks write to."""
+        self._store: StoreProcess | None = None
+        """Where that is not the place of the output itself."""
+        if is_object_url(plan.output):
+            self._output = work_dir / "output"
+            self._store = StoreProcess(plan.run_id, plan.output, self._output)
         tier = self.settings.tier
         makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
-        self._images = NodeImages(name, plan, tier, work_dir) if makes_images and tier is not None else None
+        self._images = NodeImages(name, plan, tier, work_dir, self._output) if makes_images and tier else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
             plan.run_id,
             work_dir,
@@ -136,18 +145,27 @@ class NodeHost(MachineHost):
     # ---- life ----
 
     async def open(self) -> dict[str, str]:
-        """Make the nodes' directories, start supervisor and shuffle service; returns the nodes' shuffle URLs."""
+        """Make the nodes' directories, start supervisor and services; returns the nodes' shuffle URLs."""
         self.work_dir.mkdir(mode=0o700)
         for node in self.nodes:
             (self.work_dir / node).mkdir(mode=0o700)
-        os.makedirs(self.plan.output_dir, exist_ok=True)
+        self._output.mkdir(parents=True, exist_ok=True)
         if self._images is not None:
             await asyncio.to_thread(self._images.choose_dumper)
         await asyncio.to_thread(self._memories.open)
         self._supervisor = self._new_supervisor()
-        urls, _ = await asyncio.gather(self.shuffle.start(), self._supervisor.start())
+        others = [service.start() for service in (self._supervisor, self._store) if service is not None]
+        urls, _ = await asyncio.gather(self.shuffle.urls(), asyncio.gather(*others))
         self.spawn(self.shuffle.keep())
+        if self._store is not None:
+            self.spawn(self._store.keep())
         return urls
+
+    async def sees(self, marker: str) -> bool:
+        """Whether a file in the place of the output is seen from here.  Raises OutputError."""
+        if self._store is None:
+            return (self._output / marker).exists()
+        return await asyncio.to_thread(self._store.sees, marker)
 
     def begin(self, origin_real_ns: int) -> None:
         """Start the NodeManagers at emulated time 0."""
@@ -155,7 +173,14 @@ class NodeHost(MachineHost):
         plan, scale = self.plan, float(self.clock.scale)
         network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
         self._site = Site(
-            origin_real_ns, scale, self.work_dir, plan.output_dir, plan.seed, plan.secret, network_bytes_real_s
+            origin_real_ns,
+            scale,
+            self.work_dir,
+            str(self._output),
+            None if self._store is None else self._store.socket_path,
+            plan.seed,
+            plan.secret,
+            network_bytes_real_s,
         )
         for node in self.nodes:
             self.at(0, self._boot_node, node)
@@ -181,7 +206,9 @@ class NodeHost(MachineHost):
         self._closing = True
         if self._supervisor is not None:
             await self._supervisor.close()
-        served = await self.shuffle.close()
+        served = await self.shuffle.served()
+        if self._store is not None:
+            await self._store.close()
         await asyncio.to_thread(self._memories.close)
         await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
         return served

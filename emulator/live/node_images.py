@@ -19,10 +19,10 @@ from emulator.live.imaging import ImageParameters, ImageSource
 from emulator.live.plan import RunPlan
 from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
+from emulator.storage.objects import is_object_url
+from emulator.storage.places import IMAGES_DIRECTORY
 from emulator.vocabulary import Kind, Tier, transfer_ns
 
-IMAGES_DIRECTORY = "_images"
-"""Directory of images below the output directory, used with ``storage.url``; any node can read them there."""
 _FIRST_PID = 300
 _PIDS_A_SUPERVISOR = 4000
 
@@ -30,12 +30,14 @@ _PIDS_A_SUPERVISOR = 4000
 class NodeImages:
     """The images of one node host, in a run whose mechanism may save images."""
 
-    def __init__(self, name: str, plan: RunPlan, tier: Tier, work_dir: Path) -> None:
+    def __init__(self, name: str, plan: RunPlan, tier: Tier, work_dir: Path, output: Path) -> None:
+        """``output``: where the tasks of this host write to."""
         self.dumper = ""
         self._criu = ""
         self._plan = plan
         self._tier = tier
         self._work_dir = work_dir
+        self._output = output
         self._started = 0
         hosts = list(plan.node_hosts)
         self._host, self._hosts = hosts.index(name), len(hosts)
@@ -87,11 +89,13 @@ class NodeImages:
             latency_real_ns=round(tier.latency_ns / scale),
         )
         saved = launch.saved
-        source = asdict(self._source(node, saved)) if isinstance(saved, ProcessImage) else None
+        source = asdict(self._source(node, saved, images.folder)) if isinstance(saved, ProcessImage) else None
         return {"images": asdict(images), "restore": source}
 
-    def _source(self, node: str, image: ProcessImage) -> ImageSource:
+    def _source(self, node: str, image: ProcessImage, own_folder: str) -> ImageSource:
         folder, _, number = image.location.rpartition("/")
+        if is_object_url(self._plan.output):
+            folder = own_folder  # it comes from the store
         network_bytes_s = self._tier.network_bytes_s
         if network_bytes_s is None:
             network_bytes_s = math.ceil(self._plan.experiment.cluster.network_mbit_s * 125_000)
@@ -122,5 +126,5 @@ class NodeImages:
 
     def _of_job(self, node: str, job: str) -> Path:
         is_shared = self._plan.experiment.storage.url is not None
-        root = Path(self._plan.output_dir) / IMAGES_DIRECTORY if is_shared else self._work_dir / node / "images"
+        root = self._output / IMAGES_DIRECTORY if is_shared else self._work_dir / node / "images"
         return root / job_directory_name(job)

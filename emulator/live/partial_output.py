@@ -44,6 +44,13 @@ def partial_path(final: str, container_id: str) -> str:
     return os.path.join(_partial_directory(final), f"{os.path.basename(final)}.{container_id}")
 
 
+def kept_paths(output_directory: str, job: str, task: int, containers: Sequence[str]) -> list[str]:
+    """The files that checkpoints count on: the partial outputs of a reduce's ``containers``, each before its seal."""
+    final = final_path(output_directory, job, task)
+    partials = [partial_path(final, container) for container in containers]
+    return [path for partial in partials for path in (partial, f"{partial}{_SEAL_SUFFIX}")]
+
+
 def drop_partials(final: str) -> None:
     """Remove the partial outputs of the output file ``final`` after its commit."""
     directory = _partial_directory(final)

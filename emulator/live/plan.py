@@ -36,7 +36,8 @@ class RunPlan:
     node_hosts: Mapping[str, tuple[str, ...]]
     """Names of the node hosts, and the nodes on each."""
     application_hosts: tuple[str, ...]
-    output_dir: str
+    output: str
+    """Path or URL of the place where it is kept."""
     secret: str
     """Secret of the shuffle services and of the links between hosts."""
     import_paths: tuple[str, ...]
@@ -67,7 +68,7 @@ def make_plan(
     experiment: Experiment,
     seed: int,
     jobs: Mapping[str, JobSpec],
-    output_dir: Path,
+    output: str,
     addresses: Sequence[str],
 ) -> RunPlan:
     """The plan of a run on the Ray nodes with these IP addresses; the driver's node comes first."""
@@ -85,7 +86,7 @@ def make_plan(
         jobs=jobs,
         node_hosts=node_hosts,
         application_hosts=application_hosts,
-        output_dir=str(output_dir),
+        output=output,
         secret=secrets.token_hex(16),
         import_paths=tuple(dict.fromkeys([*(path for path in sys.path if path), os.getcwd()])),
         addresses=with_driver | dict(zip(node_hosts, used, strict=True)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgpack
 from emulator.live import checkpoint, partial_output, records, shuffle
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.containers import CHECKPOINT_FILE, INPUT_FILE
+from emulator.live.kept_files import kept_files
 from emulator.live.memory.held import MemoryChanged
 from emulator.live.progress_page import WorkState
 from emulator.live.task import (
@@ -70,6 +72,7 @@ class _Reduce:
         self._keys: int = params["keys"]
         self._duration_ns: int = params["duration_ns"]
         self._outputs: list[dict[str, Any]] = params["outputs"]
+        self._kept = kept_files(params, self._give_sign_of_life)
         self._past: CheckpointFile | None = None
         self._in_key_ns = 0
         if params["checkpoint"] is not None:
@@ -95,6 +98,7 @@ class _Reduce:
     def _what_is_left_of(self, past: CheckpointFile) -> CheckpointFile | None:
         """The part of a checkpoint whose partial outputs still match their seals; None: nothing of it."""
         params, containers = self._task.params, past.past_containers
+        self._kept.get(*self._kept_paths(containers))
         keys = partial_output.sound_partials(params["output_dir"], params["job"], params["task"], containers)
         if len(keys) == len(containers) and sum(keys) == past.keys_done:
             return past
@@ -174,8 +178,11 @@ class _Reduce:
         if self._task.memory is not None:
             self._task.use_memory(self._task.memory.check, self._obey_pending)
 
-    def _obey_pending(self) -> None:
+    def _give_sign_of_life(self) -> None:
         self._task.slot.alive(time.monotonic_ns())
+
+    def _obey_pending(self) -> None:
+        self._give_sign_of_life()
         while taken := take_signal(0):
             if taken == CHECKPOINT:
                 raise _CheckpointWanted
@@ -241,6 +248,9 @@ class _Reduce:
         if self._past is not None and self._what_is_left_of(self._past) != self._past:
             raise partial_output.OutputError("what attempts before had written has changed since they were suspended")
         partial_output.commit(params["output_dir"], params["job"], params["task"], self._containers(), self._keys)
+        self._kept.put(partial_output.final_path(params["output_dir"], params["job"], params["task"]))
+        if self._past is not None:
+            self._kept.remove(*self._kept_paths(self._past.past_containers))
         self._report_lag()
         self._state(WorkState.DONE)
 
@@ -254,10 +264,11 @@ class _Reduce:
         """
         if self._task.params.get("images"):
             self._output.seal()
+            self._kept.put(*self._kept_paths([self._container_id]))
         self._output.close(durable=False)
         if self._reader is not None:
             self._reader.close()
-        state = self._slot_state
+        state, here = self._slot_state, self._task.params["output_dir"]
         self._state(WorkState.STOPPED)
         stopped_at_real_ns, went_on_real_ns = self._task.stop()
         self._stopped_real_ns += went_on_real_ns - stopped_at_real_ns
@@ -267,12 +278,22 @@ class _Reduce:
         self._outputs = self._task.params["outputs"] or self._outputs
         if self._reader is not None and not os.path.exists(self._reader.path):
             self._reader.path, _ = shuffle.fetch_and_merge(self._task.params, self._outputs)
+        if self._task.params["output_dir"] != here:
+            self._bring_output()
         self._output.reopen()
+
+    def _bring_output(self) -> None:
+        """Another process now, on a host with another directory: what it and those before it wrote is in the store."""
+        self._kept = kept_files(self._task.params, self._give_sign_of_life)
+        paths = self._kept_paths(self._containers())
+        self._kept.get(*paths, anew=True)
+        self._output.path = paths[-2]
 
     def _write_checkpoint(self) -> None:
         key_done_real_ns = time.monotonic_ns()
         self._output.seal()
         self._output.close()
+        self._kept.put(*self._kept_paths([self._container_id]))
         saved = CheckpointFile(
             past_containers=self._containers(),
             keys_done=self._keys_done,
@@ -291,6 +312,10 @@ class _Reduce:
 
     def _containers(self) -> tuple[str, ...]:
         return (*(self._past.past_containers if self._past else ()), self._container_id)
+
+    def _kept_paths(self, containers: Sequence[str]) -> list[str]:
+        params = self._task.params
+        return partial_output.kept_paths(params["output_dir"], params["job"], params["task"], containers)
 
     # Reports
 

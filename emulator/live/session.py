@@ -37,6 +37,7 @@ from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
 from emulator.live.web import WebService
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
+from emulator.storage.places import place_at
 
 STATUS_PERIOD_REAL_S = 0.3
 _START_PATIENCE_REAL_S = 60.0
@@ -68,7 +69,7 @@ class LiveSession:
         experiment: Experiment,
         jobs: tuple[JobSpec, ...],
         run_dir: Path,
-        output_dir: Path,
+        output: str,
         records: RecordSink,
         on_status: OnStatus,
         started_real_s: float,
@@ -77,7 +78,7 @@ class LiveSession:
         self._experiment = experiment
         self._run_dir = run_dir
         self._jobs = {job.name: job for job in jobs}
-        self._output_dir = output_dir
+        self._output = output
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._root = run_directory(self.run_id)
@@ -157,23 +158,20 @@ class LiveSession:
         ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
         ray_nodes.sort(key=lambda node: (node["NodeID"] != head, node["NodeID"]))
         addresses = [node["NodeManagerAddress"] for node in ray_nodes]
-        plan = make_plan(self.run_id, self._experiment, self._experiment.seed, self._jobs, self._output_dir, addresses)
-        marker = self._output_dir / f".natjam-{self.run_id}"
-        marker.touch()
-        try:
+        plan = make_plan(self.run_id, self._experiment, self._experiment.seed, self._jobs, self._output, addresses)
+        marker = f".natjam-{self.run_id}"
+        with place_at(self._output).marked(marker):
             self._create_actors(actors, plan, [node["NodeID"] for node in ray_nodes])
             openings = {
-                name: handle.open.remote(str(marker) if name in plan.node_hosts else self._own_journal(name))
+                name: handle.open.remote(marker if name in plan.node_hosts else self._own_journal(name))
                 for name, handle in self._hosts.items()
             }
             ready = {name: self._get(opening, f"starting {name}") for name, opening in openings.items()}
-        finally:
-            marker.unlink(missing_ok=True)
         blind = [name for name in plan.node_hosts if not ready[name].sees_output]
         if blind:
             raise RunError(
-                f"{', '.join(blind)} cannot see {self._output_dir}: on several machines storage.url must name a "
-                "directory that all of them share"
+                f"{', '.join(blind)} cannot see {self._output}: on several machines storage.url must name a "
+                "directory that all of them share, or an object store"
             )
         self._urls = {node: url for name in plan.node_hosts for node, url in ready[name].shuffle_urls.items()}
         machines = self._machines()

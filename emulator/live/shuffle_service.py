@@ -29,6 +29,7 @@ from aiohttp import web
 from emulator.live import encryption, records
 from emulator.live.parent import end_with
 from emulator.live.records import Partition, RecordError
+from emulator.live.service import input_ended
 from emulator.live.shuffle import (
     BACKLOG,
     FRAME,
@@ -193,11 +194,7 @@ async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None
     encrypted = encryption.context(listens=True)
     await web.SockSite(runner, listening, backlog=BACKLOG, ssl_context=encrypted).start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
-    await ended.wait()
-    loop.remove_reader(0)
+    await input_ended()
     await runner.cleanup()
     with suppress(BrokenPipeError):
         print(json.dumps({"served": asdict(endpoint.served)}), flush=True)

@@ -49,7 +49,7 @@ class MeasuredHost:
         for node in self._nodes:
             (self.directory / node).mkdir(parents=True, exist_ok=True)
         try:
-            self.urls = await self._shuffle.start()
+            self.urls = await self._shuffle.urls()
             await self._client.start()
         except BaseException:
             await self._shuffle.close()
@@ -143,7 +143,9 @@ class MeasuredHost:
 
     def _site(self) -> Site:
         output_dir = str(self.directory / "output")
-        return Site(time.monotonic_ns(), 1.0, self.directory, output_dir, _SEED, self._secret, _NETWORK_BYTES_REAL_S)
+        return Site(
+            time.monotonic_ns(), 1.0, self.directory, output_dir, None, _SEED, self._secret, _NETWORK_BYTES_REAL_S
+        )
 
     def outputs(self, job: JobSpec, sources: int = 1) -> list[dict[str, Any]]:
         """Where the outputs of the maps of ``job`` can be fetched, spread over the first ``sources`` nodes."""

@@ -67,7 +67,7 @@ def run_simulation(
         machines=[],
         real_s=time.monotonic() - started_real_s,
         lag=None,
-        output_path=None,
+        output=None,
         facts={"events": cluster.kernel.events, **_calibration_facts(experiment)},
     )
 

@@ -112,7 +112,7 @@ def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, nam
     (tmp_path / "output").mkdir()
 
     async def run() -> list[Record]:
-        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, tmp_path / "output", ["127.0.0.1"]), tmp_path)
+        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
         await hosts.start()
         try:
             for name in names:
@@ -141,7 +141,7 @@ def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path
     (tmp_path / "output").mkdir()
 
     async def run() -> list[Record]:
-        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, tmp_path / "output", ["127.0.0.1"]), tmp_path)
+        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
         await hosts.start(in_real_ns=500_000_000)
         try:
             await hosts.finished()

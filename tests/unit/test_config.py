@@ -97,7 +97,8 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("memory_gb: 16", "memory_gb: 4", 5, ["8 containers of 1 GB need 8"], id="memory"),
         pytest.param("25, maximum: 1.0", "01, maximum: 0.02", 20, ["the master takes one"], id="one container"),
         pytest.param("submit_s: 50", "memory_mb: 2048", 20, ["do not fit a container of 1 GB"], id="task memory"),
-        pytest.param("seed: 1", "storage: {url: 's3://a'}", 3, ["storage.url", "local path"], id="later storage"),
+        pytest.param("seed: 1", "storage: {url: 'ftp://a'}", 3, ["storage.url", "begins with s3://"], id="store"),
+        pytest.param("seed: 1", "storage: {url: 's3:///'}", 3, ["storage.url", "names no bucket"], id="no bucket"),
         pytest.param("{nodes: 6,", "{nodes: 6, slots: {map: 1},", 5, ["slots.reduce", "is missing"], id="slots"),
         pytest.param("{nodes: 6,", "{nodes: 6, racks: 0,", 5, ["racks", "must be at least 1"], id="racks"),
         pytest.param("seed: 1", "time_scale: 1", 3, ["time_scale", "given twice"], id="duplicate key"),
@@ -115,6 +116,14 @@ def test_refused_with_file_line_and_field(tmp_path: Path, text: str, change: str
     for word in words:
         assert word in message
     assert len(message.splitlines()) == 1
+
+
+def test_programs_need_a_path_for_what_they_leave(tmp_path: Path) -> None:
+    tasks = "tasks: {command: [sleep, '1'], count: 1, length_s: 1}"
+    job = f"{{name: programs, queue: research, submit_s: 0, {tasks}}}"
+    before, _, _ = VALID.partition("workload:")
+    path = write(tmp_path, f"{before}storage: {{url: 's3://a/b'}}\nworkload: {{jobs: [{job}]}}\n")
+    assert "programs leave directories" in refusal(path)
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:

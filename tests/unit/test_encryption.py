@@ -165,7 +165,7 @@ def test_map_outputs_are_fetched_over_https(
 
     async def fetch() -> str:
         service = ShuffleProcess("a-run", SECRET, tmp_path, ["node-1"], "127.0.0.1")
-        url = (await service.start())["node-1"]
+        url = (await service.urls())["node-1"]
         try:
             assert url.startswith("https://127.0.0.1:")
             outputs = [{"map": m, "url": url} for m in range(2)]
@@ -174,7 +174,7 @@ def test_map_outputs_are_fetched_over_https(
             with pytest.raises(shuffle.FetchFailed, match="not an https://"):
                 await asyncio.to_thread(shuffle.fetch_and_merge, {**params, "node": "node-3", "task": 1}, in_clear_text)
         finally:
-            served = await service.close()
+            served = await service.served()
         assert served["requests"] == 1
         return path
 

@@ -1,0 +1,130 @@
+"""Where the output of a run is kept: a directory that all its machines see, or an object store."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+from emulator.errors import RunError
+from emulator.records.run_directory import RunDirectory
+from emulator.storage.local import PARTIAL_DIRECTORY
+from emulator.storage.objects import AT_ONCE, ObjectStore, StoreError, is_object_url
+
+IMAGES_DIRECTORY = "_images"
+"""Below the place of the output: any node can read them there."""
+
+
+class OutputPlace(Protocol):
+    """The place of one run's output, as the driver sees it."""
+
+    def make(self) -> None:
+        """Have it be there, empty.  Raises RunError."""
+        ...
+
+    def marked(self, marker: str) -> contextlib.AbstractContextManager[None]:
+        """A file of this name is there meanwhile: do others see it?  Raises RunError."""
+        ...
+
+    def tidy(self) -> None:
+        """Remove what only a run that goes on needs."""
+        ...
+
+    def files(self) -> contextlib.AbstractContextManager[Path]:
+        """A directory with the files that are there, to read them.  Raises RunError."""
+        ...
+
+
+def output_at(storage_url: str | None, run: RunDirectory) -> str:
+    """The path or URL of a run's output: in its own directory, or below ``storage.url`` by the directory's name."""
+    if storage_url is None:
+        return str(run.output_path.absolute())
+    name = run.path.resolve().name
+    return (
+        f"{storage_url.rstrip('/')}/{name}" if is_object_url(storage_url) else str(Path(storage_url, name).absolute())
+    )
+
+
+def place_at(place: str) -> OutputPlace:
+    """The place that a path or URL names.  Raises StoreError."""
+    return _Objects(ObjectStore(place)) if is_object_url(place) else _Directory(Path(place))
+
+
+class _Directory:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def make(self) -> None:
+        try:
+            self._path.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be made ({error.strerror}); storage.url must be writable") from None
+
+    @contextlib.contextmanager
+    def marked(self, marker: str) -> Iterator[None]:
+        (self._path / marker).touch()
+        try:
+            yield
+        finally:
+            (self._path / marker).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Of partial outputs empty directories only: those of tasks that have failed are not hidden."""
+        partial = self._path / PARTIAL_DIRECTORY
+        for path in (*sorted(partial.rglob("*"), reverse=True), partial):
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        shutil.rmtree(self._path / IMAGES_DIRECTORY, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Path]:
+        yield self._path
+
+
+class _Objects:
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def make(self) -> None:
+        if self._store.names():
+            raise RunError(f"{self._store.url}: holds objects already; give the run another --out")
+        with self.marked(".natjam"):
+            pass  # it can be written to
+
+    @contextlib.contextmanager
+    def marked(self, marker: str) -> Iterator[None]:
+        try:
+            with tempfile.NamedTemporaryFile() as empty:
+                self._store.put(empty.name, marker)
+            yield
+        finally:
+            with contextlib.suppress(StoreError):
+                self._store.remove([marker])
+
+    def tidy(self) -> None:
+        """Of partial outputs those of tasks that have been committed."""
+        names = self._store.names()
+        committed = {f"{PARTIAL_DIRECTORY}/{name}" for name in names}
+        of_none = [name for name in names if _task_of(name) in committed or name.startswith(f"{IMAGES_DIRECTORY}/")]
+        self._store.remove(of_none)
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="natjam-output-") as copy:
+            root, names = Path(copy), self._store.names()
+            for name in names:
+                if ".." in Path(name).parts:
+                    raise RunError(f"{self._store.url}: the name of the object {name!r} is not one of natjam's")
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                list(threads.map(lambda name: self._store.get(name, str(root / name)), names))
+            yield root
+
+
+def _task_of(partial: str) -> str:
+    """What all partial outputs of a task begin with."""
+    directory, _, name = partial.rpartition("/")
+    return f"{directory}/{name.partition('.')[0]}"
