@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,31 +60,39 @@ class Cluster:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """The hosts, on which Ray is up; in the end Ray is down, and nothing is left on any."""
+    with ray_on(1 + len(WORKERS)) as cluster:
+        yield cluster
+
+
+@contextmanager
+def ray_on(hosts: int, captured: bool = True) -> Iterator[Cluster]:
+    """So many hosts, with Ray up on them; at the end Ray is down, and nothing is left on any host."""
     if reason := missing():
         pytest.skip(reason)
     directory = Path(tempfile.mkdtemp(prefix="natjam-hosts-", dir="/tmp"))
+    names = [f"host-{number}" for number in range(1, hosts + 1)]
     try:
-        with network(directory, [HEAD, *WORKERS, LAPTOP], LINK_MBIT_S) as made:
-            yield from _up_and_down(made)
+        with network(directory, [*names, LAPTOP], LINK_MBIT_S, captured) as made:
+            yield from _up_and_down(made, names[1:])
     finally:
         shutil.rmtree(directory)
 
 
-def _up_and_down(made: Network) -> Iterator[Cluster]:
+def _up_and_down(made: Network, names: Sequence[str]) -> Iterator[Cluster]:
     began_s = time.monotonic()
     laptop = made.hosts[LAPTOP]
-    laptop.write(CLUSTER_FILE, cluster_file(made, HEAD, WORKERS))
+    laptop.write(CLUSTER_FILE, cluster_file(made, HEAD, names))
     cluster = Cluster(made, 0)
     cluster.on_laptop("bash", "-c", before_the_first_up())
     cluster.on_laptop("ray", "up", "--yes", CLUSTER_FILE, bound_s=_UP_BOUND_S)
-    wait = _WAIT_FOR_NODES.format(nodes=1 + len(WORKERS))
+    wait = _WAIT_FOR_NODES.format(nodes=1 + len(names))
     made.hosts[HEAD].run("bash", "-i", "-c", f"python -c '{wait}'", bound_s=_UP_BOUND_S)
     yield Cluster(made, time.monotonic() - began_s)
     cluster.on_laptop("ray", "down", "--yes", CLUSTER_FILE)
     assert not _left(made.hosts[HEAD])
     # It leaves the workers of Ray's `local` provider alone: their Ray ends a minute after the head's.
-    workers = [made.hosts[name] for name in WORKERS if made.hosts[name].process.poll() is None]
-    with ThreadPoolExecutor(len(workers)) as threads:
+    workers = [made.hosts[name] for name in names if made.hosts[name].process.poll() is None]
+    with ThreadPoolExecutor() as threads:
         list(threads.map(lambda host: host.run("bash", "-i", "-c", "ray stop"), workers))
     assert not [line for host in workers for line in _left(host)]
 

@@ -101,7 +101,9 @@ _PATH = f"{ENVIRONMENT}/bin:{sys.base_prefix}/bin:/usr/local/sbin:/usr/local/bin
 class Network:
     """A switch and the hosts on it; see ``network``."""
 
-    def __init__(self, directory: Path, names: Sequence[str], mbit_s: int, held: contextlib.ExitStack) -> None:
+    def __init__(
+        self, directory: Path, names: Sequence[str], mbit_s: int, captured: bool, held: contextlib.ExitStack
+    ) -> None:
         self._directory = directory
         self._mbit_s = mbit_s
         self._held = held
@@ -109,8 +111,9 @@ class Network:
         self._ip(self._switch, "link", "add", "switch", "type", "bridge")
         self._ip(self._switch, "link", "set", "switch", "up")
         self.packets = directory / "packets"
-        """All that goes over the links; see ``tests.hosts.packets``."""
-        self._capture()
+        """All that goes over the links, if it is captured; see ``tests.hosts.packets``."""
+        if captured:
+            self._capture()
         self.addresses = {name: f"10.77.0.{number}" for number, name in enumerate(names, start=1)}
         self.key = directory / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
@@ -190,9 +193,17 @@ class Network:
         for device in ("lo", "eth0"):
             self._ip(pid, "link", "set", device, "up")
         self._ip(pid, "route", "add", "default", "dev", "eth0")
+        self._shape(name, pid, self._mbit_s)
+
+    def set_speed(self, mbit_s: int) -> None:
+        """Change the speed of all links."""
+        for host in self.hosts.values():
+            self._shape(host.name, host.pid, mbit_s)
+
+    def _shape(self, name: str, pid: int, mbit_s: int) -> None:
         for at, device in ((self._switch, name), (pid, "eth0")):
-            shape = ["rate", f"{self._mbit_s}mbit", "burst", "256kb", "latency", "50ms"]
-            _inside(at, "tc", "qdisc", "add", "dev", device, "root", "tbf", *shape)
+            shape = ["rate", f"{mbit_s}mbit", "burst", "256kb", "latency", "50ms"]
+            _inside(at, "tc", "qdisc", "replace", "dev", device, "root", "tbf", *shape)
 
     def cut(self, name: str) -> None:
         """Nothing goes over the link of this host any more; neither end is told."""
@@ -238,10 +249,10 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @contextlib.contextmanager
-def network(directory: Path, names: Sequence[str], mbit_s: int) -> Iterator[Network]:
-    """Hosts of these names, each with a link of ``mbit_s``; gone at the end.
+def network(directory: Path, names: Sequence[str], mbit_s: int, captured: bool) -> Iterator[Network]:
+    """Hosts of these names, each with a link of ``mbit_s``; gone at the end.  ``captured``: keep all packets.
 
     The one called ``LAPTOP`` has the tests' own checkout and no ``sshd``.
     """
     with contextlib.ExitStack() as held:
-        yield Network(directory, names, mbit_s, held)
+        yield Network(directory, names, mbit_s, captured, held)

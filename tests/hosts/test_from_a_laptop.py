@@ -14,6 +14,13 @@ from tests.hosts.host_init import HOME
 from tests.live_runs import until
 
 BOUND_S = 120
+FEW = """\
+name: few
+experiment: experiment.yaml
+set: {engine: sim, overheads: hadoop-0.23}
+grid: {scheduler.mechanism: [kill, checkpoint]}
+seeds: 2
+"""
 
 
 def test_a_run_survives_lost_connections_and_its_results_are_fetched(cluster: Cluster) -> None:
@@ -64,6 +71,15 @@ def test_a_detached_run_is_found_again_and_stopped(cluster: Cluster) -> None:
     )
     assert ended.returncode == 1
     assert f"{HOME}/natjam-runs/long.log says why" in ended.stderr
+
+
+def test_a_campaign_runs_on_the_cluster(cluster: Cluster) -> None:
+    laptop = cluster.laptop
+    laptop.run("natjam", "init", "many")
+    laptop.write(f"{HOME}/many/few.yaml", FEW)
+    said = laptop.run("natjam", "campaign", "many/few.yaml", "--cluster", CLUSTER_FILE, "--out", "few", bound_s=BOUND_S)
+    assert said.endswith("fetched to few\n")
+    assert "campaign.parquet" in laptop.run("ls", "few")
 
 
 def _page(cluster: Cluster, address: str) -> str:

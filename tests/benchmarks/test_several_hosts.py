@@ -1,0 +1,202 @@
+"""Runs over several hosts of this machine that need minutes, and the machine for themselves.  Needs root.
+
+``python -m pytest -s tests/benchmarks/test_several_hosts.py`` prints the figures.  With ``FIGURES=DIRECTORY`` those of
+scheduling are kept there, and drawn once there are some.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import psutil
+import pytest
+import yaml
+
+from analysis.whole_run import run_experiment
+from emulator.core.messages import RESOURCE_MANAGER
+from emulator.experiment.load import load_experiment
+from emulator.records.journal import read_journal
+from tests.hosts.conftest import FIG4, HEAD, LINK_MBIT_S, Cluster, ray_on
+from tests.hosts.namespaces import REPOSITORY
+from tests.run_results import RunResults
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+CALIBRATION = "/srv/calibration"
+FIDELITY_TIME_SCALE = 10
+MANY = REPOSITORY / "workloads/catalog/natjam-2000.yaml"
+IDLE = """\
+name: idle
+engine: live
+time_scale: 5
+cluster: {nodes: 250, containers_per_node: 8}
+scheduler: {allocation: fifo, mechanism: wait}
+workload: {jobs: [{name: one, submit_s: 0, maps: 1, map_s: 1, reduces: 1, reduce_s: [300], key_s: 5}]}
+"""
+"""As many nodes and the same time scale, but next to nothing to say."""
+TIMES_MORE = 25
+"""A hundred hosts are so many times these four."""
+_LOOK_REAL_S = 0.25
+_START_REAL_S = 5.0
+"""What the ResourceManager uses so soon after its start is not counted."""
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Cluster]:
+    with ray_on(4, captured=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def calibration(four: Cluster) -> str:
+    """Of the cluster as it is.  Swap, which it measures too, must be on a disk, and the hosts' own ``/tmp`` is not."""
+    command = f"mkdir /srv/tmp && TMPDIR=/srv/tmp RAY_ADDRESS=auto natjam measure --quick --out {CALIBRATION}"
+    print(four.on_head(command, bound_s=300))
+    return f"{CALIBRATION}/calibration.yaml"
+
+
+@pytest.mark.parametrize("link_mbit_s", [LINK_MBIT_S, LINK_MBIT_S // 10])
+def test_a_simulation_predicts_a_run_over_four_hosts(four: Cluster, calibration: str, link_mbit_s: int) -> None:
+    """The network of the experiment is what the links are at this time scale."""
+    four.network.set_speed(link_mbit_s)
+    network = f"--set cluster.network_mbit_s={link_mbit_s // FIDELITY_TIME_SCALE}"
+    options = f"--set calibration={calibration} {network} --time-scale {FIDELITY_TIME_SCALE} --strict"
+    print(f"links of {link_mbit_s} Mbit/s")
+    command = f"cd natjam && RAY_ADDRESS=auto natjam fidelity {FIG4} {options} --out /srv/fidelity-{link_mbit_s}"
+    print(four.on_head(command, bound_s=400))
+    four.network.set_speed(LINK_MBIT_S)
+
+
+def test_two_thousand_containers_and_what_a_hundred_hosts_would_need(four: Cluster, tmp_path: Path) -> None:
+    """A hundred hosts as full as these four.
+
+    A heartbeat has its cost even where it says nothing; a run with next to nothing to do tells it from that of other
+    messages.
+    """
+    idle, many = tmp_path / "idle.yaml", tmp_path / "many.yaml"
+    idle.write_text(IDLE)
+    many.write_text(_times_more(MANY.read_text()))
+    idle_load, busy_load = (_Load(*_run(four, file, "", 900)) for file in (idle, MANY))
+    heartbeat_s = idle_load.share / idle_load.heartbeats_real_s
+    message_s = (busy_load.share - heartbeat_s * busy_load.heartbeats_real_s) / busy_load.messages_real_s
+    print(f"idle: {idle_load}\n2,000 containers: {busy_load}")
+    print(f"a heartbeat costs the ResourceManager {heartbeat_s * 1e6:.0f} us, another message {message_s * 1e6:.0f} us")
+    run_experiment(load_experiment(many), tmp_path / "out", lambda status: None)
+    load = _Load(RunResults(tmp_path / "out"))
+    print("100 hosts:")
+    for when, messages in (("on average", load.messages_real_s), ("in the busiest second", load.most_real_s)):
+        share = heartbeat_s * load.heartbeats_real_s + message_s * messages
+        print(
+            f"{when}: {load.heartbeats_real_s:.0f} heartbeats, {messages:.0f} messages a second: {share:.0%} of a core"
+        )
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 4, 8])
+def test_scheduling_latency_against_the_number_of_hosts(hosts: int, tmp_path: Path) -> None:
+    """The same work on the same nodes; only on how many hosts these are is different."""
+    options = "--time-scale 10 --set overheads=native --set cluster.nodes=8 --set cluster.containers_per_node=6"
+    with ray_on(hosts, captured=False) as cluster:
+        run, share = _run(cluster, REPOSITORY / FIG4, options, 300)
+        summary = run.summary
+    assert len(summary["machines"]) == hosts
+    found = {"hosts": hosts, "share": share, "schedule_s": summary["overheads"]["schedule_s"], "lag": summary["lag"]}
+    print(found)
+    figures = Path(os.environ.get("FIGURES", tmp_path))
+    (figures / f"schedule-{hosts}.json").write_text(json.dumps(found))
+    _draw(figures)
+
+
+class _Load:
+    """What a run asks of its ResourceManager, a real second."""
+
+    def __init__(self, run: RunResults, share: float = 0.0) -> None:
+        self.share = share
+        """Of a core, as measured."""
+        summary, experiment = run.summary, load_experiment(run.out / "experiment.yaml")
+        a_second = experiment.time_scale / summary["makespan_s"]
+        masters_s = sum(job["finish_s"] - job["start_s"] for job in summary["jobs"])
+        node_s = experiment.cluster.nodes * summary["makespan_s"]
+        self.heartbeats_real_s = (node_s + masters_s) / experiment.heartbeat_s * a_second
+        _, records = read_journal(run.out / "journal.jsonl.zst")
+        handled = Counter(int(r.t_ns / 1e9 / experiment.time_scale) for r in records if r.actor == RESOURCE_MANAGER)
+        self.messages_real_s = sum(handled.values()) * a_second
+        """Without heartbeats that say nothing."""
+        self.most_real_s = max(handled.values())
+
+    def __repr__(self) -> str:
+        messages = f"{self.messages_real_s:.0f} messages (at most {self.most_real_s})"
+        return f"{self.share:.1%} of a core for {self.heartbeats_real_s:.0f} heartbeats and {messages} a second"
+
+
+def _times_more(text: str) -> str:
+    """An experiment of so many times the nodes and the jobs, simulated."""
+    experiment = yaml.safe_load(text)
+    experiment["engine"], experiment["cluster"]["nodes"] = "sim", TIMES_MORE * experiment["cluster"]["nodes"]
+    jobs = experiment["workload"]["jobs"]
+    experiment["workload"]["jobs"] = [job | {"name": f"{job['name']}-{n}"} for job in jobs for n in range(TIMES_MORE)]
+    return yaml.safe_dump(experiment)
+
+
+def _run(cluster: Cluster, file: Path, options: str, bound_s: float) -> tuple[RunResults, float]:
+    """A run whose output is right, and its ResourceManager's share of a core."""
+    cluster.network.hosts[HEAD].write(f"/srv/{file.name}", file.read_text())
+    with _resource_manager(cluster) as looks:
+        command = f"cd /srv && RAY_ADDRESS=auto natjam run {file.name} {options} --out {file.stem}"
+        cluster.on_head(command, bound_s=bound_s)
+    run = RunResults(cluster.network.shared / file.stem)
+    assert run.summary["output"]["verified"] is True
+    assert {job["state"] for job in run.summary["jobs"]} == {"succeeded"}
+    (from_real_s, from_cpu_s), (to_real_s, to_cpu_s) = looks[round(_START_REAL_S / _LOOK_REAL_S)], looks[-1]
+    share = (to_cpu_s - from_cpu_s) / (to_real_s - from_real_s)
+    print(f"{file.stem}: {run.summary['real_s']:.0f} s, {share:.1%} of a core for the ResourceManager")
+    print(f"lag: {run.summary['lag']}")
+    return run, share
+
+
+@contextmanager
+def _resource_manager(cluster: Cluster) -> Iterator[list[tuple[float, float]]]:
+    """When it was looked at, and the processor time that its process had used: both in seconds."""
+    found: list[tuple[float, float]] = []
+    over = threading.Event()
+
+    def look() -> None:
+        process: psutil.Process | None = None
+        while not over.wait(_LOOK_REAL_S):
+            with suppress(psutil.NoSuchProcess):
+                if process is None:
+                    processes = cluster.network.hosts[HEAD].processes()
+                    pids = [pid for pid, line in processes.items() if line.startswith("ray::ResourceManagerActor")]
+                    process = psutil.Process(pids[0]) if pids else None
+                if process is not None:
+                    times = process.cpu_times()
+                    found.append((time.monotonic(), times.user + times.system))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        looking.join()
+
+
+def _draw(figures: Path) -> None:
+    """Latency against the number of hosts, of all runs there are."""
+    runs = sorted(
+        (json.loads(file.read_text()) for file in figures.glob("schedule-*.json")), key=lambda run: run["hosts"]
+    )
+    hosts = [run["hosts"] for run in runs]
+    _, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    for name, label in (("p50", "median"), ("p95", "95th percentile"), ("p99", "99th percentile")):
+        axes.plot(hosts, [run["schedule_s"][name] for run in runs], "o-", label=label)
+    axes.set(xlabel="hosts", ylabel="scheduling latency (emulated s)", xticks=hosts, ylim=(0, None))
+    axes.legend()
+    plt.savefig(figures / "scheduling-on-hosts.png", dpi=130)
+    plt.close()
