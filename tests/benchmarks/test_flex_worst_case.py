@@ -1,7 +1,8 @@
 """How far FLEX's plan is from the optimum at worst, over random instances of the paper's base case (flex, section 4.1).
 
-Minutes of processor time for each metric.  ``INSTANCES=100 pytest -s tests/benchmarks/test_flex_worst_case.py`` takes a
-tenth of that.
+Over 1,000 instances the worst plan is at 1.0086 of the optimum for the largest stretch (7 plans are over 0.1% off),
+and at most at 1.0001 for the other 14 metrics.  Minutes of processor time for each metric.
+``INSTANCES=100 pytest -s tests/benchmarks/test_flex_worst_case.py`` takes a tenth of that.
 """
 
 from __future__ import annotations
