@@ -84,6 +84,8 @@ def run_scenario(scenario: dict[str, Any]) -> list[str]:
             silences.append((fault["silence"], at_ns, at_ns + round(fault["for_s"] * SECOND_NS)))
         elif "crash" in fault:
             narrator.kernel.at(at_ns, partial(narrator.processes.crash, fault["crash"], 9, "killed by SIGKILL"))
+        elif "ends" in fault:
+            narrator.kernel.at(at_ns, partial(narrator.processes._end, fault["ends"], 0))
         elif "commits" in fault:
             narrator.kernel.at(at_ns, partial(_commit_begins, narrator, fault["commits"]))
         elif "lose" in fault:
