@@ -1,4 +1,4 @@
-"""The end of a service of a node host (see ``emulator.live.service_process``)."""
+"""How a process learns that it must end, by its standard input: services of a node host, and the web service."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import asyncio
 import os
 
 
-async def input_ended() -> None:
-    """Wait for the end of standard input: the node host wants the service to end."""
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
-    await ended.wait()
-    loop.remove_reader(0)
+def end_of_input() -> asyncio.Event:
+    """An event that is set when standard input ends: whoever started this process wants it to end."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)  # at its end the input is always readable
+            ended.set()
+
+    loop.add_reader(0, read)
+    return ended

@@ -29,7 +29,7 @@ from aiohttp import web
 from emulator.live import encryption, records
 from emulator.live.parent import end_with
 from emulator.live.records import Partition, RecordError
-from emulator.live.service import input_ended
+from emulator.live.service import end_of_input
 from emulator.live.shuffle import (
     BACKLOG,
     FRAME,
@@ -194,7 +194,7 @@ async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None
     encrypted = encryption.context(listens=True)
     await web.SockSite(runner, listening, backlog=BACKLOG, ssl_context=encrypted).start()
     print(json.dumps({"port": runner.addresses[0][1]}), flush=True)
-    await input_ended()
+    await end_of_input().wait()
     await runner.cleanup()
     with suppress(BrokenPipeError):
         print(json.dumps({"served": asdict(endpoint.served)}), flush=True)

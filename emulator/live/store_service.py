@@ -1,9 +1,10 @@
-"""The store service: one process per node host that brings files of its tasks to the run's object store, and back.
+"""The store service: one process per node host that uploads files of its tasks to the object store, and downloads them.
 
 ``python -m emulator.live.store_service --url U --root D --socket N``: ``N`` is the descriptor of a Unix socket that
 listens.  A connection is one request, a line of JSON, ``{"do": "put" | "get" | "remove", "names": [...]}``, and one
 answer, ``{"found": how many}`` or ``{"failed": why}``.  A name is that of a file below ``D``, and of the object below
-``U``.  Libraries of object stores are large and have threads: here they are in no task, and in nobody who forks.
+``U``.  It is a process of its own because libraries of object stores are large and have threads: tasks stay small, and
+the supervisor, which forks, has no threads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Literal
 import msgspec
 
 from emulator.live.parent import end_with
-from emulator.live.service import input_ended
+from emulator.live.service import end_of_input
 from emulator.storage.objects import AT_ONCE, ObjectStore, StoreError
 
 _LINE_BYTES = 1 << 20
@@ -36,7 +37,7 @@ class Request(msgspec.Struct):
 
 
 def parse_request(line: bytes) -> Request:
-    """Raises ValueError if it is none, or names what is not below the output."""
+    """Read a request.  Raises ValueError if it is malformed, or names something that is not below the output."""
     request = msgspec.json.decode(line, type=Request)
     for name in request.names:
         path = PurePosixPath(name)
@@ -87,7 +88,7 @@ async def _serve(url: str, root: str, descriptor: int) -> None:
     handle = Endpoint(store, root).handle
     server = await asyncio.start_unix_server(handle, sock=socket.socket(fileno=descriptor), limit=_LINE_BYTES)
     print(json.dumps({}), flush=True)
-    await input_ended()
+    await end_of_input().wait()
     server.close()
 
 

@@ -37,6 +37,7 @@ from emulator.experiment.model import Experiment
 from emulator.experiment.times import seconds_to_ns
 from emulator.live.clock import ScaledClock
 from emulator.live.parent import end_with
+from emulator.live.service import end_of_input
 from emulator.live.supervisor_client import environment_without_token
 from emulator.vocabulary import Frozen
 
@@ -199,9 +200,7 @@ def _serve(server: HTTPServer, parent: int) -> None:
 
 
 async def _until_input_ends(users: _Users) -> None:
-    ended, loop = asyncio.Event(), asyncio.get_running_loop()
-    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
-    await users.ask(ended)
+    await users.ask(end_of_input())
 
 
 def main() -> None:

@@ -1,26 +1,26 @@
 """Objects of an object store, below a URL: ``s3://bucket/prefix``, by fsspec.
 
-An object is there whole, once its upload has ended, or not at all: that is the store's own commit, and nothing is
-renamed.  To write one again is to replace it, in one step; what natjam writes again is the same to the byte, since it
-follows from the seed.  What may pass (no answer, "slow down", an internal error, half an object) is tried again by the
-store's own libraries, with growing pauses, for half a minute, or some minutes if each answer is waited for in vain.
-Then, or where the store refuses, it has failed.
+The store commits an object when its upload ends: before that, it has no object of that name, or the earlier one.  So
+nothing is renamed.  Writing an object again replaces it in one step; the bytes are the same, because they follow from
+the seed.  The store's libraries repeat a request that gets no answer, "slow down", an internal error or half an object,
+with growing pauses: for half a minute, or for some minutes if no answer comes at all.  After that, or at once if the
+store refuses, the request has failed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from emulator.errors import RunError
+from emulator.storage.local import atomic_file
 
 SCHEMES = {"s3": "s3fs"}
-"""Of the URLs that can be given, with what must be installed."""
+"""The URL schemes that can be used, each with the package that it needs."""
 AT_ONCE = 16
-"""So many requests at a time are sent to a store."""
+"""Most requests to a store at a time."""
 _OPTIONS: dict[str, dict[str, Any]] = {
     "s3": {
         "config_kwargs": {
@@ -32,7 +32,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     }
 }
 _BOUND_REAL_S = 300
-"""Of all tries of one request: a store may also stop to read what is sent, which has no timeout of its own."""
+"""Time for all tries of one request.  Sending has no timeout of its own, and a store may stop reading."""
 
 
 class StoreError(RunError):
@@ -48,7 +48,7 @@ class ObjectStore:
     """The objects below one URL; names are relative to it.  May be used by several threads."""
 
     def __init__(self, url: str) -> None:
-        """Raises StoreError if what it needs is not installed."""
+        """Raises StoreError if the package that the scheme needs is not installed."""
         self.url = url
         scheme = url.partition("://")[0]
         try:
@@ -59,12 +59,11 @@ class ObjectStore:
             )
         except ImportError as error:
             raise StoreError(f"{url}: {error}; install it with `pip install {SCHEMES[scheme]}`") from None
-        self._files.retries = (
-            2  # the library below retries too, and knows more of what may pass, but not half an object
-        )
+        # The library below tries again too, and knows more errors that pass, but not an answer that is cut off.
+        self._files.retries = 2
 
     def put(self, path: str, name: str) -> None:
-        """Have an object be what a file is.  Raises StoreError, FileNotFoundError if the file is not there."""
+        """Upload a file as an object, or in its place.  Raises StoreError, FileNotFoundError if there is no file."""
         os.stat(path)
         try:
             self._ask(f"{name}: cannot be written", self._files.put_file, path, self._at(name))
@@ -72,19 +71,16 @@ class ObjectStore:
             raise StoreError(f"{self.url}: {name}: cannot be written: there is no such bucket") from None
 
     def get(self, name: str, path: str) -> bool:
-        """Have a file be what an object is; False if there is no such object.  Raises StoreError, OSError."""
-        directory, file = os.path.split(path)
-        os.makedirs(directory, exist_ok=True)
-        temporary = os.path.join(directory, f".{file}.{os.getpid()}.tmp")
+        """Download an object to a file; False if there is no such object.  Raises StoreError, OSError."""
         try:
-            self._ask(f"{name}: cannot be read", self._files.get_file, self._at(name), temporary)
-            os.replace(temporary, path)
+            with atomic_file(path, durable=False) as file:
+                self._ask(f"{name}: cannot be read", self._files.get_file, self._at(name), file.name)
         except FileNotFoundError:
             return False
         return True
 
     def names(self) -> list[str]:
-        """Of all objects there are.  Raises StoreError."""
+        """The names of all objects.  Raises StoreError."""
         try:
             found = self._ask("cannot be listed", self._files.find, self._root)
         except FileNotFoundError:
@@ -92,7 +88,7 @@ class ObjectStore:
         return [path.removeprefix(f"{self._root}/") for path in found]
 
     def remove(self, names: Sequence[str]) -> None:
-        """Have these objects be gone.  Raises StoreError."""
+        """Delete these objects, those that exist.  Raises StoreError."""
         paths = [self._at(name) for name in names]
         with suppress(FileNotFoundError):
             if paths:
@@ -102,13 +98,15 @@ class ObjectStore:
         return f"{self._root}/{name}"
 
     def _ask(self, failed: str, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Raises StoreError; FileNotFoundError where an object, or the bucket, is not there."""
+        """Call the store.  Raises StoreError, or FileNotFoundError if there is no such object or bucket."""
         try:
             return method(*arguments, timeout=_BOUND_REAL_S)
         except FileNotFoundError:
             raise
-        except asyncio.TimeoutError:
-            raise StoreError(f"{self.url}: {failed}: not done within {_BOUND_REAL_S} s") from None
         except Exception as error:  # of whatever library is below
+            from fsspec.exceptions import FSTimeoutError  # here, because commands without a store do not need asyncio
+
+            if isinstance(error, FSTimeoutError):
+                raise StoreError(f"{self.url}: {failed}: not done within {_BOUND_REAL_S} s") from None
             why = " ".join(str(error).split()) or type(error).__name__
             raise StoreError(f"{self.url}: {failed}: {why}") from error

@@ -9,18 +9,12 @@ import subprocess
 
 import psutil
 
+from tests.campaigns import CAMPAIGN
 from tests.hosts.conftest import CLUSTER_FILE, Cluster
 from tests.hosts.host_init import HOME
 from tests.live_runs import until
 
 BOUND_S = 120
-FEW = """\
-name: few
-experiment: experiment.yaml
-set: {engine: sim, overheads: hadoop-0.23}
-grid: {scheduler.mechanism: [kill, checkpoint]}
-seeds: 2
-"""
 
 
 def test_a_run_survives_lost_connections_and_its_results_are_fetched(cluster: Cluster) -> None:
@@ -76,7 +70,7 @@ def test_a_detached_run_is_found_again_and_stopped(cluster: Cluster) -> None:
 def test_a_campaign_runs_on_the_cluster(cluster: Cluster) -> None:
     laptop = cluster.laptop
     laptop.run("natjam", "init", "many")
-    laptop.write(f"{HOME}/many/few.yaml", FEW)
+    laptop.write(f"{HOME}/many/few.yaml", CAMPAIGN.replace("seeds: 30", "seeds: 2"))
     said = laptop.run("natjam", "campaign", "many/few.yaml", "--cluster", CLUSTER_FILE, "--out", "few", bound_s=BOUND_S)
     assert said.endswith("fetched to few\n")
     assert "campaign.parquet" in laptop.run("ls", "few")
