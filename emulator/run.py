@@ -25,6 +25,9 @@ from emulator.records.summary import summarise_repeats
 from emulator.results import write_failed, write_results
 from workloads.expand import expand
 
+_KILLS_IN_VAIN = 200
+"""A run is given up when, since a task last succeeded, tasks were killed more often than this on average."""
+
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
     """Run all repeats of an experiment and write its run directory; returns the content of ``summary.json``.
@@ -53,10 +56,6 @@ def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, a
     return together
 
 
-_KILLS_IN_VAIN = 200
-"""A run in which no task ends is given up when those that are killed meanwhile were killed so often on average."""
-
-
 class _Records:
     """Passes the records of a run to its journal and to the history that its tables are made of."""
 
@@ -65,7 +64,7 @@ class _Records:
         self._history = history
 
     def write(self, record: Record) -> None:
-        """Take the next record.  Raises JournalError, and RunError if tasks are killed again and again in vain."""
+        """Take the next record.  Raises JournalError, and RunError if jobs kill each other's tasks without end."""
         if self._journal is not None:
             self._journal.write(record)
         self._history.add(record)

@@ -1,7 +1,7 @@
 """What a task has written, kept where other nodes find it: in the output directory itself, or in an object store.
 
-With an object store a task writes to a directory of its host, as if that were the output; what must outlive the host is
-then brought to the store, by the host's store service (``emulator.live.store_service``).
+With an object store, a task writes to a directory of its host as if that were the output directory.  The host's store
+service (``emulator.live.store_service``) then uploads the files that must outlive the host.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _ANSWER_BYTES = 1 << 16
 
 
 class KeptFiles:
-    """The output directory is shared: all that is written there is kept."""
+    """The output directory is shared: everything written there is kept without doing anything."""
 
     def put(self, *paths: str) -> None:
-        """Keep files as they are now.  Raises OutputError."""
+        """Keep these files as they are now.  Raises OutputError."""
 
     def get(self, *paths: str, anew: bool = False) -> None:
-        """Have files be here, those that are kept; ``anew``: in place of what is here.  Raises OutputError."""
+        """Fetch those of these files that are kept and not here; ``anew``: also those that are.  Raises OutputError."""
 
     def remove(self, *paths: str) -> None:
-        """Keep them no more.  Raises OutputError."""
+        """Stop keeping these files.  Raises OutputError."""
 
 
 class _InStore(KeptFiles):
@@ -55,7 +55,7 @@ class _InStore(KeptFiles):
             try:
                 answer = self._answer(request)
             except ConnectionError:
-                answer = self._answer(request)  # it has died, another one takes over, and to do it again does no harm
+                answer = self._answer(request)  # it has died and is started again; the request may be repeated
         except OSError as error:
             raise OutputError(f"the store service of this host does not answer: {error}") from error
         if "failed" in answer:
@@ -80,6 +80,6 @@ class _InStore(KeptFiles):
 
 
 def kept_files(params: dict[str, Any], give_sign_of_life: Callable[[], None] = lambda: None) -> KeptFiles:
-    """Of a task with these launch parameters; the sign of life is given while it waits for the store."""
+    """For a task with these launch parameters; it gives signs of life while it waits for the store."""
     store = params.get("store")
     return KeptFiles() if store is None else _InStore(store, params["output_dir"], give_sign_of_life)

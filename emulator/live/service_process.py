@@ -1,8 +1,8 @@
 """A service of a node host: a process of its own, started again should it die, that ends with its standard input.
 
-The socket is this process's own and the service inherits it: should the service die, another one takes over where it
-was, and who asks meanwhile waits a moment.  The first line of the service's standard output says in JSON that it is
-ready; its last one says what it has done.
+The node host owns the listening socket and the service inherits it.  If the service dies, the next one listens on the
+same socket, and requests made meanwhile wait for it.  The service writes JSON to its standard output: a first line when
+it is ready, and a last one with what it has done.
 """
 
 from __future__ import annotations

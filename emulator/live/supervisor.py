@@ -58,6 +58,7 @@ _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
 _STOP_PATIENCE_REAL_NS = 1_000_000_000
 """A program that has not stopped this long after SIGTSTP gets SIGSTOP."""
 _LOOSE_REAL_NS = 20_000_000
+"""How long a program that does not stop is let go on before it gets SIGSTOP again."""
 _STATE_CHANGES = os.WEXITED | os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 
 
@@ -354,8 +355,10 @@ class Supervisor:
             self._after(_STOP_PATIENCE_REAL_NS, lambda: self._loosen(container))
 
     def _loosen(self, container: ContainerProcess) -> None:
-        """Let a program that has not stopped go on for a moment: it may be in vfork, which does not stop before its
-        child has its own program, and the child may have stopped before that."""
+        """Let a program that has not stopped go on for a moment.
+
+        It may be in vfork: a parent stops only after its child has called exec, and the child may have stopped before.
+        """
         if self._is_to_stop(container):
             self._signal(container, signal.SIGCONT)
             self._after(_LOOSE_REAL_NS, lambda: self._insist(container))

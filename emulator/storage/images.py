@@ -91,7 +91,7 @@ class ImageChain:
         return sorted((int(path.name) for path in self.folder.iterdir() if path.name.isdecimal()), reverse=True)
 
     def files(self, number: int) -> list[str]:
-        """Paths of an image's files; without the last of them it is no image."""
+        """Paths of an image's files.  The last one is written last: without it there is no image."""
         return [str(self.folder / str(number) / name) for name in (_PAGES, _TABLE, _STATE, _MANIFEST)]
 
     def save(

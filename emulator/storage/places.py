@@ -20,22 +20,22 @@ IMAGES_DIRECTORY = "_images"
 
 
 class OutputPlace(Protocol):
-    """The place of one run's output, as the driver sees it."""
+    """Where one run's output is kept; the driver uses it through this."""
 
     def make(self) -> None:
-        """Have it be there, empty.  Raises RunError."""
+        """Create it; it must be empty and writable.  Raises RunError."""
         ...
 
     def marked(self, marker: str) -> contextlib.AbstractContextManager[None]:
-        """A file of this name is there meanwhile: do others see it?  Raises RunError."""
+        """Within the block it has a file of this name, so that hosts can check that they see it.  Raises RunError."""
         ...
 
     def tidy(self) -> None:
-        """Remove what only a run that goes on needs."""
+        """After the run: remove what was needed only while it ran."""
         ...
 
     def files(self) -> contextlib.AbstractContextManager[Path]:
-        """A directory with the files that are there, to read them.  Raises RunError."""
+        """A directory in which its files can be read.  Raises RunError."""
         ...
 
 
@@ -73,7 +73,7 @@ class _Directory:
             (self._path / marker).unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Of partial outputs empty directories only: those of tasks that have failed are not hidden."""
+        """See ``OutputPlace``.  Partial outputs of failed tasks stay visible: of those only empty directories go."""
         partial = self._path / PARTIAL_DIRECTORY
         for path in (*sorted(partial.rglob("*"), reverse=True), partial):
             with contextlib.suppress(OSError):
@@ -93,7 +93,7 @@ class _Objects:
         if self._store.names():
             raise RunError(f"{self._store.url}: holds objects already; give the run another --out")
         with self.marked(".natjam"):
-            pass  # it can be written to
+            pass  # a test of whether it can be written to
 
     @contextlib.contextmanager
     def marked(self, marker: str) -> Iterator[None]:
@@ -106,11 +106,11 @@ class _Objects:
                 self._store.remove([marker])
 
     def tidy(self) -> None:
-        """Of partial outputs those of tasks that have been committed."""
+        """See ``OutputPlace``.  Partial outputs of failed tasks stay visible: those of committed tasks go."""
         names = self._store.names()
         committed = {f"{PARTIAL_DIRECTORY}/{name}" for name in names}
-        of_none = [name for name in names if _task_of(name) in committed or name.startswith(f"{IMAGES_DIRECTORY}/")]
-        self._store.remove(of_none)
+        unneeded = [name for name in names if _task_of(name) in committed or name.startswith(f"{IMAGES_DIRECTORY}/")]
+        self._store.remove(unneeded)
 
     @contextlib.contextmanager
     def files(self) -> Iterator[Path]:
@@ -125,6 +125,6 @@ class _Objects:
 
 
 def _task_of(partial: str) -> str:
-    """What all partial outputs of a task begin with."""
+    """The object name without the attempt's own part: the same for all partial outputs of a task."""
     directory, _, name = partial.rpartition("/")
     return f"{directory}/{name.partition('.')[0]}"

@@ -86,7 +86,7 @@ class ProbedProcess:
         for _ in range(_STOP_TRIES):
             if self._signal_and_wait(signal.SIGSTOP, os.WSTOPPED) is not None:
                 return None
-            self.go_on()  # it may be in vfork, with a child that has stopped before it had its own program
+            self.go_on()  # it may be in vfork, with a child that has stopped before exec
         raise RunError(f"the program cannot be stopped: process {self.pid} hangs in the kernel")
 
     def go_on(self) -> int | None:

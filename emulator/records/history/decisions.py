@@ -24,7 +24,7 @@ class Decision(Frozen):
     """Address of the machine that chose."""
     why: ExplainJobEviction | ExplainTaskEviction
     policy: Policy[Any] | None
-    """What chose, where it is known: it names the number that it compares."""
+    """The policy that chose; None: not known here, so that the number it compares is not known either."""
 
     @property
     def by(self) -> str:

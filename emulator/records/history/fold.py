@@ -83,8 +83,9 @@ class HistoryBuilder:
         """When and why a node was given up, as it was under one registration."""
         self._decisions: list[Decision] = []
         self._kills = 0
-        """Since the last end of a task; next, of which tasks."""
+        """How many attempts were killed since a task last succeeded."""
         self._killed_tasks: set[tuple[str, Kind, int]] = set()
+        """Their tasks."""
 
     def add(self, record: Record) -> None:
         """Add one record; the records of each actor must come in order."""
@@ -103,7 +104,7 @@ class HistoryBuilder:
 
     @property
     def kills_in_vain(self) -> float:
-        """How often each of the tasks was killed, on average, that were killed since a task last ended."""
+        """Kills since a task last succeeded, per task that was killed in that time."""
         return self._kills / len(self._killed_tasks) if self._kills else 0
 
     def tables(self) -> History:
