@@ -39,6 +39,8 @@ from emulator.core.messages import (
     Ask,
     ContainerReport,
     ContainerReported,
+    ContainerState,
+    EndReceived,
     FetchFailed,
     JobState,
     KillContainer,
@@ -145,7 +147,8 @@ class ApplicationMaster(StateMachine):
         if self._final_acknowledged:
             self.leaves_no_trace()
             return []
-        tasks, effects = self.tasks, self._heartbeat(now_ns)
+        tasks, tells = self.tasks, self.tasks.asks.to_tell
+        effects = self._heartbeat(now_ns)
         owes = self.state is JobState.RUNNING and self._owes
         if owes:
             effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns), *self._release(now_ns)]
@@ -154,9 +157,14 @@ class ApplicationMaster(StateMachine):
         starve_ns = self._reruns.starve_ns()
         if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
             effects += self._reruns.make_room(now_ns)
-        if len(effects) == 1 and not owes and not tasks.asks.unheard:
+        if len(effects) == 1 and not (owes or tells or tasks.asks.unheard):
             self.leaves_no_trace()
         return effects
+
+    @property
+    def heard_id(self) -> int:
+        """See ``emulator.core.machine.PeriodicMachine``."""
+        return self.tasks.asks.answer_id
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """See ``emulator.core.machine.PeriodicMachine``."""
@@ -268,8 +276,11 @@ class ApplicationMaster(StateMachine):
     def _reported(self, message: ContainerReported, now_ns: int) -> list[Effect]:
         if self.state is not JobState.RUNNING:
             return []
-        effects = self._take_report(message.report, now_ns)
-        return effects + self._release(now_ns)
+        report = message.report
+        effects = [*self._take_report(report, now_ns), *self._release(now_ns)]
+        if report.state is ContainerState.DONE and self.state is JobState.RUNNING:
+            effects.append(Send(node_address(report.node), EndReceived(report.container)))
+        return effects
 
     def _take_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
         return [*self._reports.take(report, now_ns), *self._end_if_due(now_ns)]

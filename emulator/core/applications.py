@@ -96,7 +96,7 @@ class Node:
     finished_jobs: list[str] = field(default_factory=list)
     """Jobs with a container here that have ended, and the NodeManager does not know yet."""
     told_jobs: tuple[str, ...] = ()
-    """Jobs whose end it was told in answer to heartbeat ``told_id``; repeated until it acknowledges."""
+    """Jobs whose end it was told last, in answer to heartbeat ``told_id``; repeated until it acknowledges."""
     told_id: int = -1
     to_kill: list[str] = field(default_factory=list)
     """Containers that it must kill, and has not been told of yet."""
@@ -143,20 +143,17 @@ class Node:
         del self.free[place]
         return found
 
-    def take_ended_jobs(self, heard_id: int, heartbeat_id: int) -> bool:
-        """Set ``told_jobs`` to what the answer to a heartbeat must say; returns whether anything has changed."""
-        changed = bool(self.told_jobs) and heard_id >= self.told_id
-        if changed:
-            self.told_jobs = ()
-        newest = heartbeat_id > self.answered_id
-        # Do not answer a heartbeat that a newer, answered one has overtaken: its number may already be acknowledged.
-        if not self.told_jobs and self.finished_jobs and newest:
+    def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
+        """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the
+        others."""
+        if heard_id >= self.told_id:
+            # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
+            if not self.finished_jobs or heartbeat_id <= self.answered_id:
+                return ()
             self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
             self.finished_jobs = []
-        if self.told_jobs and newest:
-            self.answered_id = heartbeat_id
-            changed = True
-        return changed
+        self.answered_id = max(self.answered_id, heartbeat_id)
+        return self.told_jobs
 
 
 class Requests:
@@ -252,8 +249,7 @@ class Application:
     progress_ppm: int | None = None
     """As last reported."""
     answer: Answer | None = None
-    """The answer the ApplicationMaster has not acknowledged."""
-    acknowledged_id: int = 0
+    """The last answer; repeated until a heartbeat of the ApplicationMaster acknowledges it."""
     allocated: list[AllocatedContainer] = field(default_factory=list)
     finished: list[ContainerReport] = field(default_factory=list)
     reclaim: int = 0
@@ -276,39 +272,37 @@ class Application:
         """The queue it was submitted to."""
         return self.facts.queue
 
-    @property
-    def undelivered(self) -> list[AllocatedContainer]:
-        """Allocations that the ApplicationMaster has not acknowledged."""
-        return [*(self.answer.allocated if self.answer else ()), *self.allocated]
+    def undelivered(self, answer_id: int) -> list[AllocatedContainer]:
+        """Allocations that an ApplicationMaster which has applied the answer ``answer_id`` does not know of."""
+        again = self._unacknowledged(answer_id)
+        return [*(again.allocated if again else ()), *self.allocated]
+
+    def _unacknowledged(self, answer_id: int) -> Answer | None:
+        return self.answer if self.answer is not None and self.answer.id > answer_id else None
 
     @property
     def has_news(self) -> bool:
-        """Whether the next heartbeat gets an answer with content."""
+        """Whether there is something to tell that is not in an answer yet."""
         waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
-        return self.answer is not None or bool(waiting or self.orders)
+        return bool(waiting or self.orders)
 
-    def acknowledge(self, answer_id: int) -> bool:
-        """The ApplicationMaster has applied the answer ``answer_id``; returns whether that is new."""
-        if self.answer is None or answer_id < self.answer.id:
-            return False
-        self.answer = None
-        self.acknowledged_id = answer_id
-        return True
-
-    def next_answer(self, costs: CostLedger) -> Answer | None:
-        """The answer to a heartbeat: the unacknowledged one again, else a new one, else None."""
-        if self.answer is None and self.has_news:
-            self.answer = Answer(
-                id=self.acknowledged_id + 1,
-                allocated=tuple(self.allocated),
-                finished=tuple(self.finished),
-                reclaim=self.reclaim,
-                named=tuple(self.named),
-                withdrawn=self.withdrawn,
-                lost_nodes=tuple(self.lost_nodes),
-                costs=costs.measured() if self.reclaim or self.named else None,
-                orders=tuple(self.orders),
-            )
-            self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []
-            self.reclaim = self.withdrawn = 0
+    def next_answer(self, answer_id: int, costs: CostLedger) -> Answer | None:
+        """The answer to a heartbeat that acknowledges ``answer_id``: the last one again if that is newer, else a new
+        one, else None."""
+        again = self._unacknowledged(answer_id)
+        if again is not None or not self.has_news:
+            return again
+        self.answer = Answer(
+            id=1 if self.answer is None else self.answer.id + 1,
+            allocated=tuple(self.allocated),
+            finished=tuple(self.finished),
+            reclaim=self.reclaim,
+            named=tuple(self.named),
+            withdrawn=self.withdrawn,
+            lost_nodes=tuple(self.lost_nodes),
+            costs=costs.measured() if self.reclaim or self.named else None,
+            orders=tuple(self.orders),
+        )
+        self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []
+        self.reclaim = self.withdrawn = 0
         return self.answer

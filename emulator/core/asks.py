@@ -5,13 +5,17 @@ Theory of operation
 A new map or reduce waits for any container.  A suspended attempt waits for a container to resume in: on the node of its
 checkpoint if possible, or only on the node of its stopped process.  Each heartbeat carries the whole ask, so a later
 ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
-once, in the order of the ids, and the next heartbeat returns its id.
+once, in the order of the ids, and every heartbeat returns the id of the last.  The ResourceManager takes what it gives
+off the ask, so that an answer alone leaves nothing to say.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from emulator.core.blacklist import Blacklist
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
@@ -19,6 +23,14 @@ from emulator.core.resuming import Resuming
 from emulator.core.saved import ProcessImage
 from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
+
+
+class _Said(NamedTuple):
+    """What a heartbeat with something new says."""
+
+    ask: Ask
+    progress_ppm: int | None
+    marks: int
 
 
 class Asks:
@@ -32,14 +44,13 @@ class Asks:
         """Attempts that can use any container."""
         self._resumes: dict[TaskId, TaskAttempt] = {}
         """Suspended tasks that ask for a container, in the order of suspension."""
-        self._ask = Ask()
-        """The ask of the last heartbeat with something new."""
         self._unsaid = True
-        """Whether there may be something that no heartbeat has said yet."""
-        self._told: tuple[Ask, int, int | None, int] | None = None
-        """The ask, answer id, progress and marks that the ResourceManager has acknowledged; None before the first."""
-        self._sent: tuple[int, tuple[Ask, int, int | None, int]] | None = None
-        """The newest heartbeat with something new: its id and its content."""
+        """Whether attempts wait, or wait no longer, and no heartbeat has said so yet."""
+        self._said: _Said | None = None
+        """Content of the newest heartbeat with something new, without what the answers since then have given; None:
+        this ApplicationMaster has sent none."""
+        self._unacknowledged_id: int | None = None
+        """Id of that heartbeat, unless it was acknowledged."""
         self.answer_id = 0
         """Id of the last answer applied."""
 
@@ -99,6 +110,7 @@ class Asks:
             return _take_first(self._waiting[allocation.kind], prefers)
         attempt = self._resumes.get(allocation.task)
         if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+            self._unsaid = True  # the ResourceManager has taken it off the ask
             return None
         return self._resumes.pop(allocation.task)
 
@@ -112,40 +124,45 @@ class Asks:
     @property
     def to_tell(self) -> bool:
         """Whether there is something to say, or something said has not been acknowledged."""
-        return self._unsaid or self._sent is not None
+        return self.unheard or self._is_new
 
     @property
     def unheard(self) -> bool:
         """Whether a heartbeat has said something that has not been acknowledged."""
-        return self._sent is not None
+        return self._unacknowledged_id is not None
+
+    @property
+    def _is_new(self) -> bool:
+        return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
 
     def heartbeat(self, now_ns: int, progress_ppm: int | None, marks: int) -> ApplicationHeartbeat:
         """The next heartbeat."""
-        if self._unsaid:
-            self._ask, self._unsaid = self._made_anew(now_ns), False
-        says = (self._ask, self.answer_id, progress_ppm, marks)
-        if says == self._told and self._sent is None:
+        ask = self._made_anew(now_ns) if self._said is None or self._is_new else self._said.ask
+        self._unsaid = False
+        says = _Said(ask, progress_ppm, marks)
+        if says == self._said and not self.unheard:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
-        self._sent = (now_ns, says)
-        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, says[0], progress_ppm=progress_ppm, marks=marks)
+        self._said, self._unacknowledged_id = says, now_ns
+        return ApplicationHeartbeat(self._job, now_ns, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks)
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
-        if self._sent is None or self._sent[0] > heartbeat_id:
+        if self._unacknowledged_id is None or self._unacknowledged_id > heartbeat_id:
             return False
-        self._told, self._sent = self._sent[1], None
+        self._unacknowledged_id = None
         return True
 
     def register_again(self) -> None:
         """Make the next heartbeat the first of a new attempt: it says everything, until that is acknowledged."""
-        self._told, self._unsaid = None, True
+        self._said = None
 
     def take_answer(self, answer: Answer) -> bool:
         """Take an answer if it is the next one; it is acknowledged from now on.  Returns whether it was taken."""
         if answer.id != self.answer_id + 1:
             return False
         self.answer_id = answer.id
-        self._unsaid = True
+        if self._said is not None and answer.allocated:
+            self._said = self._said._replace(ask=_without(self._said.ask, answer.allocated))
         return True
 
     def _made_anew(self, now_ns: int) -> Ask:
@@ -156,6 +173,18 @@ class Asks:
             resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
             avoided=self._blacklist.avoided,
         )
+
+
+def _without(ask: Ask, given: tuple[AllocatedContainer, ...]) -> Ask:
+    """What is left of an ask at the ResourceManager, as ``Requests.replace`` has it."""
+    new = [allocation.kind for allocation in given if allocation.task is None]
+    resumed = {allocation.task for allocation in given}
+    return replace(
+        ask,
+        maps=max(0, ask.maps - new.count(Kind.MAP)),
+        reduces=max(0, ask.reduces - new.count(Kind.REDUCE)),
+        resumes=tuple([resume for resume in ask.resumes if resume.task not in resumed]),
+    )
 
 
 def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:

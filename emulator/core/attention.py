@@ -21,8 +21,10 @@ class Attention:
     def __init__(self) -> None:
         self.awaited: set[str] = set()
         """Addresses whose next heartbeat may get an answer, even if the heartbeat is empty."""
+        self._told: dict[str, int] = {}
+        """Id of the last news told to each address: until it has that, its heartbeats get the news again."""
         self.newly_awaited: list[str] = []
-        """Addresses that the last message has added."""
+        """Addresses that the last message has added, or told something."""
         self.selection_left_out = False
         """Whether the job selection has left out a waiting job; it may do so for a time only."""
         self._refused = False
@@ -41,6 +43,20 @@ class Attention:
     def arrived(self, address: str) -> None:
         """The awaited heartbeat has arrived."""
         self.awaited.discard(address)
+
+    def told(self, address: str, news_id: int) -> None:
+        """News with this id was sent to ``address``, and may be lost."""
+        self._told[address] = news_id
+        self.newly_awaited.append(address)
+
+    def awaits(self, address: str, heard_id: int) -> bool:
+        """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
+        return address in self.awaited or self._told.get(address, heard_id) > heard_id
+
+    def forget(self, address: str) -> None:
+        """It sends no more heartbeats."""
+        self.awaited.discard(address)
+        self._told.pop(address, None)
 
     def begin(self) -> None:
         """Start handling the next message."""

@@ -38,6 +38,8 @@ class Blacklist:
     @property
     def avoided(self) -> tuple[str, ...]:
         """Nodes to be avoided, in the order of their names."""
+        if not self._failures:
+            return ()
         black = sorted(node for node, failures in self._failures.items() if failures >= self._failures_max)
         nodes = self._nodes - len(self._lost)
         return () if len(black) * 100 >= nodes * _IGNORED_FROM_PERCENT else tuple(black)

@@ -111,6 +111,8 @@ class Container:
     input_ready_ns: int | None = None
     suspend_asked_ns: int | None = None
     keys_done: int = 0
+    job_knows: bool = False
+    """See ``ContainerReport``."""
     slot_free_ns: int | None = None
     """When the ResourceManager may know that the slot is free; None while it is in use."""
 
@@ -141,6 +143,7 @@ class Container:
             suspend_asked_ns=self.suspend_asked_ns,
             keys_done=self.keys_done,
             memory_bytes=self.memory_bytes,
+            job_knows=self.job_knows,
         )
 
 

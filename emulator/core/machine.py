@@ -16,6 +16,8 @@ The contract for heartbeats that a driver may leave out:
   run without it is the same run.
 * ``heartbeat_due_ns`` gives the earliest time at which a tick may matter, never too late.  A decision of a policy holds
   until its input changes, or until the time that the policy names.
+* Each heartbeat carries ``heard_id``, and the ResourceManager repeats its last news to a heartbeat that has an older
+  id.  It does not record ids, so a heartbeat that only acknowledges something changes nothing.
 * Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
   machine in answer to an effect comes after the messages that waited before it.
 """
@@ -61,6 +63,11 @@ class PeriodicMachine(Machine, Protocol):
         """When it gets ``Tick``; None: never."""
         ...
 
+    @property
+    def heard_id(self) -> int:
+        """Id of the last news of the ResourceManager that it has received."""
+        ...
+
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """From when on its heartbeats may say or change something, as known at ``now_ns``; None: never.
 
@@ -94,6 +101,11 @@ class StateMachine:
         else:
             self.revision += 1
         return effects
+
+    @property
+    def heard_id(self) -> int:
+        """See ``PeriodicMachine``."""
+        return -1
 
     def leaves_no_trace(self) -> None:
         """The message being handled (a tick, a heartbeat or a response) has changed nothing."""

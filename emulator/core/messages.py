@@ -119,6 +119,8 @@ class ContainerReport(Frozen):
     """Key counter when it ended or stopped."""
     memory_bytes: int | None = None
     """Memory that its task uses; None: unknown."""
+    job_knows: bool = False
+    """Whether its ApplicationMaster has acknowledged its end, so that the ResourceManager need not tell it."""
 
 
 class ResumeAsk(Frozen):
@@ -134,7 +136,7 @@ class ResumeAsk(Frozen):
 
 
 class Ask(Frozen):
-    """All containers that a job still wants, apart from those in the answers it has acknowledged."""
+    """All containers that a job still wants, apart from those in the answers that the heartbeat acknowledges."""
 
     maps: int = 0
     reduces: int = 0
@@ -257,7 +259,7 @@ class ApplicationHeartbeat(_Message):
     answer_id: int
     """Id of the last answer applied."""
     ask: Ask | None = None
-    """None: unchanged since the last acknowledged ask."""
+    """None: unchanged since the last acknowledged ask, but for what answers have given."""
     final_state: JobState | None = None
     finish_ns: int | None = None
     reason: str = ""
@@ -354,6 +356,12 @@ class ContainerReported(_Message):
     report: ContainerReport
 
 
+class EndReceived(_Message):
+    """ApplicationMaster to NodeManager: it knows that this container has ended."""
+
+    container: str
+
+
 # ---- from the driver ----
 
 
@@ -421,6 +429,7 @@ Message: TypeAlias = (
     | MapOutputs
     | MapOutputsReceived
     | ContainerReported
+    | EndReceived
     | Start
     | Tick
     | TimerFired

@@ -8,7 +8,8 @@ container has a state from the table below.  Commands are idempotent.  A repeate
 container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
-ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_news``).  Under an overhead profile
+ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_news``), which pass an end on to
+the ApplicationMaster if that has not acknowledged it.  Under an overhead profile
 a suspended container is held back until the profile's total has passed since the ApplicationMaster asked; then a
 heartbeat of its own carries it, so that the total has the low deviation of the published one.
 
@@ -53,6 +54,7 @@ from emulator.core.messages import (
     RESOURCE_MANAGER,
     ContainerReported,
     ContainerState,
+    EndReceived,
     KillContainer,
     MapOutputs,
     MapOutputsReceived,
@@ -124,6 +126,11 @@ class NodeManager(StateMachine):
         if container is not None and container.state is ContainerState.RESUMING:
             return [Resume(container.id)]
         return []
+
+    @property
+    def heard_id(self) -> int:
+        """See ``emulator.core.machine.PeriodicMachine``."""
+        return self._news.heard_id
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
@@ -220,6 +227,12 @@ class NodeManager(StateMachine):
             return [received]
         self._map_outputs[message.job] = message.version
         return [ProvideInput(message.job, message.version, message.nodes), received]
+
+    def _end_received(self, message: EndReceived, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is not None:
+            container.job_knows = True
+        return []
 
     def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
         told = self._news.take(message)
@@ -404,6 +417,7 @@ class NodeManager(StateMachine):
         ResumeContainer: _resume_container,
         KillContainer: _kill_container,
         MapOutputs: _map_outputs_known,
+        EndReceived: _end_received,
         NodeHeartbeatResponse: _response,
         Launched: _launched,
         LaunchFailed: _launch_failed,

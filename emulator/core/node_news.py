@@ -36,7 +36,8 @@ class NodeNews:
     """The heartbeat that first told of each; of those that have been told."""
     _told_id: int = -1
     """The last heartbeat that reported something."""
-    _heard_id: int = -1
+    heard_id: int = -1
+    """Id of the last response with news."""
 
     def freed(self, container: Container) -> None:
         """It has ended, or its process has stopped."""
@@ -69,7 +70,7 @@ class NodeNews:
             for container in freed:
                 self._first_told.setdefault(container.id, heartbeat_id)
         reports = tuple([container.report(self.node) for container in freed])
-        return NodeHeartbeat(self.node, heartbeat_id, reports, self._heard_id, self.registration)
+        return NodeHeartbeat(self.node, heartbeat_id, reports, self.heard_id, self.registration)
 
     def take(self, response: NodeHeartbeatResponse) -> list[Container] | None:
         """The containers that are acknowledged by this; None: it has no news, or is for what was here before."""
@@ -80,7 +81,7 @@ class NodeNews:
             return None
         self._is_registered = True
         if response.finished_jobs:
-            self._heard_id = max(self._heard_id, response.id)
+            self.heard_id = max(self.heard_id, response.id)
         for container in told:
             self.settle(container)
         return told

@@ -153,13 +153,15 @@ class ResourceManager(StateMachine):
         for report in message.freed:
             effects += self._freed(report, now_ns)
         taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
-        told = node.take_ended_jobs(message.heard_id, message.id)
+        told = node.ended_jobs_for(message.heard_id, message.id)
         if message.says_nothing and not (is_new or told) and taken is None and given is None:
             self.leaves_no_trace()
         effects += [*(taken or ()), *(given or ())]
-        if node.told_jobs or node.finished_jobs:
+        if told:
+            self.state.attention.told(address, node.told_id)
+        if node.finished_jobs:
             self.state.attention.expect(address)
-        return [*effects, Send(address, NodeHeartbeatResponse(message.id, node.told_jobs))]
+        return [*effects, Send(address, NodeHeartbeatResponse(message.id, told))]
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
@@ -175,7 +177,6 @@ class ResourceManager(StateMachine):
         if not is_new_attempt:
             self.state.attention.expect(address)
         started = is_new_attempt and self._orders.started(application.master)
-        changed = started | application.acknowledge(message.answer_id)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
@@ -186,10 +187,12 @@ class ResourceManager(StateMachine):
         # Drop requests it was not told of whose need was met elsewhere.
         surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
         application.reclaim -= surplus
-        if message.says_nothing and not (changed or surplus or application.has_news):
-            self.leaves_no_trace()
-        answer = application.next_answer(self.state.costs)
+        answer = application.next_answer(message.answer_id, self.state.costs)
         if answer is not None:
+            self.state.attention.told(address, answer.id)
+        elif message.says_nothing and not (started or surplus):
+            self.leaves_no_trace()
+        if application.has_news:  # the answer repeats the one before
             self.state.attention.expect(address)
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
@@ -199,7 +202,7 @@ class ResourceManager(StateMachine):
         application.progress_ppm = message.progress_ppm
         if application.heard_ns is None:
             application.heard_ns = now_ns
-        application.requests.replace(message, application.undelivered, now_ns)
+        application.requests.replace(message, application.undelivered(message.answer_id), now_ns)
         self.state.queues.note(application)
         for resume in ask.resumes:
             if resume.node in self.state.free_nodes:
@@ -273,13 +276,14 @@ class ResourceManager(StateMachine):
             del application.containers[held.id]
         self._orders.ended(held.id)
         if held.kind is Kind.APPLICATION_MASTER:
-            self.state.attention.arrived(job_address(held.job))  # it sends no more heartbeats
+            self.state.attention.forget(job_address(held.job))
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
             return self._master_ended(application, report, now_ns)
-        application.finished.append(report)
-        self.state.attention.expect(job_address(application.name))
+        if not report.job_knows:
+            application.finished.append(report)
+            self.state.attention.expect(job_address(application.name))
         return []
 
     def _slot_freed(

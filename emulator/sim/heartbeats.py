@@ -187,9 +187,10 @@ class HeartbeatsThatMatter:
     def _due_ns(self, beats: _Beats) -> int | None:
         """From when on a beat may matter to its machine or to the ResourceManager; None: never."""
         now_ns, manager = self._kernel.now_ns, self._manager
-        if manager is not None and beats.machine.address in manager.state.attention.awaited:
+        machine = beats.machine
+        if manager is not None and manager.state.attention.awaits(machine.address, machine.heard_id):
             return now_ns
-        due_ns = beats.machine.heartbeat_due_ns(now_ns)
+        due_ns = machine.heartbeat_due_ns(now_ns)
         if beats.free and manager is not None:
             free_ns = manager.free_node_due_ns(now_ns)
             due_ns = free_ns if due_ns is None or (free_ns is not None and free_ns < due_ns) else due_ns

@@ -30,6 +30,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    EndReceived,
     JobState,
     KillContainer,
     MapOutputs,
@@ -129,6 +130,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 place.command = message
         elif isinstance(message, KillContainer):
             self.places[message.container].command = message
+        elif isinstance(message, EndReceived):
+            assert self.places[message.container].report.state is DONE
         else:
             assert isinstance(message, MapOutputs)
 
@@ -172,11 +175,10 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         if self.ended or message.final_state is not None:
             self.ended = True
             return ApplicationHeartbeatResponse(message.id, ended=True)
-        manager.acknowledge(message.answer_id)
         if message.ask is not None and message.id > manager.last_heartbeat_id:
             manager.last_heartbeat_id = message.id
-            manager.requests.replace(message, manager.undelivered, self.now_ns)
-        answer = manager.next_answer(CostLedger())
+            manager.requests.replace(message, manager.undelivered(message.answer_id), self.now_ns)
+        answer = manager.next_answer(message.answer_id, CostLedger())
         if answer is not None:
             self.answers.append(answer)
         return ApplicationHeartbeatResponse(message.id, answer)

@@ -20,6 +20,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    EndReceived,
     FetchFailed,
     JobState,
     KillContainer,
@@ -199,6 +200,30 @@ def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
     assert bench.ask() == fresh
     bench(ApplicationHeartbeatResponse(bench.now_ns))
     assert bench.ask() is None
+
+
+def test_what_an_answer_gives_leaves_nothing_to_say() -> None:
+    bench = Bench(reduces=2)
+    bench.ask()
+    bench.give("c1")  # with what acknowledges the ask
+    bench.report("c1", RUNNING, 2)
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) is None
+    (heartbeat,) = sent(bench.heartbeat(), ApplicationHeartbeat)
+    assert heartbeat.says_nothing
+    assert heartbeat.answer_id == 1
+    bench.report("c1", DONE, 3, outcome=Outcome.KILLED)
+    assert bench.machine.heartbeat_due_ns(bench.now_ns) == bench.now_ns
+    ask = bench.ask()
+    assert ask is not None
+    assert ask.reduces == 2
+
+
+def test_the_end_of_a_container_is_acknowledged_each_time_it_is_reported() -> None:
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    for _ in range(2):
+        effects = bench.report("c1", DONE, 3, outcome=Outcome.SUCCEEDED)
+        assert sent(effects, EndReceived) == [EndReceived("c1")]
 
 
 def test_after_its_end_a_job_suspends_nobody_and_starts_nothing() -> None:

@@ -25,6 +25,7 @@ from emulator.core.messages import (
     ContainerReport,
     ContainerReported,
     ContainerState,
+    EndReceived,
     KillContainer,
     MapOutputs,
     Message,
@@ -223,6 +224,14 @@ def test_what_is_freed_is_told_until_it_is_acknowledged(bench: Bench) -> None:
     assert bench.heartbeat().freed == first.freed
     bench(NodeHeartbeatResponse(first.id))
     assert bench.heartbeat().freed == ()
+
+
+def test_what_is_freed_is_told_with_whether_its_job_knows(bench: Bench) -> None:
+    bench.run()
+    bench(Exited("c1", 0, None, 3))
+    assert [report.job_knows for report in bench.heartbeat().freed] == [False]
+    assert bench(EndReceived("c1")) == []
+    assert [report.job_knows for report in bench.heartbeat().freed] == [True]
 
 
 def test_the_answer_to_an_empty_heartbeat_acknowledges_nothing_told_at_the_same_instant(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from manager_bench import Bench, sent
+from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
 from emulator import policies
@@ -12,7 +13,9 @@ from emulator.core.applications import Application, Node
 from emulator.core.completions import Committing
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
+    Answer,
     ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
     Ask,
     ContainerReport,
     ContainerState,
@@ -69,6 +72,49 @@ def test_a_container_that_comes_free_is_a_change_although_nobody_waits_for_one()
     assert bench.free == 2
     bench.node("node-1", ended)
     assert bench.free == 2
+
+
+def answer_to(bench: Bench, answer_id: int) -> Answer | None:
+    """The answer to a heartbeat of job a that says nothing but that it has applied ``answer_id``."""
+    effects = bench(ApplicationHeartbeat("a", bench.now_ns + SECOND_NS, answer_id))
+    (response,) = sent(effects, ApplicationHeartbeatResponse)
+    return response.answer
+
+
+def test_an_answer_is_repeated_until_it_is_acknowledged_and_that_changes_nothing() -> None:
+    bench = Bench(make_settings(containers=3))
+    answer = bench.running_job("a", Ask(reduces=1))
+    attention, revision = bench.machine.state.attention, bench.machine.revision
+    assert attention.awaits("am:a", answer.id - 1)
+    assert not attention.awaits("am:a", answer.id)
+    assert answer_to(bench, answer.id - 1) == answer
+    assert bench.machine.revision > revision
+    revision = bench.machine.revision
+    assert answer_to(bench, answer.id) is None
+    assert bench.machine.revision == revision
+
+
+def test_news_waits_while_a_late_heartbeat_is_answered_again() -> None:
+    bench = Bench(make_settings(containers=3))
+    answer = bench.running_job("a", Ask(reduces=1))
+    (given,) = answer.allocated
+    bench.node("node-1", report(given.container, DONE, 9, Outcome.CRASHED))
+    assert answer_to(bench, answer.id - 1) == answer
+    assert bench.machine.state.attention.awaits("am:a", answer.id)
+    new = answer_to(bench, answer.id)
+    assert new is not None
+    assert [ended.container for ended in new.finished] == [given.container]
+
+
+def test_a_job_is_not_told_of_an_end_that_it_knows() -> None:
+    bench = Bench(make_settings(containers=3))
+    answer = bench.running_job("a", Ask(reduces=1))
+    (given,) = answer.allocated
+    ended = report(given.container, DONE, 9, Outcome.SUCCEEDED)
+    bench.node("node-1", replace(ended, job_knows=True))
+    assert bench.free == 2
+    assert not bench.machine.state.attention.awaits("am:a", answer.id)
+    assert answer_to(bench, answer.id) is None
 
 
 def test_overhead_begins_once_both_the_request_and_the_container_are_there() -> None:
@@ -214,15 +260,13 @@ def test_a_message_for_somebody_else_is_refused() -> None:
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
     settings = make_settings().nodes[0]
     node = Node(settings, NodeLedger(settings), finished_jobs=["a"])
-    assert node.take_ended_jobs(heard_id=-1, heartbeat_id=10)
-    assert node.take_ended_jobs(heard_id=-1, heartbeat_id=30)
-    assert node.told_jobs == ("a",)
-    assert node.take_ended_jobs(heard_id=30, heartbeat_id=31)
+    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=10) == ("a",)
+    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=30) == ("a",)
+    assert node.ended_jobs_for(heard_id=30, heartbeat_id=31) == ()
     node.finished_jobs.append("b")
-    assert not node.take_ended_jobs(heard_id=-1, heartbeat_id=20)
-    assert node.told_jobs == ()
-    assert node.take_ended_jobs(heard_id=30, heartbeat_id=32)
-    assert node.told_jobs == ("b",)
+    assert node.ended_jobs_for(heard_id=10, heartbeat_id=20) == ()
+    assert node.ended_jobs_for(heard_id=-1, heartbeat_id=20) == ("a",)  # as sent before it had heard anything
+    assert node.ended_jobs_for(heard_id=30, heartbeat_id=32) == ("b",)
 
 
 # ---- admission ----
