@@ -56,6 +56,9 @@ class Reclaiming:
         reads = self._scheduler.allocation.reads - {Reads.PROGRESS}
         self._asks_again_on_change = self._scheduler.order_is_fixed and not reads
         """Whether the policies read only the queues and their jobs, in an order that never changes."""
+        queues = [queue.name for queue in self._scheduler.queues]
+        self._takers = queues if self._scheduler.allocation.least_urgent_takes else queues[:-1]
+        """Queues that may ever take containers back."""
         self._kills = 0
         self._all_asked: tuple[int, int] | None = None
         """State of queues and Preemptor when everything possible had been asked for."""
@@ -71,7 +74,7 @@ class Reclaiming:
     def _jobs_due_ns(self, now_ns: int) -> int | None:
         """The same, for a job."""
         state = self._state
-        if not state.queues.pending:
+        if not any(map(state.queues.pending_in, self._takers)):
             return None
         if self._shares is not None:
             return now_ns  # free containers may be for other tasks, and shares change with time

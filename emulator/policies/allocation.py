@@ -53,7 +53,7 @@ def soft_cap(view: ClusterView) -> AllocationDecision:
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
-        AllocationPolicy("two-queue", two_queue, "natjam, section 3", fewest_queues=2),
+        AllocationPolicy("two-queue", two_queue, "natjam, section 3", fewest_queues=2, least_urgent_takes=False),
         AllocationPolicy("single-queue", single_queue, "natjam, section 4", most_queues=1),
         AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
         AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),

@@ -162,6 +162,8 @@ class AllocationPolicy(Policy[AllocationRule]):
 
     preempts: bool = True
     """Whether it ever takes containers back; if not, the mechanism is *wait*."""
+    least_urgent_takes: bool = True
+    """Whether the least urgent queue may ever take containers back."""
     waits: bool = False
     """Whether the mechanism is *wait* unless the experiment names another."""
     fewest_queues: int = 1
