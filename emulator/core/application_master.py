@@ -294,7 +294,7 @@ class ApplicationMaster(StateMachine):
 
     def _release(self, now_ns: int) -> list[Effect]:
         """Evict held tasks; read progress if containers are owed and there are candidates."""
-        if self.state is not JobState.RUNNING:
+        if self.state is not JobState.RUNNING or not (self.tasks.held or self.tasks.releaser.owes):
             return []
         effects = self._evict(self._orders.victims(now_ns), now_ns)
         return effects + self._read_to_release(now_ns)

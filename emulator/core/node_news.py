@@ -57,6 +57,8 @@ class NodeNews:
         """From when on a heartbeat may say something; None: none will."""
         if not self._is_registered:
             return now_ns
+        if not self._freed:
+            return None
         times_ns = [container.slot_free_ns for container in self._freed.values()]
         return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
 

@@ -94,11 +94,10 @@ class ResourceManager(StateMachine):
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
-        times_ns = (
-            *(self._reclaiming.due_ns(now_ns), self.preemptor.due_ns),
-            *(self._orders.due_ns, self._recovery.due_ns, self._withholding.due_ns),
-        )
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        parts = (self.preemptor, self._orders, self._recovery, self._withholding)
+        times_ns = [part.due_ns for part in parts if part.due_ns is not None]
+        reclaiming_ns = self._reclaiming.due_ns(now_ns)
+        return min(times_ns if reclaiming_ns is None else [*times_ns, reclaiming_ns], default=None)
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would

@@ -171,9 +171,10 @@ class HeartbeatsThatMatter:
             due_ns = None if self._is_next_planned(beats) else self._due_ns(beats)
             if due_ns is not None:
                 self._plan(beats, due_ns)
+        if not self._free or self._manager is None:
+            return
         # After a free node's beat it is the next one's turn, even if the network has lost the heartbeat.
-        is_asked = RESOURCE_MANAGER in touched or any(beats.free for beats in touched.values())
-        if self._free and self._manager is not None and is_asked:
+        if RESOURCE_MANAGER in touched or any(beats.free for beats in touched.values()):
             due_ns = self._manager.free_node_due_ns(self._kernel.now_ns)
             if due_ns is not None:
                 self._wake_free(due_ns)
