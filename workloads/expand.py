@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,16 +16,17 @@ from emulator.experiment.availability import capacity_of
 from emulator.experiment.model import Experiment
 from emulator.experiment.times import seconds_to_ns
 from emulator.vocabulary import JobFacts
-from workloads.adapt import Adapted, Target, adapt
 from workloads.bimodal import bimodal_jobs
 from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
 from workloads.errors import Problems, TraceError
 from workloads.google_day import google_day_jobs
-from workloads.importers import open_trace
 from workloads.lengths import key_count, lengths_ns
 from workloads.poisson import poisson_jobs
-from workloads.record import Trace, WorkloadJob
 from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
+
+if TYPE_CHECKING:
+    from workloads.adapt import Adapted
+    from workloads.record import Trace, WorkloadJob
 
 BYTES_PER_GB = 2**30
 BYTES_PER_MEMORY_MB = 2**20
@@ -80,6 +82,9 @@ def _with_known_lengths(job: JobSpec) -> JobSpec:
 
 def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
     """The trace of an experiment, fitted to its cluster.  Raises TraceError, ConfigError."""
+    from workloads.adapt import Target, adapt  # here, because jobs written out do not need these imports
+    from workloads.importers import open_trace
+
     cluster = experiment.cluster
     target = Target(
         nodes=cluster.nodes,

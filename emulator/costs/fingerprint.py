@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import psutil
 from pydantic import Field
 
 from emulator import __version__
@@ -79,6 +78,8 @@ def _cpu_model() -> str:
 
 def busy_warning() -> str | None:
     """A warning if the machine is busy now; it watches other programs for half a second."""
+    import psutil  # here, because every command reads this file, and few ask this
+
     share = psutil.cpu_percent(_LOOK_REAL_S) / 100
     if share <= BUSY_SHARE:
         return None

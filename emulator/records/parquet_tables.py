@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
 
+import numpy
 import pyarrow
-from pyarrow import compute
 
 from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
 from emulator.core.preemptor import TRANSACTIONAL
 from emulator.experiment.times import ns_to_seconds
-from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, SuspendedSpan, TaskRow
+from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]
 """The column's name, and the function that makes its values from rows."""
 
 _STRING, _COUNT, _SECONDS = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
-_SPAN_TIMES = ("stopped", "resumed", "asked", "freed", "resume_ready")
-_SPANS = pyarrow.list_(pyarrow.struct([(f"{name}_s", _SECONDS) for name in _SPAN_TIMES]))
-_PAGING_SPANS = pyarrow.list_(
-    pyarrow.struct([("began_s", _SECONDS), ("ended_s", _SECONDS), ("out_bytes", _COUNT), ("in_bytes", _COUNT)])
-)
 
 
 def _each(name: str, kind: pyarrow.DataType, value: Callable[[Any], Any]) -> _Column:
-    return name, lambda rows: pyarrow.array(list(map(value, rows)), kind)
+    return name, lambda rows: _array(list(map(value, rows)), kind)
+
+
+def _array(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+    """What ``pyarrow.array`` makes; that imports pandas, which takes longer than all tables of a usual run."""
+    if kind == _STRING:
+        builder = pyarrow.lib.StringBuilder()
+        builder.append_values(values)
+        return builder.finish()
+    known = None
+    if None in values:
+        known = pyarrow.py_buffer(numpy.packbits([value is not None for value in values], bitorder="little"))
+        values = [value or 0 for value in values]
+    return pyarrow.Array.from_buffers(
+        kind, len(values), [known, pyarrow.py_buffer(numpy.array(values, kind.to_pandas_dtype()))]
+    )
+
+
+def _each_list(name: str, columns: Sequence[_Column]) -> _Column:
+    """Column of field ``name``, which has a list of items: a list of structs with these columns of the items."""
+    get = attrgetter(name)
+
+    def values(rows: Sequence[Any]) -> pyarrow.Array:
+        lists = list(map(get, rows))
+        items = list(chain.from_iterable(lists))
+        ends = _array(list(accumulate(map(len, lists), initial=0)), pyarrow.int32())
+        fields = {field: of_items(items) for field, of_items in columns}
+        return pyarrow.ListArray.from_arrays(ends, pyarrow.StructArray.from_arrays(fields.values(), list(fields)))
+
+    return name, values
 
 
 def _text(name: str) -> _Column:
@@ -52,8 +77,7 @@ def _seconds_of(name: str, field: str) -> _Column:
     get = attrgetter(field)
 
     def values(rows: Sequence[Any]) -> pyarrow.Array:
-        times_ns = pyarrow.array(list(map(get, rows)), _COUNT)
-        return compute.call_function("divide", [times_ns.cast(_SECONDS, safe=False), pyarrow.scalar(1e9)])
+        return _array([None if time_ns is None else time_ns / 1e9 for time_ns in map(get, rows)], _SECONDS)
 
     return name, values
 
@@ -61,25 +85,6 @@ def _seconds_of(name: str, field: str) -> _Column:
 def _time(name: str) -> _Column:
     """Column ``<name>_s`` of field ``<name>_ns``."""
     return _seconds_of(f"{name}_s", f"{name}_ns")
-
-
-def _spans(row: AttemptRow) -> list[dict[str, float | None]]:
-    def span(found: SuspendedSpan) -> dict[str, float | None]:
-        return {f"{name}_s": ns_to_seconds(getattr(found, f"{name}_ns")) for name in _SPAN_TIMES}
-
-    return [span(found) for found in row.suspended_spans]
-
-
-def _paging_spans(row: AttemptRow) -> list[dict[str, float | None]]:
-    return [
-        {
-            "began_s": ns_to_seconds(span.began_ns),
-            "ended_s": ns_to_seconds(span.ended_ns),
-            "out_bytes": span.out_bytes,
-            "in_bytes": span.in_bytes,
-        }
-        for span in row.paging_spans
-    ]
 
 
 def _real_ms(field: str) -> Callable[[Operation], float | None]:
@@ -129,10 +134,10 @@ _ATTEMPT_COLUMNS = [
     *map(_time, ("ready", "launched", "first_key", "input_ready", "suspend_asked", "ended", "slot_freed")),
     *map(_count, ("keys_start", "keys_done", "keys_total")),
     _text("resumed_from"),
-    _each("suspended_spans", _SPANS, _spans),
+    _each_list("suspended_spans", list(map(_time, ("stopped", "resumed", "asked", "freed", "resume_ready")))),
     *map(_time, ("busy", "active", "useful", "lost", "overhead")),
     _count("swapped_bytes"),
-    _each("paging_spans", _PAGING_SPANS, _paging_spans),
+    _each_list("paging_spans", [*map(_time, ("began", "ended")), *map(_count, ("out_bytes", "in_bytes"))]),
 ]
 _OPERATION_COLUMNS = [
     _each("operation", _STRING, attrgetter("name")),
@@ -222,8 +227,8 @@ def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapp
     names = ("decision", "t_s", "by", "rule", "requester", "left_out")
     kinds = (_COUNT, _SECONDS, _STRING, _STRING, _STRING, _COUNT)
     columns = zip(*heads, strict=True) if heads else [()] * len(names)
-    head = {name: pyarrow.array(values, kind) for name, kind, values in zip(names, kinds, columns, strict=True)}
+    head = {name: _array(values, kind) for name, kind, values in zip(names, kinds, columns, strict=True)}
     attempts = [attempt_of.get(candidate.container or "") for candidate in candidates]
     table = _table(_CANDIDATE_COLUMNS, candidates)
     of_candidates = dict(zip(table.column_names, table.columns, strict=True))
-    return pyarrow.table({**head, "attempt": pyarrow.array(attempts, _STRING), **of_candidates})
+    return pyarrow.table({**head, "attempt": _array(attempts, _STRING), **of_candidates})
