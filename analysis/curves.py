@@ -36,14 +36,17 @@ def at_work(launched_s: ArrayLike, ended_s: ArrayLike, stops_s: ArrayLike) -> Cu
 
 def at_work_of(attempts: pyarrow.Table) -> Curve:
     """The same, from a table of attempts."""
-    launched, ended = (
-        numpy.asarray(attempts.column(name).to_numpy(), dtype=float) for name in ("launched_s", "ended_s")
-    )
+    launched, ended = (floats(attempts.column(name)) for name in ("launched_s", "ended_s"))
     spans = attempts.column("suspended_spans").combine_chunks()
     flat = spans.flatten()
-    parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_numpy()))
-    times = [flat.field(name).to_numpy(zero_copy_only=False).astype(float) for name in ("stopped_s", "resumed_s")]
+    parents = numpy.repeat(numpy.arange(len(spans)), numpy.diff(spans.offsets.to_pylist()))
+    times = [floats(flat.field(name)) for name in ("stopped_s", "resumed_s")]
     return at_work(launched, ended, numpy.stack([*times, ended[parents]], axis=1))
+
+
+def floats(column: pyarrow.Array | pyarrow.ChunkedArray) -> NDArray[numpy.float64]:
+    """The values of a column of numbers; null is NaN.  Its own ``to_numpy`` would import pandas."""
+    return numpy.array(column.to_pylist(), dtype=float)
 
 
 def known(values: ArrayLike) -> NDArray[numpy.float64]:

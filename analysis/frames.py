@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-import pandas as _pandas
+DataFrame: TypeAlias = Any
+Series: TypeAlias = Any
 
-pandas: Any = _pandas
-if TYPE_CHECKING:
-    DataFrame: TypeAlias = Any
-    Series: TypeAlias = Any
-else:
-    DataFrame, Series = _pandas.DataFrame, _pandas.Series
 
-__all__ = ["DataFrame", "Series", "pandas"]
+class _Pandas:
+    """Imported when it is first used: a simulation, even with its report, takes less time than this import."""
+
+    def __getattr__(self, name: str) -> Any:
+        import pandas
+
+        return getattr(pandas, name)
+
+
+pandas: Any = _Pandas()

@@ -18,7 +18,7 @@ import orjson
 import pyarrow
 from numpy.typing import NDArray
 
-from analysis.curves import Curve, at_work_of, steps
+from analysis.curves import Curve, at_work_of, floats, steps
 from analysis.report.reasons import eviction_reasons
 from analysis.timeline import STATES, Timeline, make_timeline
 from emulator.core.capacity import Capacity
@@ -125,7 +125,7 @@ def _names(attempts: pyarrow.Table) -> dict[str, Any]:
     for name in ("job", "kind", "outcome", "reason"):
         encoded = attempts.column(name).combine_chunks().dictionary_encode()
         texts[f"{name}_names"] = encoded.dictionary.to_pylist()
-        texts[f"{name}_places"] = encoded.indices.fill_null(_NONE).to_pylist()
+        texts[f"{name}_places"] = [_NONE if place is None else place for place in encoded.indices.to_pylist()]
     return texts
 
 
@@ -185,11 +185,11 @@ def _overheads(operations: pyarrow.Table) -> dict[str, _Array]:
 
 
 def _floats(table: pyarrow.Table, name: str) -> NDArray[numpy.float64]:
-    return numpy.asarray(table.column(name).to_numpy(), dtype=float)
+    return floats(table.column(name))
 
 
 def _integers(table: pyarrow.Table, name: str) -> NDArray[numpy.int32]:
-    return table.column(name).fill_null(_NONE).to_numpy().astype(numpy.int32)
+    return numpy.nan_to_num(_floats(table, name), nan=_NONE).astype(numpy.int32)
 
 
 def _first(values: _Array, otherwise: _Array) -> _Array:

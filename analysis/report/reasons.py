@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow
-import pyarrow.compute
 
 from analysis.evictions import why_text
 
@@ -18,7 +19,7 @@ def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
         decisions: the table of ``decisions.parquet``; see ``analysis.load.load_decisions``.
     """
     candidates = _candidates(decisions)
-    chosen = decisions.filter(pyarrow.compute.field("chosen") > 0)
+    chosen = decisions.filter(decisions.column("chosen").cast(pyarrow.bool_()))
     asked: dict[str, str] = {}
     reasons: dict[str, list[str]] = {}
     for row in chosen.to_pylist():
@@ -34,6 +35,6 @@ def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
 
 def _candidates(decisions: pyarrow.Table) -> dict[int, int]:
     """How many candidates each choice had, including those that are not in the table."""
-    grouped = decisions.group_by("decision").aggregate([("left_out", "max"), ("place", "count")])
-    columns = (grouped.column(name).to_pylist() for name in ("decision", "left_out_max", "place_count"))
-    return {decision: left_out + kept for decision, left_out, kept in zip(*columns, strict=True)}
+    numbers, left_out = (decisions.column(name).to_pylist() for name in ("decision", "left_out"))
+    kept = Counter(numbers)
+    return {number: kept[number] + more for number, more in zip(numbers, left_out, strict=True)}

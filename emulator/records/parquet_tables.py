@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 import pyarrow
+from pyarrow.lib import StringBuilder
 
 from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
@@ -29,7 +30,7 @@ def _each(name: str, kind: pyarrow.DataType, value: Callable[[Any], Any]) -> _Co
 def _array(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
     """What ``pyarrow.array`` makes; that imports pandas, which takes longer than all tables of a usual run."""
     if kind == _STRING:
-        builder = pyarrow.lib.StringBuilder()
+        builder = StringBuilder()
         builder.append_values(values)
         return builder.finish()
     known = None
