@@ -80,7 +80,9 @@ def test_models_are_frozen(tmp_path: Path) -> None:
         pytest.param("name: production-S", "name: research-XL", 20, ["jobs.1.name", "jobs.0"], id="duplicate job"),
         pytest.param("name: production-S", "name: ..", 20, ["jobs.1.name", "'.'"], id="job name that is a path"),
         pytest.param("job_eviction: mr", "job_eviction: mrr", 12, ["no job eviction 'mrr'", "'mr'"], id="policy"),
-        pytest.param("task_eviction: srt", "task_eviction: nobodys:f", 13, ["'nobodys:f'", "imported"], id="own policy"),
+        pytest.param(
+            "task_eviction: srt", "task_eviction: nobodys:f", 13, ["'nobodys:f'", "imported"], id="own policy"
+        ),
         pytest.param("task_eviction: srt", "task_eviction: math:f", 13, ["has no function 'f'"], id="no function"),
         pytest.param("mechanism: checkpoint", "mechanism: image", 14, ["storage.tier"], id="image"),
         pytest.param(
