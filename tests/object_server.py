@@ -26,13 +26,21 @@ Answer = Callable[[str, str], str | None]
 class ObjectServer:
     """An S3 server with one bucket.  Use as a context manager."""
 
+    unreachable = "Could not connect"
+    """What clients say of it when it has died."""
+
     def __init__(self) -> None:
         self.answer: Answer = lambda method, path: None
         self.requests: list[tuple[str, str]] = []
         """Method and path of each that has come."""
-        self._application = DomainDispatcherApplication(create_backend_app)
+        self._application: Any = DomainDispatcherApplication(create_backend_app)
         self._server: BaseWSGIServer | None = None
         self._port = 0
+
+    @property
+    def url(self) -> str:
+        """Where objects can be."""
+        return f"s3://{BUCKET}"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -84,7 +92,7 @@ class ObjectServer:
         )
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        method, path = self._asked(environ)
         self.requests.append((method, path))
         status = self.answer(method, path)
         if status is None:
@@ -93,5 +101,11 @@ class ObjectServer:
             body = b"".join(self._application(environ, start_response))
             return [body[: len(body) // 2]]
         environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        start_response(status, [("Content-Type", "application/xml")])
-        return [_ERROR % (_CODES[status], status.partition(" ")[2].encode())]
+        start_response(status, [("Content-Type", "application/octet-stream")])
+        return [self._refusal(status, status.partition(" ")[2])]
+
+    def _asked(self, environ: dict[str, Any]) -> tuple[str, str]:
+        return environ["REQUEST_METHOD"], environ["PATH_INFO"]
+
+    def _refusal(self, status: str, why: str) -> bytes:
+        return _ERROR % (_CODES[status], why.encode())

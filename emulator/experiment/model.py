@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -25,6 +26,8 @@ Size = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSize = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Policy = Annotated[str, Field(min_length=1)]
 """The name of a policy on its axis, or ``module:function`` for the user's own."""
+
+_STORES = "s3://bucket/prefix or webhdfs://namenode:9870/prefix"
 
 
 class Speculation(Strict):
@@ -170,7 +173,7 @@ class Live(Strict):
 
 
 class Storage(Strict):
-    """Where output, checkpoints and images go: ``url`` null is the run directory, else a path or ``s3://bucket/prefix``."""
+    """Where output, checkpoints and images go: ``url`` null is the run directory, else a path or the URL of a store."""
 
     url: Annotated[str, Field(min_length=1)] | None = None
     tier: Annotated[str, Field(min_length=1)] | TierNumbers | None = None
@@ -181,11 +184,12 @@ class Storage(Strict):
     @field_validator("url")
     @classmethod
     def _path_or_store(cls, url: str | None) -> str | None:
-        scheme, separator, rest = (url or "").partition("://")
+        scheme, separator, _ = (url or "").partition("://")
         if separator and scheme not in SCHEMES:
-            raise ValueError(f"'{scheme}://' is not known; give a path, or a URL that begins with s3://")
-        if separator and not rest.strip("/"):
-            raise ValueError("names no bucket; write s3://bucket/prefix")
+            raise ValueError(f"'{scheme}://' is not known; write a path, {_STORES}")
+        if separator and not urlsplit(url).netloc:
+            raise ValueError(f"names no store; write {_STORES}")
+        _ = urlsplit(url).port  # raises ValueError if it is no number
         return url
 
 

@@ -1,10 +1,10 @@
-"""Objects of an object store, below a URL: ``s3://bucket/prefix``, by fsspec.
+"""Objects of an object store, below a URL: ``s3://bucket/prefix`` or ``webhdfs://host:port/prefix``, by fsspec.
 
-The store commits an object when its upload ends: before that, it has no object of that name, or the earlier one.  So
-nothing is renamed.  Writing an object again replaces it in one step; the bytes are the same, because they follow from
-the seed.  The store's libraries repeat a request that gets no answer, "slow down", an internal error or half an object,
-with growing pauses: for half a minute, or for some minutes if no answer comes at all.  After that, or at once if the
-store refuses, the request has failed.
+An object appears in one step when its upload has ended: before that, there is none of that name, or the earlier one.
+S3 does this itself; for HDFS see ``emulator.storage.hdfs``.  Writing an object again replaces it in one step; the bytes
+are the same, because they follow from the seed.  The libraries repeat a request that gets no answer, "slow down", an
+internal error or half an object, with growing pauses: for half a minute, or for some minutes if no answer comes at all.
+After that, or at once if the store refuses, the request has failed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from emulator.errors import RunError
 from emulator.storage.local import atomic_file
 
-SCHEMES = {"s3": "s3fs"}
+SCHEMES = {"s3": "s3fs", "webhdfs": "requests"}
 """The URL schemes that can be used, each with the package that it needs."""
 AT_ONCE = 16
 """Most requests to a store at a time."""
@@ -29,7 +29,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
             "read_timeout": 10,
             "max_pool_connections": AT_ONCE,
         }
-    }
+    },
+    "webhdfs": {},
 }
 _BOUND_REAL_S = 300
 """Time for all tries of one request.  Sending has no timeout of its own, and a store may stop reading."""
@@ -53,13 +54,15 @@ class ObjectStore:
         scheme = url.partition("://")[0]
         try:
             from fsspec.core import url_to_fs
+            from fsspec.registry import register_implementation
 
+            register_implementation("webhdfs", "emulator.storage.hdfs.Hdfs", clobber=True)
             self._files, self._root = url_to_fs(
                 url, skip_instance_cache=True, use_listings_cache=False, **_OPTIONS[scheme]
             )
         except ImportError as error:
             raise StoreError(f"{url}: {error}; install it with `pip install {SCHEMES[scheme]}`") from None
-        # The library below tries again too, and knows more errors that pass, but not an answer that is cut off.
+        # Of s3fs.  The library below it tries again too, and knows more errors that pass, but not a cut answer.
         self._files.retries = 2
 
     def put(self, path: str, name: str) -> None:

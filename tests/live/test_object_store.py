@@ -1,4 +1,4 @@
-"""Runs whose output is in an S3 store: the same bytes as in a directory, and none that are half a file."""
+"""Runs whose output is in S3 or HDFS: the same bytes as in a directory, and none that are half a file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.hdfs_server import STORES
 from tests.live_runs import TWO_QUEUES, NatjamRun
-from tests.object_server import BUCKET, BUSY, FORBIDDEN, ObjectServer
+from tests.object_server import BUSY, FORBIDDEN, ObjectServer
 from tests.run_results import job_of
 
 FIG4 = (
@@ -28,15 +29,19 @@ workload:
 """
 )
 """A checkpoint takes as long as the store does; nobody is killed for that."""
-IN_STORE = ("--set", f"storage.url=s3://{BUCKET}/runs")
 _LONG_BOUND_S = 150
 """Of a run with images, or with a store that does not answer until it is asked no more."""
 
 
-@pytest.fixture
-def server() -> Iterator[ObjectServer]:
-    with ObjectServer() as running:
+@pytest.fixture(params=STORES)
+def server(request: pytest.FixtureRequest) -> Iterator[ObjectServer]:
+    with request.param() as running:
         yield running
+
+
+def in_store(server: ObjectServer) -> tuple[str, str]:
+    """The option."""
+    return "--set", f"storage.url={server.url}/runs"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def test_fig4_runs_with_a_store_that_is_busy_now_and_then(server: ObjectServer, 
         return BUSY if asked[method, path] == 1 and "part-" in path else None
 
     server.answer = busy_at_first
-    with NatjamRun(tmp_path, *IN_STORE, experiment=FIG4, variables=server.variables) as run:
+    with NatjamRun(tmp_path, *in_store(server), experiment=FIG4, variables=server.variables) as run:
         summary = run.check_verified()
         attempts = run.table("attempts")
     server.answer = lambda method, path: None
@@ -75,7 +80,7 @@ def test_a_store_that_refuses_commits_fails_the_run_and_keeps_what_was_committed
 ) -> None:
     """Those of reduces of production, all attempts of them; research and its checkpoints get through."""
     server.answer = lambda method, path: FORBIDDEN if method == "PUT" and "/production-S/part-" in path else None
-    options = (*IN_STORE, "--set", "protocol.task_attempts_max=2")
+    options = (*in_store(server), "--set", "protocol.task_attempts_max=2")
     with NatjamRun(tmp_path, *options, experiment=FIG4, variables=server.variables) as run:
         run.check_failed("production-S")
         attempts = run.table("attempts")
@@ -91,12 +96,12 @@ def test_a_store_that_refuses_commits_fails_the_run_and_keeps_what_was_committed
 def test_a_store_that_dies_fails_the_run_and_leaves_whole_files_only(
     server: ObjectServer, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
-    options = (*IN_STORE, "--set", "protocol.task_attempts_max=1")
+    options = (*in_store(server), "--set", "protocol.task_attempts_max=1")
     with NatjamRun(tmp_path, *options, experiment=FIG4, variables=server.variables) as run:
         run.until(lambda: any(m == "PUT" and "_partial" in p for m, p in server.requests), "a checkpoint")
         server.die()
         run.process.wait(_LONG_BOUND_S)
-        run.check_failed(f"s3://{BUCKET}/runs/out", "Could not connect")
+        run.check_failed(f"{server.url}/runs/out", server.unreachable)
     server.start()
     committed = {name: data for name, data in server.objects("runs/out").items() if "/part-" in f"/{name}"}
     committed = {name: data for name, data in committed.items() if not name.startswith("_partial/")}
@@ -107,7 +112,7 @@ def test_a_store_that_dies_fails_the_run_and_leaves_whole_files_only(
 def test_images_are_kept_in_the_store(server: ObjectServer, tmp_path: Path, expected: dict[str, bytes]) -> None:
     tier = ("--set", "storage.tier={write_mb_s: 50, read_mb_s: 100}")
     dumper = ("--set", "scheduler.mechanism={name: image, dumper: pages}")
-    with NatjamRun(tmp_path, *IN_STORE, *tier, *dumper, experiment=FIG4, variables=server.variables) as run:
+    with NatjamRun(tmp_path, *in_store(server), *tier, *dumper, experiment=FIG4, variables=server.variables) as run:
         run.process.wait(_LONG_BOUND_S)
         summary = run.check_verified()
     assert job_of(summary, "research-XL")["suspensions"] > 0

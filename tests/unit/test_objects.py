@@ -7,7 +7,9 @@ import json
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -21,17 +23,17 @@ from emulator.live.kept_files import KeptFiles, kept_files
 from emulator.live.partial_output import OutputError
 from emulator.live.store_process import StoreProcess
 from emulator.live.store_service import parse_request
-from emulator.storage import objects
+from emulator.storage import hdfs, objects
 from emulator.storage.objects import ObjectStore, StoreError
 from emulator.storage.places import place_at
-from tests.object_server import BUCKET, BUSY, CUT, FORBIDDEN, FULL, ObjectServer
+from tests.hdfs_server import DATA_NODE, NAME_NODE, STORES, HdfsServer
+from tests.live_runs import until
+from tests.object_server import BUSY, CUT, FORBIDDEN, FULL, ObjectServer
 
-URL = f"s3://{BUCKET}/some/where"
 
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[ObjectServer]:
-    with ObjectServer() as server:
+@pytest.fixture(scope="module", params=STORES)
+def running(request: pytest.FixtureRequest) -> Iterator[ObjectServer]:
+    with request.param() as server:
         yield server
 
 
@@ -40,14 +42,19 @@ def server(running: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServ
     for name, value in running.variables.items():
         monkeypatch.setenv(name, value)
     running.answer = lambda method, path: None
-    store = ObjectStore(URL)
+    store = ObjectStore(place_in(running))
     store.remove(store.names())
     running.requests.clear()
     return running
 
 
+def place_in(server: ObjectServer) -> str:
+    """The URL of the objects."""
+    return f"{server.url}/some/where"
+
+
 def test_objects_come_back_as_they_were(server: ObjectServer, tmp_path: Path) -> None:
-    store, file = ObjectStore(URL), tmp_path / "file"
+    store, file = ObjectStore(place_in(server)), tmp_path / "file"
     names = {"job%20one/part-r-00000": b"x" * 100_000, "_partial/job/part.c1.seal": b"", "\u00e9": b"y"}
     for name, data in names.items():
         file.write_bytes(data)
@@ -67,8 +74,8 @@ def test_objects_come_back_as_they_were(server: ObjectServer, tmp_path: Path) ->
 def test_what_may_pass_is_tried_again(server: ObjectServer, tmp_path: Path) -> None:
     """A store that is busy, and an answer that is cut off in the middle."""
     left = {"PUT": [BUSY, BUSY], "GET": [CUT]}
-    server.answer = lambda method, path: left[method].pop() if left[method] else None
-    store, file, copy = ObjectStore(URL), tmp_path / "file", tmp_path / "copy"
+    server.answer = lambda method, path: left[method].pop() if left.get(method) else None
+    store, file, copy = ObjectStore(place_in(server)), tmp_path / "file", tmp_path / "copy"
     file.write_bytes(b"data" * 1000)
     store.put(str(file), "name")
     assert store.get("name", str(copy))
@@ -78,54 +85,80 @@ def test_what_may_pass_is_tried_again(server: ObjectServer, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("refusal", [FORBIDDEN, FULL])
 def test_what_is_refused_is_not_tried_again(server: ObjectServer, tmp_path: Path, refusal: str) -> None:
-    server.answer = lambda method, path: refusal
+    server.answer = lambda method, path: refusal if method == "PUT" else None
     (tmp_path / "file").write_bytes(b"data")
-    with pytest.raises(StoreError, match=rf"{URL}: name: cannot be written: .*{refusal.partition(' ')[2]}"):
-        ObjectStore(URL).put(str(tmp_path / "file"), "name")
-    assert len(server.requests) == 1
+    with pytest.raises(
+        StoreError, match=rf"{place_in(server)}: name: cannot be written: .*{refusal.partition(' ')[2]}"
+    ):
+        ObjectStore(place_in(server)).put(str(tmp_path / "file"), "name")
+    assert Counter(method for method, _ in server.requests)["PUT"] == 1
 
 
 def test_a_store_that_never_answers_is_given_up(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objects, "_BOUND_REAL_S", 1)
+    monkeypatch.setattr(hdfs, "_TIMEOUTS_REAL_S", (1, 1))
     given_up = threading.Event()
     server.answer = lambda method, path: FORBIDDEN if given_up.wait(60) else None
     (tmp_path / "file").write_bytes(b"data")
     with pytest.raises(StoreError, match="name: cannot be written: not done within 1 s"):
-        ObjectStore(URL).put(str(tmp_path / "file"), "name")
+        ObjectStore(place_in(server)).put(str(tmp_path / "file"), "name")
     given_up.set()
 
 
 def test_a_place_that_cannot_be_used_is_said_before_anything_runs(server: ObjectServer, tmp_path: Path) -> None:
+    server.answer = lambda method, path: FORBIDDEN if method == "PUT" else None
+    with pytest.raises(StoreError, match=f"{place_in(server)}: .*: cannot be written"):
+        place_at(place_in(server)).make()
+    server.answer = lambda method, path: None
+    place_at(place_in(server)).make()
+    assert ObjectStore(place_in(server)).names() == []
+    (tmp_path / "file").touch()
+    ObjectStore(place_in(server)).put(str(tmp_path / "file"), "of/another")
+    with pytest.raises(RunError, match="holds objects already"):
+        place_at(place_in(server)).make()
+
+
+@pytest.mark.parametrize("running", STORES[:1], indirect=True)
+def test_a_bucket_that_is_not_there_is_said(server: ObjectServer) -> None:
     with pytest.raises(StoreError, match=r"s3://nowhere/runs: .*: there is no such bucket"):
         place_at("s3://nowhere/runs").make()
-    server.answer = lambda method, path: FORBIDDEN if method == "PUT" else None
-    with pytest.raises(StoreError, match=f"{URL}: .*: cannot be written"):
-        place_at(URL).make()
-    server.answer = lambda method, path: None
-    place_at(URL).make()
-    assert ObjectStore(URL).names() == []
-    (tmp_path / "file").touch()
-    ObjectStore(URL).put(str(tmp_path / "file"), "of/another")
-    with pytest.raises(RunError, match="holds objects already"):
-        place_at(URL).make()
+
+
+@pytest.mark.parametrize("daemon", [NAME_NODE, DATA_NODE])
+@pytest.mark.parametrize("running", STORES[1:], indirect=True)
+def test_a_part_of_hdfs_that_is_away_for_a_moment_is_waited_for(
+    running: HdfsServer, server: HdfsServer, daemon: str, tmp_path: Path
+) -> None:
+    store, file, copy = ObjectStore(place_in(server)), tmp_path / "file", tmp_path / "copy"
+    file.write_bytes(b"data")
+    running.kill(daemon)
+    with ThreadPoolExecutor() as threads:
+        putting = threads.submit(store.put, str(file), "name")
+        until(lambda: len(server.requests) > 3, "a second try")
+        assert not putting.done()
+        running.begin(daemon)
+        putting.result()
+    assert store.names() == ["name"], "and nothing that is temporary"
+    assert store.get("name", str(copy))
+    assert copy.read_bytes() == b"data"
 
 
 def test_what_must_be_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(_registry, "s3", raising=False)  # where a test before has imported it
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(StoreError, match="pip install s3fs"):
-        ObjectStore(URL)
+        ObjectStore("s3://a/b")
 
 
 class Tasks:
     """What tasks of a host see: its output directory and what is kept of it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str) -> None:
         self.output = root / "output"
         self.output.mkdir()
-        self.service = StoreProcess("a-run", URL, self.output)
+        self.service = StoreProcess("a-run", url, self.output)
         params = {"store": self.service.socket_path, "output_dir": str(self.output)}
         self.kept: KeptFiles = kept_files(params)
 
@@ -136,9 +169,9 @@ class Tasks:
         return str(path)
 
 
-def _with_tasks(root: Path, scenario: Callable[[Tasks], Awaitable[None]]) -> None:
+def _with_tasks(server: ObjectServer, root: Path, scenario: Callable[[Tasks], Awaitable[None]]) -> None:
     async def main() -> None:
-        tasks = Tasks(root)
+        tasks = Tasks(root, place_in(server))
         await tasks.service.start()
         keeping = asyncio.ensure_future(tasks.service.keep())
         try:
@@ -161,14 +194,14 @@ def test_files_of_tasks_are_kept_and_found_again_or_it_is_said_why_not(server: O
         await asyncio.to_thread(tasks.kept.get, str(path.with_name("nothing")))
         assert not path.with_name("nothing").exists()
         await asyncio.to_thread(tasks.kept.remove, str(path))
-        assert ObjectStore(URL).names() == []
+        assert ObjectStore(place_in(server)).names() == []
         with pytest.raises(OutputError, match="not below the output"):
             await asyncio.to_thread(tasks.kept.get, str(tmp_path / "elsewhere"))
         server.answer = lambda method, path: FORBIDDEN
-        with pytest.raises(OutputError, match=f"{URL}: file: cannot be written"):
+        with pytest.raises(OutputError, match=f"{place_in(server)}: file: cannot be written"):
             await tasks.put("file", b"data")
 
-    _with_tasks(tmp_path, scenario)
+    _with_tasks(server, tmp_path, scenario)
 
 
 def test_a_service_that_dies_is_started_again(server: ObjectServer, tmp_path: Path) -> None:
@@ -187,9 +220,9 @@ def test_a_service_that_dies_is_started_again(server: ObjectServer, tmp_path: Pa
         service.kill()
         dead.set()
         await putting
-        assert ObjectStore(URL).names() == ["file"]
+        assert ObjectStore(place_in(server)).names() == ["file"]
 
-    _with_tasks(tmp_path, scenario)
+    _with_tasks(server, tmp_path, scenario)
 
 
 _NAMES = st.lists(st.sampled_from(["a", "..", ".", "/", "//", "\0", ""])).map("".join)
