@@ -46,8 +46,8 @@ class HdfsServer(ObjectServer):
 
     unreachable = "Connection refused"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__(address)
         self._application = self._pass_on
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._name_node = ""
@@ -55,12 +55,12 @@ class HdfsServer(ObjectServer):
     @property
     def url(self) -> str:
         """See ``ObjectServer``."""
-        return f"webhdfs://127.0.0.1:{self._port}"
+        return f"webhdfs://{self.address}:{self._port}"
 
     @property
     def variables(self) -> dict[str, str]:
         """See ``ObjectServer``."""
-        return {"HADOOP_USER_NAME": "tests", "NO_PROXY": "127.0.0.1"}
+        return {"HADOOP_USER_NAME": "tests", "NO_PROXY": self.address}
 
     def __enter__(self) -> HdfsServer:
         self._directory = Path(tempfile.mkdtemp(prefix="natjam-hdfs-"))
@@ -108,8 +108,8 @@ class HdfsServer(ObjectServer):
 
     def _configure(self) -> None:
         with ExitStack() as sockets:
-            free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
-            name_rpc, name_http, *data = [f"127.0.0.1:{one.getsockname()[1]}" for one in free]
+            free = [sockets.enter_context(socket.create_server((self.address, 0))) for _ in range(5)]
+            name_rpc, name_http, *data = [f"{self.address}:{one.getsockname()[1]}" for one in free]
         self._name_node = f"http://{name_http}"
         properties = {
             "fs.defaultFS": f"hdfs://{name_rpc}",
@@ -118,7 +118,7 @@ class HdfsServer(ObjectServer):
             "dfs.datanode.address": data[0],
             "dfs.datanode.http.address": data[1],
             "dfs.datanode.ipc.address": data[2],
-            "dfs.datanode.hostname": "127.0.0.1",
+            "dfs.datanode.hostname": self.address,
             "dfs.heartbeat.interval": 1,
             "dfs.namenode.safemode.extension": 0,
             "dfs.permissions.enabled": "false",
@@ -155,7 +155,7 @@ class HdfsServer(ObjectServer):
 
     def _pass_on(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
         """Ask the NameNode, or the DataNode that it named; of that, its answers name this process instead."""
-        to, own = environ["REQUEST_URI"], f"http://127.0.0.1:{self._port}/at/"
+        to, own = environ["REQUEST_URI"], f"http://{self.address}:{self._port}/at/"
         url = f"http://{to.removeprefix('/at/')}" if to.startswith("/at/") else self._name_node + to
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         try:

@@ -29,7 +29,8 @@ class ObjectServer:
     unreachable = "Could not connect"
     """What clients say of it when it has died."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self.address = address
         self.answer: Answer = lambda method, path: None
         self.requests: list[tuple[str, str]] = []
         """Method and path of each that has come."""
@@ -46,7 +47,7 @@ class ObjectServer:
     def variables(self) -> dict[str, str]:
         """The environment of its clients."""
         return {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}",
+            "AWS_ENDPOINT_URL": f"http://{self.address}:{self._port}",
             "AWS_ACCESS_KEY_ID": "tests",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_DEFAULT_REGION": "us-east-1",
@@ -65,7 +66,7 @@ class ObjectServer:
     def start(self) -> None:
         """Serve, where it served before if it did."""
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
-        self._server = make_server("127.0.0.1", self._port, self._serve, threaded=True)
+        self._server = make_server(self.address, self._port, self._serve, threaded=True)
         self._port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
