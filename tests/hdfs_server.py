@@ -22,18 +22,19 @@ from emulator.storage.objects import ObjectStore
 from tests.object_server import BUSY, FORBIDDEN, FULL, ObjectServer
 
 _CLASS_PATH = data_folder() / "hadoop/class-path"
-_JAVA = (
-    "java",
-    "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
+_OPENED = "--add-opens=java.base/java.lang=ALL-UNNAMED"
+"""Hadoop's libraries need it from Java 17 on."""
+_JAVA = ("java", _OPENED, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SERVER = "org.apache.hadoop.hdfs.server"
 NAME_NODE, DATA_NODE = f"{_SERVER}.namenode.NameNode", f"{_SERVER}.datanode.DataNode"
 _BOUND_S = 60
 _EXCEPTIONS = {BUSY: "RetriableException", FORBIDDEN: "AccessControlException", FULL: "DSQuotaExceededException"}
 _TEMPORARY = re.compile(r"/\.([^/]*)\.[0-9a-f]{32}\.tmp$")
+_LOG = """\
+log4j.rootLogger=WARN,said
+log4j.appender.said=org.apache.log4j.ConsoleAppender
+log4j.appender.said.layout=org.apache.log4j.SimpleLayout
+"""
 _PROPERTY = "<property><name>{}</name><value>{}</value></property>"
 
 
@@ -124,6 +125,9 @@ class HdfsServer(ObjectServer):
             "dfs.permissions.enabled": "false",
             "dfs.replication": 1,
         }
+        for page in ("hdfs", "datanode"):  # they are not in the jars
+            (self._directory / "webapps" / page).mkdir(parents=True)
+        (self._directory / "log4j.properties").write_text(_LOG)
         for name in ("core-site.xml", "hdfs-site.xml"):
             lines = "".join(_PROPERTY.format(*item) for item in properties.items())
             (self._directory / name).write_text(f"<configuration>{lines}</configuration>")

@@ -33,7 +33,10 @@ _LONG_BOUND_S = 150
 """Of a run with images, or with a store that does not answer until it is asked no more."""
 
 
-@pytest.fixture(params=STORES)
+IN_HDFS = pytest.param(*STORES[1].values, id="hdfs", marks=[*STORES[1].marks, pytest.mark.slow])
+
+
+@pytest.fixture(params=[STORES[0], IN_HDFS])
 def server(request: pytest.FixtureRequest) -> Iterator[ObjectServer]:
     with request.param() as running:
         yield running

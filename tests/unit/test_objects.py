@@ -126,6 +126,7 @@ def test_a_bucket_that_is_not_there_is_said(server: ObjectServer) -> None:
         place_at("s3://nowhere/runs").make()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("daemon", [NAME_NODE, DATA_NODE])
 @pytest.mark.parametrize("running", STORES[1:], indirect=True)
 def test_a_part_of_hdfs_that_is_away_for_a_moment_is_waited_for(
