@@ -44,6 +44,14 @@ _START_PATIENCE_REAL_S = 60.0
 _ANSWER_PATIENCE_REAL_S = 30.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
 """From the time when all hosts are ready to emulated time 0; the hosts must know it by then."""
+_SUCCESSORS = 3
+"""So many are tried for a host that has died: a new one may die before it has taken over."""
+_SUCCESSOR_PATIENCE_REAL_S = 20.0
+"""A successor has started by then: Ray tells nobody of a process that dies while it is being made an actor."""
+
+
+class _HostGone(RunError):
+    """A host died while it was asked for something, or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +257,17 @@ class LiveSession:
         references = {name: call(handle, name) for name, handle in self._hosts.items()}
         return {name: self._get(reference, f"{doing} {name}") for name, reference in references.items()}
 
-    def _get(self, reference: Any, doing: str) -> Any:
+    def _get(self, reference: Any, doing: str, patience_real_s: float = _START_PATIENCE_REAL_S) -> Any:
         from ray.exceptions import RayActorError, RayTaskError
 
         try:
-            return self._result(reference, _START_PATIENCE_REAL_S)
+            return self._result(reference, patience_real_s)
         except RayTaskError as error:
             raise RunError(f"{doing} failed: {error.cause}") from error
         except TimeoutError:
-            raise RunError(f"{doing} failed: no answer within {_START_PATIENCE_REAL_S:g} s") from None
+            raise _HostGone(f"{doing} failed: no answer within {patience_real_s:g} s") from None
         except RayActorError as error:
-            raise RunError(f"{doing} failed: {type(error).__name__}: {error}") from error
+            raise _HostGone(f"{doing} failed: {type(error).__name__}: {error}") from error
 
     def _result(self, reference: Any, patience_real_s: float) -> Any:
         """The result of a call, unless the run is interrupted.  Raises TimeoutError, and Ray's errors."""
@@ -320,32 +328,51 @@ class LiveSession:
         self._lost.update(died)
         replaceable = died.keys() - plan.node_hosts.keys()
         for name in replaceable:  # all at once: the start of a process takes seconds
-            with contextlib.suppress(Exception):
-                self._ray.kill(self._hosts[name])
-            self._create_on_head(name, plan)
+            self._create_successor(name, plan)
         for name in sorted(replaceable, key=lambda name: (name != RESOURCE_MANAGER_HOST, name)):
             self._replace(name, plan)
         for name in died.keys() & plan.node_hosts.keys():
             self._node_host_died(name, plan, died[name])
+
+    def _create_successor(self, name: str, plan: RunPlan) -> None:
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._hosts[name])
+        self._create_on_head(name, plan)
 
     def _node_host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
         if self._lost.issuperset(plan.node_hosts):
             raise RunError(f"{name} has died and no node is left to go on with: {_first_line(error)}")
         manager = self._hosts[RESOURCE_MANAGER_HOST]
         lost = manager.nodes_lost.remote(plan.node_hosts[name], f"its host {name} has died")
-        self._get(lost, "telling the ResourceManager")
+        try:
+            self._get(lost, "telling the ResourceManager")
+        except _HostGone:
+            self._lost.discard(name)  # seen again, and told to the ResourceManager's successor, in the next poll
 
     def _replace(self, name: str, plan: RunPlan) -> None:
+        """Let the new host of that name take over; if it dies before it has, another one."""
+        for number in range(1, _SUCCESSORS + 1):
+            try:
+                self._take_over(name, plan)
+                return
+            except _HostGone:
+                if number == _SUCCESSORS:
+                    raise
+                self._create_successor(name, plan)
+
+    def _take_over(self, name: str, plan: RunPlan) -> None:
         """Let the new host of that name continue where the dead one stopped, and tell the others."""
         host, doing = self._hosts[name], f"replacing {name}, which has died,"
-        self._addresses[name] = self._get(host.open.remote(self._own_journal(name)), doing).address
-        self._lost.discard(name)
-        others = {n: at for n, at in self._addresses.items() if n not in self._lost and self._lives(n)}
+        opened = self._get(host.open.remote(self._own_journal(name)), doing, _SUCCESSOR_PATIENCE_REAL_S)
+        self._addresses[name] = opened.address
+        others = {n: at for n, at in self._addresses.items() if n == name or (n not in self._lost and self._lives(n))}
         self._get(host.meet.remote(others, self._urls), doing)
         self._get(host.begin.remote(self._origin_real_ns), doing)
+        self._lost.discard(name)
         met = [self._hosts[n].meet_again.remote(name, self._addresses[name]) for n in others if n != name]
         for meeting in met:
-            self._get(meeting, doing)
+            with contextlib.suppress(_HostGone):  # it has a successor of its own soon, which meets all
+                self._get(meeting, doing)
         self._reports.replaced(name)
         if name == RESOURCE_MANAGER_HOST:
             self._finished = host.finished.remote()
