@@ -20,14 +20,13 @@ carries the container's whole state, so nothing here depends on the order in whi
 from __future__ import annotations
 
 from bisect import bisect_right
-from enum import Enum
 
 from emulator.core.attempt_reports import AttemptReports
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
 from emulator.core.job import JobSpec
 from emulator.core.job_progress import WHOLE_PPM, progress_ppm, work_ppm
 from emulator.core.job_tasks import JobTasks
-from emulator.core.machine import Phase, StateMachine, TransitionTable
+from emulator.core.machine import Phase, StateMachine, Symbol, TransitionTable
 from emulator.core.map_reruns import MapReruns
 from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import (
@@ -63,7 +62,7 @@ from emulator.core.task_orders import TaskOrders
 from emulator.vocabulary import Kind
 
 
-class JobEvent(Enum):
+class JobEvent(Symbol):
     """Events that change a job's state."""
 
     START = "started"

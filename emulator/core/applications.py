@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from enum import Enum
 
 from emulator.core.cost_ledger import CostLedger
-from emulator.core.machine import TransitionTable
+from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import (
     AllocatedContainer,
     Answer,
@@ -45,7 +44,7 @@ class HeldContainer:
     """Revision of the newest report; reports that are not newer are ignored."""
 
 
-class NodeState(Enum):
+class NodeState(Symbol):
     """A worker as the ResourceManager knows it."""
 
     UNKNOWN = "not heard of yet"
@@ -53,7 +52,7 @@ class NodeState(Enum):
     LOST = "lost"
 
 
-class NodeEvent(Enum):
+class NodeEvent(Symbol):
     """Events that change a worker's state."""
 
     HEARD = "registered"

@@ -10,16 +10,15 @@ COMMITTING, an answer to an earlier request changes nothing (the arcs to the sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
-from emulator.core.machine import TransitionTable
+from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import ContainerReport, ContainerState, Outcome, StartContainer
 from emulator.core.saved import Saved
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import Kind
 
 
-class ContainerEvent(Enum):
+class ContainerEvent(Symbol):
     """What can happen to a container."""
 
     LAUNCHED = "launched"

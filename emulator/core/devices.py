@@ -19,12 +19,11 @@ import heapq
 import math
 from collections import deque
 from dataclasses import dataclass
-from enum import Enum
 
-from emulator.core.machine import TransitionTable
+from emulator.core.machine import Symbol, TransitionTable
 
 
-class OperationState(Enum):
+class OperationState(Symbol):
     """The state of one dump or restore."""
 
     NEW = "new"
@@ -33,7 +32,7 @@ class OperationState(Enum):
     ENDED = "ended"
 
 
-class OperationEvent(Enum):
+class OperationEvent(Symbol):
     """Events that change its state."""
 
     SUBMIT = "submit"

@@ -32,6 +32,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from emulator.core.effects import Effect, SetTimer
 from emulator.core.messages import Message, TimerFired
 
+
+class Symbol(Enum):
+    """A state or an event, hashed by identity: ``Enum`` hashes by name, in Python, which costs as much as an arc."""
+
+    __hash__ = object.__hash__
+
+
 StateT = TypeVar("StateT", bound=Enum)
 EventT = TypeVar("EventT", bound=Enum)
 

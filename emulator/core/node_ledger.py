@@ -21,11 +21,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from emulator.core.machine import Symbol
 from emulator.core.settings import NodeSettings
 from emulator.vocabulary import Kind
 
 
-class Slot(Enum):
+class Slot(Symbol):
     """What a slot may be used for."""
 
     MAP = "map"

@@ -14,16 +14,15 @@ follows only when both have ended or given way; it starts from the checkpoint th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
-from emulator.core.machine import TransitionTable
+from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
 from emulator.core.task_attempt import ENDED, TaskAttempt, attempt_name
 from emulator.vocabulary import Kind
 
 
-class TaskState(Enum):
+class TaskState(Symbol):
     """YARN's task states."""
 
     NEW = "New"
@@ -33,7 +32,7 @@ class TaskState(Enum):
     FAILED = "Failed"
 
 
-class TaskEvent(Enum):
+class TaskEvent(Symbol):
     """Events that change a task's state."""
 
     SCHEDULE = "schedule"

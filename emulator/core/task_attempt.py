@@ -17,16 +17,15 @@ that it was not resumed, and its end, so SUSPENDED has an arc to SUCCEEDED.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
 from emulator.core.estimator import RateEstimate
-from emulator.core.machine import TransitionTable
+from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import TaskId
 from emulator.core.saved import Saved
 from emulator.vocabulary import Kind, Mechanism
 
 
-class AttemptState(Enum):
+class AttemptState(Symbol):
     """States of Fig. 2, and the ways in which an attempt may end."""
 
     NEW = "New"
@@ -43,7 +42,7 @@ class AttemptState(Enum):
     KILLED = "Killed"
 
 
-class AttemptEvent(Enum):
+class AttemptEvent(Symbol):
     """Arcs of Fig. 2: S1, S2, R1, R2 and C1 are Natjam's."""
 
     REQUEST = "container requested (R1)"
