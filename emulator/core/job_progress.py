@@ -21,7 +21,9 @@ _INPUT_PPM = 666_667
 
 def progress_ppm(maps: Sequence[Task], reduces: Sequence[Task]) -> int:
     """Progress of a running job from its tasks; a map counts when it is done, a reduce from its first key on."""
-    parts = [sum(map(_task_ppm, tasks)) * _TASKS_PPM // len(tasks) // WHOLE_PPM for tasks in (maps, reduces) if tasks]
+    maps_ppm = sum([task.state is TaskState.SUCCEEDED for task in maps]) * WHOLE_PPM
+    sums = ((maps_ppm, maps), (sum(map(_reduce_ppm, reduces)), reduces))
+    parts = [sum_ppm * _TASKS_PPM // len(tasks) // WHOLE_PPM for sum_ppm, tasks in sums if tasks]
     return _SETUP_PPM + sum(parts) // max(1, len(parts))
 
 
@@ -38,10 +40,10 @@ def _walked_ppm(task: Task) -> int:
 
 def _keys_done(task: Task) -> int:
     saved = task.saved.keys_done if task.saved else 0
-    return max(saved, *(attempt.estimate.keys_done for attempt in task.open_attempts))
+    return max([saved, *[attempt.estimate.keys_done for attempt in task.open_attempts]])
 
 
-def _task_ppm(task: Task) -> int:
+def _reduce_ppm(task: Task) -> int:
     if task.state is TaskState.SUCCEEDED:
         return WHOLE_PPM
     if not task.keys_total or not task.attempts:

@@ -97,7 +97,9 @@ class Task:
     @property
     def open_attempts(self) -> list[TaskAttempt]:
         """Attempts that have not ended, suspended ones included; if all have ended, the newest."""
-        return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
+        if len(self.attempts) > 1:
+            return [attempt for attempt in self.attempts if attempt.state not in ENDED] or self.attempts[-1:]
+        return self.attempts[:]
 
     def accept(self, saved: Saved, resumed_from: Saved | None) -> None:
         """Keep the state that an attempt has saved, unless the state kept came from a rival further ahead.
