@@ -37,8 +37,8 @@ name: idle
 engine: live
 time_scale: 5
 cluster: {nodes: 250, containers_per_node: 8}
-scheduler: {allocation: fifo, mechanism: wait}
-workload: {jobs: [{name: one, submit_s: 0, maps: 1, map_s: 1, reduces: 1, reduce_s: [300], key_s: 5}]}
+scheduler: {allocation: {name: soft-cap, queues: {all: {capacity: 1.0}}}, mechanism: wait}
+workload: {jobs: [{name: one, queue: all, submit_s: 0, maps: 1, map_s: 1, reduces: 1, reduce_s: [300], key_s: 5}]}
 """
 """As many nodes and the same time scale, but next to nothing to say."""
 TIMES_MORE = 25
@@ -152,7 +152,7 @@ def _run(cluster: Cluster, file: Path, options: str, bound_s: float) -> tuple[Ru
     cluster.network.hosts[HEAD].write(f"/srv/{file.name}", file.read_text())
     with _resource_manager(cluster) as looks:
         command = f"cd /srv && RAY_ADDRESS=auto natjam run {file.name} {options} --out {file.stem}"
-        cluster.on_head(command, bound_s=bound_s)
+        print(cluster.on_head(command, bound_s=bound_s))
     run = RunResults(cluster.network.shared / file.stem)
     assert run.summary["output"]["verified"] is True
     assert {job["state"] for job in run.summary["jobs"]} == {"succeeded"}

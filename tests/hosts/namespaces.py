@@ -66,9 +66,10 @@ class Host:
     ) -> str:
         """Run a program on the host; what it prints.  Raises CalledProcessError, TimeoutExpired."""
         command = self.command(*arguments, variables=variables, cwd=cwd)
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=bound_s, check=True
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=bound_s)
+        if done.returncode:
+            print(done.stdout)
+        done.check_returncode()
         return done.stdout
 
     def write(self, path: str, text: str) -> None:
