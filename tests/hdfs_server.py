@@ -24,7 +24,8 @@ from tests.object_server import BUSY, FORBIDDEN, FULL, ObjectServer
 _CLASS_PATH = data_folder() / "hadoop/class-path"
 _OPENED = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 """Hadoop's libraries need it from Java 17 on."""
-_JAVA = ("java", _OPENED, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_ENDS_WITH_TESTS = ("setpriv", "--pdeathsig", "KILL")
+_JAVA = (*_ENDS_WITH_TESTS, "java", _OPENED, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SERVER = "org.apache.hadoop.hdfs.server"
 NAME_NODE, DATA_NODE = f"{_SERVER}.namenode.NameNode", f"{_SERVER}.datanode.DataNode"
 _BOUND_S = 60
@@ -67,8 +68,12 @@ class HdfsServer(ObjectServer):
         self._directory = Path(tempfile.mkdtemp(prefix="natjam-hdfs-"))
         self._class_path = f"{self._directory}:{_CLASS_PATH.read_text().strip()}"
         self._configure()
-        assert self._java("format", NAME_NODE, "-format", "-nonInteractive").wait(_BOUND_S) == 0, self._said()
-        self.start()
+        try:
+            assert self._java("format", NAME_NODE, "-format", "-nonInteractive").wait(_BOUND_S) == 0, self._said()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -179,6 +184,6 @@ class HdfsServer(ObjectServer):
         return [answer.content]
 
 
-_HERE = shutil.which("java") is not None and _CLASS_PATH.exists()
+_HERE = shutil.which("java") is not None and shutil.which("setpriv") is not None and _CLASS_PATH.exists()
 with_hdfs = pytest.mark.skipif(not _HERE, reason="there is no Hadoop; .ci/get-hadoop gets it, with Java and Maven")
 STORES = [pytest.param(ObjectServer, id="s3"), pytest.param(HdfsServer, id="hdfs", marks=with_hdfs)]
