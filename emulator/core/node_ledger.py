@@ -120,6 +120,8 @@ class NodeLedger:
 
     @property
     def _held_bytes(self) -> int:
+        if not self.stopped:
+            return self.running_bytes
         stopped = (e.memory_bytes for e in self._entries.values() if e.charge is Charge.STOPPED)
         return self.running_bytes + sum(stopped)
 

@@ -338,7 +338,7 @@ class Recorder:
         self.seq = 0
         """Number of the next record."""
         self._sink = sink
-        self._last: deque[tuple[int, Message]] = deque(maxlen=_LAST_RECORDS)
+        self._last: deque[Record] = deque(maxlen=_LAST_RECORDS)
 
     def handle(self, message: Message, now_ns: int) -> list[Effect]:
         """Let the machine handle ``message``; return its effects.
@@ -352,14 +352,15 @@ class Recorder:
         except IllegalTransition as error:
             raise IllegalTransition(f"{error}; {self._history(message, now_ns)}") from error
         if machine.revision != revision or not is_empty_heartbeat(message, effects, revision, revision):
-            self._sink(Record(now_ns, self.seq, machine.address, message, tuple(effects)))
-            self._last.append((now_ns, message))
+            record = Record(now_ns, self.seq, machine.address, message, tuple(effects))
+            self._sink(record)
+            self._last.append(record)
             self.seq += 1
         return effects
 
     def _history(self, message: Message, now_ns: int) -> str:
         """The message that could not be handled, and the last recorded ones before it."""
-        told = [f"{at_ns / 1e9:.3f} s {_summary(one)}" for at_ns, one in self._last]
+        told = [f"{record.t_ns / 1e9:.3f} s {_summary(record.message)}" for record in self._last]
         before = f"after {', '.join(told)}" if told else "its first message"
         return f"{self.machine.address} at {now_ns / 1e9:.3f} s on {_summary(message)}, {before}"
 

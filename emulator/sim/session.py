@@ -175,12 +175,14 @@ class _InOrder:
     def __init__(self, write: Callable[[Record], None]) -> None:
         self._write = write
         self._held: list[Record] = []
-        """All held records, which have the same time."""
+        """All records of the time ``_t_ns`` so far."""
+        self._t_ns = 0
 
     def take(self, record: Record) -> None:
         """Take the next record; times never go back."""
-        if self._held and self._held[0].t_ns != record.t_ns:
+        if record.t_ns != self._t_ns:
             self.flush()
+            self._t_ns = record.t_ns
         self._held.append(record)
 
     def flush(self) -> None:
