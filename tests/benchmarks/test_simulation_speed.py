@@ -31,8 +31,8 @@ FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml
 ROUNDS = 3
 SCALE = float(os.environ.get("SCALE", "0.01"))
 MOST_S, MOST_GIB = 120, 2
-"""What the whole day is to take.  The time is known to be missed, five times over: a flat profile, of which no part is
-large, 37 events and 30 records of the journal a task."""
+"""What the whole day is to take.  The time is known to be missed, several times over: a flat profile, of which no part
+is large, 26 events and 23 records of the journal a task."""
 
 
 def cpu_s(action: Callable[[], object]) -> float:
