@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fsspec.implementations.webhdfs import WebHDFS
 from fsspec.registry import _registry
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +125,21 @@ def test_a_place_that_cannot_be_used_is_said_before_anything_runs(server: Object
 def test_a_bucket_that_is_not_there_is_said(server: ObjectServer) -> None:
     with pytest.raises(StoreError, match=r"s3://nowhere/runs: .*: there is no such bucket"):
         place_at("s3://nowhere/runs").make()
+
+
+@pytest.mark.parametrize("running", STORES[1:], indirect=True)
+def test_hdfs_has_the_earlier_file_until_the_new_one_is_renamed(server: HdfsServer, tmp_path: Path) -> None:
+    store, file, copy = ObjectStore(place_in(server)), tmp_path / "file", tmp_path / "copy"
+    file.write_bytes(b"earlier")
+    store.put(str(file), "alone/name")
+    file.write_bytes(b"new")
+    server.answer = lambda method, path: FORBIDDEN if method == "RENAME" else None
+    with pytest.raises(StoreError, match="alone/name: cannot be written: Forbidden"):
+        store.put(str(file), "alone/name")
+    assert store.get("alone/name", str(copy))
+    assert copy.read_bytes() == b"earlier"
+    files = WebHDFS("127.0.0.1", int(server.url.rpartition(":")[2]))
+    assert files.ls("/some/where/alone") == ["/some/where/alone/name"], "nothing that is temporary is left"
 
 
 @pytest.mark.slow
