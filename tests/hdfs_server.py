@@ -40,7 +40,7 @@ _PROPERTY = "<property><name>{}</name><value>{}</value></property>"
 
 
 class HdfsServer(ObjectServer):
-    """An HDFS of its own.
+    """An HDFS of its own; only what passes requests on is at ``address``.
 
     To ``answer``, a request to the NameNode is a method by the name of its operation.  PUT and GET are those to the
     DataNode, and a file that is being written has the name that it will get.
@@ -114,8 +114,8 @@ class HdfsServer(ObjectServer):
 
     def _configure(self) -> None:
         with ExitStack() as sockets:
-            free = [sockets.enter_context(socket.create_server((self.address, 0))) for _ in range(5)]
-            name_rpc, name_http, *data = [f"{self.address}:{one.getsockname()[1]}" for one in free]
+            free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
+            name_rpc, name_http, *data = [f"127.0.0.1:{one.getsockname()[1]}" for one in free]
         self._name_node = f"http://{name_http}"
         properties = {
             "fs.defaultFS": f"hdfs://{name_rpc}",
@@ -124,7 +124,7 @@ class HdfsServer(ObjectServer):
             "dfs.datanode.address": data[0],
             "dfs.datanode.http.address": data[1],
             "dfs.datanode.ipc.address": data[2],
-            "dfs.datanode.hostname": self.address,
+            "dfs.datanode.hostname": "127.0.0.1",
             "dfs.heartbeat.interval": 1,
             "dfs.namenode.safemode.extension": 0,
             "dfs.permissions.enabled": "false",
