@@ -3,7 +3,8 @@
 Theory of operation
 -------------------
 A map that has succeeded runs again if its node is lost, or a reduce cannot fetch its output, while reduces still need
-it.  These reduces wait for it and need not fail.  But if they hold every container of the cluster, the map would wait
+it.  These reduces wait for it and need not fail.  They say so again and again, until all outputs are there; what they
+say of outputs that they knew before a map ran again is not about its new one.  But if they hold every container of the cluster, the map would wait
 for ever.  So when maps have waited long and no other map will end and free its container, the job takes a container
 from one of its own reduces.  If maps have slots of their own, this would not help, and is not done.
 """
@@ -29,6 +30,8 @@ class MapReruns:
         self._patience_ns = settings.protocol.kill_timeout_ns
         """How long maps wait before a container is taken for them."""
         self._have_own_slots = any(node.slots is not None for node in settings.nodes)
+        self._new_in: dict[int, int] = {}
+        """Of each map that ran again: the version of the outputs that has its new one."""
 
     def node_lost(self, node: str, now_ns: int) -> list[Effect]:
         """Run the maps again whose output was on this node, if reduces may still need it."""
@@ -45,14 +48,17 @@ class MapReruns:
     def fetch_failed(self, message: FetchFailed, now_ns: int) -> None:
         """A reduce has asked several times for a map's output without success."""
         task = self._tasks.maps[message.map]
-        known = message.version == self._tasks.outputs.version  # else the reduce will learn of other outputs
-        if known and task.state is TaskState.SUCCEEDED:
+        version = self._tasks.outputs.version
+        # Else the reduce will learn of other outputs.
+        is_of_this = message.version == version >= self._new_in.get(message.map, version)
+        if is_of_this and task.state is TaskState.SUCCEEDED:
             self._run_again(task, now_ns)
 
     def _run_again(self, map_task: Task, now_ns: int) -> None:
         tasks = self._tasks
         map_task.move(TaskEvent.OUTPUT_LOST)
         map_task.output_node = None
+        self._new_in[map_task.index] = tasks.outputs.version + 1
         tasks.maps_done -= 1
         tasks.map_news_ns = now_ns
         tasks.request(map_task.new_attempt())

@@ -281,6 +281,39 @@ def test_outputs_of_which_a_map_runs_again_are_told_to_nobody_until_it_has() -> 
     assert [message.version for message in anew] == [told.version + 1] * 2
 
 
+def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_lost_output() -> None:
+    """Two outputs are lost; a reduce says so again after one of the maps is done: both ran for ever, in turn."""
+    bench = Bench(reduces=1, maps=2)
+    for container in ("m1", "m2"):
+        bench.give(container, kind=Kind.MAP)
+        bench.report(container, RUNNING, 2)
+        bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED)
+    (told,) = sent(bench.give("c1"), MapOutputs)
+    for map_index in (0, 1):
+        bench(FetchFailed("c1", map_index, told.version, "test"))
+    for container in ("m3", "m4"):
+        bench.give(container, kind=Kind.MAP)
+        bench.report(container, RUNNING, 2)
+        anew = sent(bench.report(container, DONE, 3, outcome=Outcome.SUCCEEDED), MapOutputs)
+        bench(FetchFailed("c1", 0, told.version, "test"))
+    assert [message.version for message in anew] == [told.version + 1]
+    bench(FetchFailed("c1", 0, told.version + 1, "test"))
+    ask = bench.ask()
+    assert ask is not None and ask.maps == 1, "what is said of the new outputs counts"
+
+
+def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones() -> None:
+    """After a pause many are sent at once; what the second said was never said again."""
+    bench = Bench(reduces=2)
+    bench.run("c1")
+    (first,) = sent(bench.heartbeat(), ApplicationHeartbeat)
+    bench.machine.handle(ContainerReported(report("c1", DONE, 5, outcome=Outcome.KILLED)), bench.now_ns)
+    (second,) = sent(bench.machine.handle(Tick(bench.now_ns), bench.now_ns), ApplicationHeartbeat)
+    assert first.ask is not None and second.ask is not None and first.ask.reduces < second.ask.reduces
+    bench(ApplicationHeartbeatResponse(first.id))
+    assert bench.ask() == second.ask
+
+
 def test_answers_are_taken_in_the_order_of_their_ids() -> None:
     bench = Bench()
     second = Answer(2, allocated=(AllocatedContainer("c2", Kind.REDUCE, "node-1", 5),))
