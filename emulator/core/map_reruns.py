@@ -4,9 +4,11 @@ Theory of operation
 -------------------
 A map that has succeeded runs again if its node is lost, or a reduce cannot fetch its output, while reduces still need
 it.  These reduces wait for it and need not fail.  They say so again and again, until all outputs are there; what they
-say of outputs that they knew before a map ran again is not about its new one.  But if they hold every container of the cluster, the map would wait
-for ever.  So when maps have waited long and no other map will end and free its container, the job takes a container
-from one of its own reduces.  If maps have slots of their own, this would not help, and is not done.
+say of outputs that they knew before a map ran again is not about its new one.
+
+If the waiting reduces hold every container of the cluster, the map would wait for ever.  So when maps have waited long
+and no other map will end and free its container, the job takes a container from one of its own reduces.  If maps have
+slots of their own, this would not help, and is not done.
 """
 
 from __future__ import annotations

@@ -299,7 +299,8 @@ def test_a_map_that_ran_again_does_not_run_once_more_for_what_is_said_of_its_los
     assert [message.version for message in anew] == [told.version + 1]
     bench(FetchFailed("c1", 0, told.version + 1, "test"))
     ask = bench.ask()
-    assert ask is not None and ask.maps == 1, "what is said of the new outputs counts"
+    assert ask is not None
+    assert ask.maps == 1, "what is said of the new outputs counts"
 
 
 def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones() -> None:
@@ -309,7 +310,9 @@ def test_an_answer_to_an_earlier_heartbeat_of_the_same_instant_is_not_this_ones(
     (first,) = sent(bench.heartbeat(), ApplicationHeartbeat)
     bench.machine.handle(ContainerReported(report("c1", DONE, 5, outcome=Outcome.KILLED)), bench.now_ns)
     (second,) = sent(bench.machine.handle(Tick(bench.now_ns), bench.now_ns), ApplicationHeartbeat)
-    assert first.ask is not None and second.ask is not None and first.ask.reduces < second.ask.reduces
+    assert first.ask is not None
+    assert second.ask is not None
+    assert first.ask.reduces < second.ask.reduces
     bench(ApplicationHeartbeatResponse(first.id))
     assert bench.ask() == second.ask
 
