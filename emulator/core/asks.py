@@ -51,8 +51,8 @@ class Asks:
         this ApplicationMaster has sent none."""
         self._unacknowledged_id: int | None = None
         """Id of that heartbeat, unless it was acknowledged."""
-        self._heartbeat_id = 0
-        """Id of the last heartbeat."""
+        self._told_id = 0
+        """Id of the last heartbeat with something new."""
         self.answer_id = 0
         """Id of the last answer applied."""
 
@@ -141,11 +141,11 @@ class Asks:
         """The next heartbeat."""
         ask = self._made_anew(now_ns) if self._said is None or self._is_new else self._said.ask
         self._unsaid = False
-        # Above that of an earlier one of this instant, whose answer must not pass for this one's.
-        new_id = self._heartbeat_id = max(now_ns, self._heartbeat_id + 1)
         says = _Said(ask, progress_ppm, marks)
         if says == self._said and not self.unheard:
-            return ApplicationHeartbeat(self._job, new_id, self.answer_id)
+            return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
+        # Above that of another heartbeat of the same instant, whose answer must not pass for this one's.
+        new_id = self._told_id = max(now_ns, self._told_id) + 1
         self._said, self._unacknowledged_id = says, new_id
         return ApplicationHeartbeat(self._job, new_id, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks)
 

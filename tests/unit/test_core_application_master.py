@@ -58,6 +58,8 @@ class Bench:
         self.now_ns = 0
         self.timers: dict[str, SetTimer] = {}
         self.answers = 0
+        self.said_id = 0
+        """Of the last heartbeat that was looked at."""
         self(Start("c0"))
 
     def __call__(self, message: Message) -> list[Effect]:
@@ -73,13 +75,15 @@ class Bench:
 
     def answer(self, **news: object) -> list[Effect]:
         self.answers += 1
-        return self(ApplicationHeartbeatResponse(self.now_ns, Answer(self.answers, **news)))  # pyright: ignore
+        news_of = Answer(self.answers, **news)  # pyright: ignore
+        return self(ApplicationHeartbeatResponse(max(self.now_ns, self.said_id), news_of))
 
     def heartbeat(self) -> list[Effect]:
         return self(Tick(self.now_ns))
 
     def ask(self) -> Ask | None:
         (message,) = sent(self.heartbeat(), ApplicationHeartbeat)
+        self.said_id = message.id
         return message.ask
 
     def give(self, container: str, task: int | None = None, kind: Kind = Kind.REDUCE) -> list[Effect]:
@@ -192,13 +196,13 @@ def test_a_stopped_reduce_given_another_container_goes_on_waiting_for_its_own() 
 def test_an_ask_is_repeated_until_it_is_acknowledged() -> None:
     bench = stopped_reduce()
     bench.ask()
-    bench(ApplicationHeartbeatResponse(bench.now_ns))
+    bench(ApplicationHeartbeatResponse(bench.said_id))
     bench.report("c1", DONE, 6, outcome=Outcome.KILLED)  # now a fresh attempt waits
     fresh = bench.ask()
     assert fresh is not None
     assert (fresh.reduces, fresh.resumes) == (1, ())
     assert bench.ask() == fresh
-    bench(ApplicationHeartbeatResponse(bench.now_ns))
+    bench(ApplicationHeartbeatResponse(bench.said_id))
     assert bench.ask() is None
 
 
