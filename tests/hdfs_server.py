@@ -47,6 +47,7 @@ class HdfsServer(ObjectServer):
     """
 
     unreachable = "Connection refused"
+    one_upload = ("CREATE", "PUT", "DELETE")
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         super().__init__(address)
@@ -163,7 +164,7 @@ class HdfsServer(ObjectServer):
         return json.dumps({"RemoteException": {"exception": _EXCEPTIONS[status], "message": why}}).encode()
 
     def _pass_on(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-        """Ask the NameNode, or the DataNode that it named; of that, its answers name this process instead."""
+        """Ask the NameNode, or the DataNode that it named; where an answer names a DataNode, name this process."""
         to, own = environ["REQUEST_URI"], f"http://{self.address}:{self._port}/at/"
         url = f"http://{to.removeprefix('/at/')}" if to.startswith("/at/") else self._name_node + to
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,19 +90,21 @@ class RayCluster:
 @contextlib.contextmanager
 def two_ray_nodes(variables: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
     """Two Ray nodes on this machine that are not of any run, with these variables in their environment."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.two_ray_nodes"],
-        env={**os.environ, **(variables or {})},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=REPOSITORY,
-        start_new_session=True,
-    ) as process:
+    command = [sys.executable, "-m", "tests.two_ray_nodes"]
+    environment = {**os.environ, **(variables or {})}
+    with helper(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True) as cluster:
+        yield RayCluster(**cluster)
+
+
+@contextlib.contextmanager
+def helper(command: Sequence[str], **options: Any) -> Iterator[Any]:
+    """A program of the tests that runs until its standard input ends; what its first line says, in JSON."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, cwd=REPOSITORY, **options) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert line, "the cluster does not start"
-        yield RayCluster(**json.loads(line))
+        assert line, f"it does not start: {command}"
+        yield json.loads(line)
     assert process.returncode == 0
 
 

@@ -13,7 +13,7 @@ from tests.object_server import ObjectServer
 
 
 def main() -> None:
-    """Be the store."""
+    """Serve until standard input ends."""
     kind = {"s3": ObjectServer, "hdfs": HdfsServer}[sys.argv[1]]
     with kind(sys.argv[2]) as server:
         print(json.dumps([server.url, server.variables]), flush=True)

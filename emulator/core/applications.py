@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
+from emulator.core.asks import left_of
 from emulator.core.cost_ledger import CostLedger
 from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import (
@@ -190,21 +191,17 @@ class Requests:
 
     def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
         """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
-        ask = heartbeat.ask
-        assert ask is not None
+        assert heartbeat.ask is not None
+        ask = left_of(heartbeat.ask, undelivered)
         self.avoided = frozenset(ask.avoided)
-        for kind, wanted in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
-            given = sum(1 for allocation in undelivered if allocation.kind is kind and allocation.task is None)
-            since, count = self.since[kind], max(0, wanted - given)
+        for kind, count in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
+            since = self.since[kind]
             while len(since) > count:
                 since.pop()
             since.extend([now_ns] * (count - len(since)))
-        given_tasks = {allocation.task for allocation in undelivered}
         before = self.resumes
         self.resumes = {
-            resume.task: (resume, before[resume.task][1] if resume.task in before else now_ns)
-            for resume in ask.resumes
-            if resume.task not in given_tasks
+            resume.task: (resume, before[resume.task][1] if resume.task in before else now_ns) for resume in ask.resumes
         }
 
 

@@ -12,7 +12,7 @@ off the ask, so that an answer alone leaves nothing to say.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -49,10 +49,10 @@ class Asks:
         self._said: _Said | None = None
         """Content of the newest heartbeat with something new, without what the answers since then have given; None:
         this ApplicationMaster has sent none."""
-        self._unacknowledged_id: int | None = None
-        """Id of that heartbeat, unless it was acknowledged."""
         self._told_id = 0
-        """Id of the last heartbeat with something new."""
+        """Id of that heartbeat."""
+        self.unheard = False
+        """Whether that heartbeat has not been acknowledged."""
         self.answer_id = 0
         """Id of the last answer applied."""
 
@@ -129,11 +129,6 @@ class Asks:
         return self.unheard or self._is_new
 
     @property
-    def unheard(self) -> bool:
-        """Whether a heartbeat has said something that has not been acknowledged."""
-        return self._unacknowledged_id is not None
-
-    @property
     def _is_new(self) -> bool:
         return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
 
@@ -145,15 +140,17 @@ class Asks:
         if says == self._said and not self.unheard:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
         # Above that of another heartbeat of the same instant, whose answer must not pass for this one's.
-        new_id = self._told_id = max(now_ns, self._told_id) + 1
-        self._said, self._unacknowledged_id = says, new_id
-        return ApplicationHeartbeat(self._job, new_id, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks)
+        self._told_id = max(now_ns, self._told_id) + 1
+        self._said, self.unheard = says, True
+        return ApplicationHeartbeat(
+            self._job, self._told_id, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks
+        )
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
-        if self._unacknowledged_id is None or self._unacknowledged_id > heartbeat_id:
+        if not self.unheard or heartbeat_id < self._told_id:
             return False
-        self._unacknowledged_id = None
+        self.unheard = False
         return True
 
     def register_again(self) -> None:
@@ -165,8 +162,8 @@ class Asks:
         if answer.id != self.answer_id + 1:
             return False
         self.answer_id = answer.id
-        if self._said is not None and answer.allocated:
-            self._said = self._said._replace(ask=_without(self._said.ask, answer.allocated))
+        if self._said is not None:
+            self._said = self._said._replace(ask=left_of(self._said.ask, answer.allocated))
         return True
 
     def _made_anew(self, now_ns: int) -> Ask:
@@ -179,8 +176,10 @@ class Asks:
         )
 
 
-def _without(ask: Ask, given: tuple[AllocatedContainer, ...]) -> Ask:
-    """What is left of an ask at the ResourceManager, as ``Requests.replace`` has it."""
+def left_of(ask: Ask, given: Sequence[AllocatedContainer]) -> Ask:
+    """What is left of an ask when these containers are given; both sides reckon with it."""
+    if not given:
+        return ask
     new = [allocation.kind for allocation in given if allocation.task is None]
     resumed = {allocation.task for allocation in given}
     return replace(

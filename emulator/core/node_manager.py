@@ -9,9 +9,9 @@ container's current report; a kill that overtakes its start leaves a tombstone, 
 
 Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
 ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_news``), which pass an end on to
-the ApplicationMaster if that has not acknowledged it.  Under an overhead profile
-a suspended container is held back until the profile's total has passed since the ApplicationMaster asked; then a
-heartbeat of its own carries it, so that the total has the low deviation of the published one.
+the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is held back
+until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries it, so that
+the total has the low deviation of the published one.
 
 A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
 if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).

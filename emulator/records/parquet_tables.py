@@ -78,7 +78,7 @@ def _seconds_of(name: str, field: str) -> _Column:
     get = attrgetter(field)
 
     def values(rows: Sequence[Any]) -> pyarrow.Array:
-        return _array([None if time_ns is None else time_ns / 1e9 for time_ns in map(get, rows)], _SECONDS)
+        return _array(list(map(ns_to_seconds, map(get, rows))), _SECONDS)
 
     return name, values
 

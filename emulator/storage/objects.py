@@ -62,7 +62,7 @@ class ObjectStore:
             )
         except ImportError as error:
             raise StoreError(f"{url}: {error}; install it with `pip install {SCHEMES[scheme]}`") from None
-        # Of s3fs.  The library below it tries again too, and knows more errors that pass, but not a cut answer.
+        # For s3fs.  The library below it repeats requests too, and after more kinds of errors, but not a cut answer.
         self._files.retries = 2
 
     def put(self, path: str, name: str) -> None:

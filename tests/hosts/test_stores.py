@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,8 +14,8 @@ import pytest
 from tests.hdfs_server import with_hdfs
 from tests.hosts.conftest import HEAD, WORKERS, Cluster, ray_on
 from tests.hosts.host_init import HOME
-from tests.hosts.namespaces import REPOSITORY
 from tests.hosts.test_hosts_lost import CUT_S
+from tests.live_runs import helper
 from tests.run_results import RunResults
 
 _AWS = """\
@@ -65,21 +64,11 @@ def _ended(line: str) -> int:
 
 @contextmanager
 def _store(cluster: Cluster, kind: str) -> Iterator[str]:
-    """A store in the network of the laptop, which all hosts can use; where objects can be."""
+    """A store at the laptop's address, which all hosts can reach; its URL."""
     laptop = cluster.laptop
     inside = ["nsenter", "--target", str(laptop.pid), "--net", sys.executable]
-    with subprocess.Popen(
-        [*inside, "-m", "tests.store_server", kind, laptop.address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=REPOSITORY,
-    ) as process:
-        assert process.stdout is not None
-        url, variables = json.loads(process.stdout.readline())
+    with helper([*inside, "-m", "tests.store_server", kind, laptop.address]) as (url, variables):
         for host in cluster.network.hosts.values():
             host.run("mkdir", f"{HOME}/.aws")
             host.write(f"{HOME}/.aws/config", _AWS.format(**variables) if kind == "s3" else "")
         yield url
-        assert process.stdin is not None
-        process.stdin.close()

@@ -14,7 +14,7 @@ from emulator.cli.main import app
 from emulator.records.run_directory import RunDirectory
 from tests.full_disk import file_size_limit
 from tests.run_results import RunResults
-from tests.simulated_runs import FIG4, simulate
+from tests.simulated_runs import CATALOGUE, FIG4, simulate
 
 MADE = {
     *("jobs.parquet", "tasks.parquet", "attempts.parquet", "operations.parquet", "decisions.parquet"),
@@ -33,7 +33,8 @@ def natjam(*arguments: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return simulate(tmp_path_factory.mktemp("whole"), "run", "sim.journal=full")
+    directory = tmp_path_factory.mktemp("whole")
+    return simulate(directory, "run", "sim.journal=full", file=CATALOGUE / "facebook-50.yaml")
 
 
 def killed(whole: Path, into: Path, share: float) -> Path:
@@ -49,7 +50,7 @@ def test_a_run_that_came_to_its_end_says_so(whole: Path) -> None:
     assert RunResults(whole).summary["state"] == "finished"
 
 
-@pytest.mark.parametrize("share", [0.5, 0.75, 1.0])
+@pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
 def test_report_makes_of_a_killed_run_what_there_is(whole: Path, tmp_path: Path, share: float) -> None:
     run = killed(whole, tmp_path / "killed", share)
     result = natjam("report", run, "--out", tmp_path / "report.html")
