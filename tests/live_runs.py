@@ -86,6 +86,12 @@ class RayCluster:
         found = with_variable("RAY_TMPDIR", self.directory)
         return {pid for pid in found if variable_of(pid, RUN_VARIABLE) is None and not _is_idle_worker(pid)}
 
+    def raylet(self, address: str) -> int:
+        """The raylet of its node at that IP address."""
+        lines = {pid: command_line(pid) for pid in self.processes()}
+        (pid,) = [pid for pid, line in lines.items() if "/raylet/raylet " in line and address in line]
+        return pid
+
 
 @contextlib.contextmanager
 def two_ray_nodes(variables: Mapping[str, str] | None = None) -> Iterator[RayCluster]:

@@ -7,6 +7,7 @@ plain asyncio object (``emulator.live.host``).  Hosts talk to each other over li
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -158,7 +159,12 @@ class NodeHostActor(_Actor[NodeHost]):
         self._janitor = None if work_root else start_janitor(plan.run_id, [self._work_dir], name)
 
     async def open(self, marker: str) -> NodeHostReady:
-        """Start supervisor and shuffle service."""
+        """Start supervisor and shuffle service.
+
+        From then on this process ends when the raylet does.  Ray takes it for dead some time after that, and the driver
+        then hears nothing more of it: it must not do work that no journal will show.
+        """
+        asyncio.get_running_loop().add_reader(os.pidfd_open(os.getppid()), os._exit, 1)
         self.host = NodeHost(self._name, self._plan, self._work_dir)
         try:
             urls = await self.host.open()

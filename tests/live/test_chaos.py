@@ -31,7 +31,7 @@ from emulator.records.journal import Record
 from emulator.records.summary import makespan_of
 from emulator.sim.session import simulate
 from tests.live_faults import STRIKES, LiveFaults, Strike
-from tests.live_runs import NatjamRun, RayCluster, command_line, two_ray_nodes
+from tests.live_runs import NatjamRun, RayCluster, two_ray_nodes
 from tests.simulated_runs import CATALOGUE, FIG4
 from workloads.expand import expand
 
@@ -224,9 +224,7 @@ def _totals(history: History) -> Totals:
 
 
 def kill_raylet(cluster: RayCluster, struck: LiveFaults, fault: Fault) -> bool:
-    raylets = [pid for pid in cluster.processes() if "/raylet/raylet " in command_line(pid)]
-    (pid,) = [pid for pid in raylets if "127.0.0.2" in command_line(pid)]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(cluster.raylet("127.0.0.2"), signal.SIGKILL)
     return True
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.live_runs import LEFT_BOUND_S, SMALL, TWO_QUEUES, NatjamRun, RayCluster, gone, listening_addresses, until
+from tests.live_runs import LEFT_BOUND_S, SMALL, TWO_QUEUES, NatjamRun, RayCluster, gone, listening_addresses, two_ray_nodes, until
 from tests.run_results import job_of
 
 CROWDED = (
@@ -26,6 +26,9 @@ workload:
 """Four containers.  Production takes two of the three in which research has reduces, and keeps them until research has
 ended: both stopped reduces go on in the fourth, and one of them at least comes from the other node."""
 
+
+SPREAD = SMALL.replace("maps: 2, map_s: 1, reduces: 7", "maps: 6, map_s: 1, reduces: 7").replace("12", "35")
+"""More maps than a node has containers, so that both have some; production comes when all is over."""
 
 LONG = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 """It does not end by itself."""
@@ -59,9 +62,7 @@ def test_a_reduce_resumes_on_the_other_ray_node(ray_cluster: RayCluster, tmp_pat
 
 
 def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_path: Path) -> None:
-    # More maps than a node has containers, so that both have some; production comes when all is over.
-    spread = SMALL.replace("maps: 2, map_s: 1, reduces: 7", "maps: 6, map_s: 1, reduces: 7").replace("12", "35")
-    with NatjamRun(tmp_path, experiment=spread, cluster=ray_cluster) as run:
+    with NatjamRun(tmp_path, experiment=SPREAD, cluster=ray_cluster) as run:
         run.walking("research", keys=12)  # half a second: what its journal says of them has been collected
         # Eight containers: where there is no ApplicationMaster, which the job could not do without, are four reduces.
         victim = next(name for name in ("nodes-1", "nodes-2") if len(run.tasks(name)) == 4)
@@ -87,6 +88,16 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
     assert rerun, "a map's output was lost"
     for task in rerun:
         assert [row["node"] for row in maps if row["task"] == task] == [node, other]
+
+
+def test_a_node_host_ends_with_its_raylet(tmp_path: Path) -> None:
+    with two_ray_nodes() as cluster, NatjamRun(tmp_path, experiment=SPREAD, cluster=cluster) as run:
+        run.walking("research")
+        theirs = [run.host("nodes-2"), run.supervisor("nodes-2"), *(task.pid for task in run.tasks("nodes-2"))]
+        os.kill(cluster.raylet("127.0.0.2"), signal.SIGKILL)
+        until(lambda: gone(theirs), "the processes of its node gone", LEFT_BOUND_S)
+        run.check_verified()
+        assert all(row["start_s"] is not None for row in run.table("tasks")), "the journal shows all that was done"
 
 
 def test_an_ended_driver_leaves_nothing_on_either_node(ray_cluster: RayCluster, tmp_path: Path) -> None:
