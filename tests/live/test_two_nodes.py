@@ -91,11 +91,13 @@ def test_the_run_goes_on_without_a_lost_node_host(ray_cluster: RayCluster, tmp_p
 
 
 def test_a_node_host_ends_with_its_raylet(tmp_path: Path) -> None:
-    with two_ray_nodes() as cluster, NatjamRun(tmp_path, experiment=SPREAD, cluster=cluster) as run:
+    longer = SPREAD.replace("reduce_s: [30]", "reduce_s: [150]")
+    with two_ray_nodes() as cluster, NatjamRun(tmp_path, experiment=longer, cluster=cluster) as run:
         run.walking("research")
         theirs = [run.host("nodes-2"), run.supervisor("nodes-2"), *(task.pid for task in run.tasks("nodes-2"))]
         os.kill(cluster.raylet("127.0.0.2"), signal.SIGKILL)
         until(lambda: gone(theirs), "the processes of its node gone", LEFT_BOUND_S)
+        assert run.process.poll() is None, "the run goes on without them"
         run.check_verified()
         assert all(row["start_s"] is not None for row in run.table("tasks")), "the journal shows all that was done"
 
