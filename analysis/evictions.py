@@ -15,6 +15,7 @@ from typing import Any
 
 from analysis.frames import DataFrame
 from analysis.load import Results, load, load_decisions
+from emulator.records.history import Chooser
 
 Row = Mapping[str, Any]
 """A row of a frame, by column name; None if there is no value."""
@@ -143,14 +144,14 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
     killed: dict[str, int] = {}
     """By container, the place of its kill in ``found``."""
     for decision in decisions:
-        if decision.by == "preemptor":
+        if decision.by == Chooser.PREEMPTOR:
             for candidate in decision.candidates:
                 if candidate["chosen"]:
                     asked[candidate["job"]].append(decision)
             continue
         job = decision.candidates[0]["job"]
         last[job] = asked.pop(job, None) or last.get(job, [])
-        because = [] if decision.by == "application-master" else last[job]
+        because = [] if decision.by == Chooser.APPLICATION_MASTER else last[job]
         for candidate in decision.candidates:
             if not candidate["chosen"]:
                 continue
@@ -159,7 +160,7 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
                 found.append(story.eviction(decision, candidate, because))
                 if found[-1].outcome == "killed":
                     killed[container] = len(found) - 1
-            elif decision.by == "resource-manager":  # it was chosen before, and dies only once
+            elif decision.by == Chooser.RESOURCE_MANAGER:  # it was chosen before, and dies only once
                 found[killed[container]] = replace(found[killed[container]], overdue=decision)
     return found
 
@@ -181,7 +182,7 @@ def why_text(rule: str, by: str, candidate: Row, candidates: int) -> str:
     if rule == "pr":
         place = f"drawn among {candidates}"
     parts.append("the only one" if candidates == 1 else place)
-    late = "killed because a container was not given back in time, " if by == "resource-manager" else ""
+    late = "killed because a container was not given back in time, " if by == Chooser.RESOURCE_MANAGER else ""
     return f"{late}{rule}: {', '.join(parts)}"
 
 

@@ -16,6 +16,7 @@ from analysis.load import load_decisions, load_runs
 from analysis.run_paths import find_runs
 from emulator.display.tables import new_table
 from emulator.errors import ConfigError
+from emulator.records.history import Chooser
 
 _ROWS = 60
 """Most rows on a terminal; ``--json`` has all."""
@@ -134,7 +135,7 @@ def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
     """The choices that took the requested attempt, and before that its job: a title and the candidates of each."""
     found = [decision for eviction in explanation.evictions for decision in _choices_of(eviction)]
     for decision in {decision.decision: decision for decision in found}.values():
-        of_jobs = decision.by == "preemptor"
+        of_jobs = decision.by == Chooser.PREEMPTOR
         what = f"jobs for {decision.requester}" if of_jobs else f"reduces of {decision.candidates[0]['job']}"
         taken = sum(row["chosen"] for row in decision.candidates)
         containers = "a container" if taken == 1 else f"{taken} containers"

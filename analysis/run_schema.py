@@ -19,7 +19,7 @@ from typing_extensions import NotRequired, TypedDict
 from emulator.core.messages import JobState, Kind, Outcome
 from emulator.errors import ConfigError, printable
 from emulator.files.json_values import decoded
-from emulator.records.history import History
+from emulator.records.history import Chooser, History
 from emulator.records.history.overheads import OPERATIONS
 from emulator.records.parquet_tables import tables_of
 
@@ -44,9 +44,12 @@ _OPTIONAL: dict[str, set[str]] = {
 _WORDS: dict[tuple[str, str], frozenset[str]] = {
     ("jobs", "state"): frozenset(JobState),
     ("operations", "operation"): frozenset(OPERATIONS),
+    ("decisions", "by"): frozenset(Chooser),
     **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts", "decisions")},
     **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
 }
+_OF_A_TASK = ("kind", "task", "attempt", "container", "node")
+"""Columns of decisions that have values where tasks were chosen, and none where jobs were."""
 _DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
 _NEGATIVE = {("jobs", "margin_s"), ("decisions", "priority"), ("decisions", "laxity_s"), ("decisions", "score")}
 
@@ -69,6 +72,11 @@ def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
             raise ConfigError(f"{file}: column '{field.name}' is {column.type}, not {field.type}; {_FOREIGN}")
         if problem := _column_problem(name, field.name, column):
             raise ConfigError(f"{file}: column '{field.name}' {problem}; {_FOREIGN}")
+    if name == "decisions":
+        of_a_task = [by != Chooser.PREEMPTOR for by in table.column("by").to_pylist()]
+        for column in _OF_A_TASK:
+            if table.column(column).is_valid().to_pylist() != of_a_task:
+                raise ConfigError(f"{file}: column '{column}' does not fit column 'by'; {_FOREIGN}")
 
 
 _FOREIGN = "it was altered since the run, or made by another release"

@@ -7,9 +7,7 @@ from collections import Counter
 import pyarrow
 
 from analysis.evictions import why_text
-
-_TASKS_OWN = "application-master"
-"""It takes back a container of its own job, so nobody asked the job."""
+from emulator.records.history import Chooser
 
 
 def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
@@ -24,10 +22,11 @@ def eviction_reasons(decisions: pyarrow.Table) -> dict[str, str]:
     reasons: dict[str, list[str]] = {}
     for row in chosen.to_pylist():
         text = why_text(row["rule"], row["by"], row, candidates[row["decision"]])
-        if row["by"] == "preemptor":
+        if row["by"] == Chooser.PREEMPTOR:
             asked[row["job"]] = f"{text}, for {row['requester']}"
             continue
-        job = "" if row["by"] == _TASKS_OWN else asked.get(row["job"], "")
+        of_its_own = row["by"] == Chooser.APPLICATION_MASTER  # so nobody asked its job
+        job = "" if of_its_own else asked.get(row["job"], "")
         because = f"; its job by {job}" if job else ""
         reasons.setdefault(row["attempt"], []).append(f"at {row['t_s']:.1f} s by {text}{because}")
     return {attempt: "; ".join(clauses) for attempt, clauses in reasons.items()}

@@ -224,7 +224,7 @@ def _decisions_chunk(decisions: Sequence[Decision], start: int, attempt_of: Mapp
         why = decision.why
         requester = why.requester if isinstance(why, ExplainJobEviction) else None
         requester = "the transactional workload" if requester == TRANSACTIONAL else requester
-        heads += [(number, decision.t_ns / 1e9, decision.by, why.rule, requester, why.left_out)] * len(mine)
+        heads += [(number, decision.t_ns / 1e9, decision.by.value, why.rule, requester, why.left_out)] * len(mine)
     names = ("decision", "t_s", "by", "rule", "requester", "left_out")
     kinds = (_COUNT, _SECONDS, _STRING, _STRING, _STRING, _COUNT)
     columns = zip(*heads, strict=True) if heads else [()] * len(names)

@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.live_runs import LEFT_BOUND_S, SMALL, TWO_QUEUES, NatjamRun, RayCluster, gone, listening_addresses, two_ray_nodes, until
+from tests.live_runs import (
+    LEFT_BOUND_S,
+    SMALL,
+    TWO_QUEUES,
+    NatjamRun,
+    RayCluster,
+    gone,
+    listening_addresses,
+    two_ray_nodes,
+    until,
+)
 from tests.run_results import job_of
 
 CROWDED = (

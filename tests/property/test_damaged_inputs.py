@@ -316,6 +316,14 @@ def test_a_refusal_names_the_file_and_the_column(runs: Path, tmp_path: Path) -> 
         assert said in refused.value.message
         assert "\n" not in refused.value.message
     pyarrow.parquet.write_table(table, run / "attempts.parquet")
+    decisions = pyarrow.parquet.read_table(run / "decisions.parquet")
+    place = decisions.column_names.index("by")
+    for by, said in (("reduce", "column 'by' holds 'reduce'"), ("preemptor", "column 'kind' does not fit column 'by'")):
+        altered_by = decisions.set_column(place, "by", pyarrow.array([by] * len(decisions)))
+        pyarrow.parquet.write_table(altered_by, run / "decisions.parquet")
+        with pytest.raises(NatjamError, match=said):
+            evictions(run)
+    pyarrow.parquet.write_table(decisions, run / "decisions.parquet")
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps({**summary, "makespan_s": "long"}))
     with pytest.raises(NatjamError, match=r"summary.json: Expected `float \| null`, got `str` - at `\$.makespan_s`"):

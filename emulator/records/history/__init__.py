@@ -1,6 +1,6 @@
 """The history of a run, computed from its journal: the single source of summaries and Parquet files."""
 
-from emulator.records.history.decisions import Candidate, Decision
+from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder, fold
 from emulator.records.history.overheads import overhead_statistics
 from emulator.records.history.rows import (
@@ -18,6 +18,7 @@ from emulator.records.history.tables import joined
 __all__ = [
     "AttemptRow",
     "Candidate",
+    "Chooser",
     "Decision",
     "History",
     "HistoryBuilder",

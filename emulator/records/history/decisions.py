@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
@@ -14,6 +15,19 @@ from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
 from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Kind
+
+
+class Chooser(str, Enum):
+    """Who chooses victims."""
+
+    PREEMPTOR = "preemptor"
+    """Jobs; all others choose tasks."""
+    RELEASER = "releaser"
+    """Tasks of a job."""
+    RESOURCE_MANAGER = "resource-manager"
+    """A task to kill, because a container was not given back in time."""
+    APPLICATION_MASTER = "application-master"
+    """One of its own tasks, to make room for a map."""
 
 
 class Decision(Frozen):
@@ -27,15 +41,13 @@ class Decision(Frozen):
     """The policy that chose; None: not known here, so that the number it compares is not known either."""
 
     @property
-    def by(self) -> str:
-        """Who chose: ``preemptor`` (victim jobs), ``releaser`` (victim tasks of a job), ``resource-manager`` (a task
-        to kill because a container was not given back in time), ``application-master`` (one of its own tasks, to make
-        room for a map)."""
+    def by(self) -> Chooser:
+        """Who chose."""
         if isinstance(self.why, ExplainJobEviction):
-            return "preemptor"
+            return Chooser.PREEMPTOR
         if self.actor == RESOURCE_MANAGER:
-            return "resource-manager"
-        return "application-master" if self.why.rule == LAST_LAUNCHED else "releaser"
+            return Chooser.RESOURCE_MANAGER
+        return Chooser.APPLICATION_MASTER if self.why.rule == LAST_LAUNCHED else Chooser.RELEASER
 
     def candidates(self) -> Iterator[Candidate]:
         """The recorded candidates, the next victim first."""
