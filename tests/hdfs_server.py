@@ -25,7 +25,15 @@ _CLASS_PATH = data_folder() / "hadoop/class-path"
 _OPENED = "--add-opens=java.base/java.lang=ALL-UNNAMED"
 """Hadoop's libraries need it from Java 17 on."""
 _ENDS_WITH_TESTS = ("setpriv", "--pdeathsig", "KILL")
-_JAVA = (*_ENDS_WITH_TESTS, "java", _OPENED, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JAVA = (
+    *_ENDS_WITH_TESTS,
+    "java",
+    _OPENED,
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+)
 _SERVER = "org.apache.hadoop.hdfs.server"
 NAME_NODE, DATA_NODE = f"{_SERVER}.namenode.NameNode", f"{_SERVER}.datanode.DataNode"
 _BOUND_S = 60
@@ -139,7 +147,7 @@ class HdfsServer(ObjectServer):
             (self._directory / name).write_text(f"<configuration>{lines}</configuration>")
 
     def _java(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [*_JAVA, "-cp", self._class_path, *arguments]
+        command = [*_JAVA, f"-Djava.io.tmpdir={self._directory}", "-cp", self._class_path, *arguments]
         with (self._directory / f"{log}.log").open("ab") as said:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
 
