@@ -48,7 +48,7 @@ _WORDS: dict[tuple[str, str], frozenset[str]] = {
     **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts", "decisions")},
     **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
 }
-_OF_A_TASK = ("kind", "task", "attempt", "container", "node")
+_OF_A_TASK = ("kind", "container", "node")
 """Columns of decisions that have values where tasks were chosen, and none where jobs were."""
 _DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
 _NEGATIVE = {("jobs", "margin_s"), ("decisions", "priority"), ("decisions", "laxity_s"), ("decisions", "score")}
