@@ -10,7 +10,7 @@ from shutil import copytree
 import pytest
 from typer.testing import CliRunner
 
-from analysis.evictions import decisions_of, evictions, find_evictions, why_text
+from analysis.evictions import decisions_of, evictions, find_evictions, why, why_text
 from analysis.explain import Explanation, evictions_table
 from analysis.load import load, load_decisions
 from emulator.cli.main import app
@@ -90,6 +90,14 @@ def test_a_victim_that_is_chosen_again_before_it_is_dead_is_one_eviction(runs: P
     assert overdue[0].to_json()["overdue_in"] == 1_000_002
     table = evictions_table(Explanation("run", "kill", overdue, [chosen, late], None))
     assert f"not given back in time: killed at {late.t_s:.1f} s" in str(next(iter(table.columns[5].cells)))
+
+
+def test_what_the_resource_manager_kills_is_explained(tmp_path: Path) -> None:
+    late = ("scheduler.mechanism=suspend", "overheads=hadoop-0.23", "protocol.kill_timeout_s=1")
+    found = evictions(simulate(tmp_path, "late", *late))
+    by_it = [eviction for eviction in found if eviction.decision.by == "resource-manager"]
+    assert {eviction.outcome for eviction in by_it} == {"killed"}
+    assert "not given back in time" in why(by_it[0].decision, by_it[0].chosen)
 
 
 def test_the_table_and_the_json_say_the_same(runs: Path) -> None:
