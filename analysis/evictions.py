@@ -47,6 +47,11 @@ class Decision:
     candidates: list[Row] = field(default_factory=list)
     """The next victim first, with the other columns of ``load_decisions``."""
 
+    @property
+    def job(self) -> str:
+        """Of a choice of tasks: whose they are."""
+        return self.candidates[0]["job"]
+
     def to_json(self) -> dict[str, Any]:
         """Its fields; candidates have only known values."""
         candidates = [{name: value for name, value in row.items() if value is not None} for row in self.candidates]
@@ -93,7 +98,7 @@ class Eviction:
         if not self.asked:
             return ""
         last = self.asked[-1]
-        return why(last, next(row for row in last.candidates if row["job"] == self.chosen["job"]))
+        return why(last, next(row for row in last.candidates if row["job"] == self.decision.job))
 
     @property
     def attempt(self) -> str:
@@ -149,7 +154,7 @@ def find_evictions(results: Results, decisions: Iterable[Decision]) -> list[Evic
                 if candidate["chosen"]:
                     asked[candidate["job"]].append(decision)
             continue
-        job = decision.candidates[0]["job"]
+        job = decision.job
         last[job] = asked.pop(job, None) or last.get(job, [])
         because = [] if decision.by == Chooser.APPLICATION_MASTER else last[job]
         for candidate in decision.candidates:

@@ -58,7 +58,7 @@ Mean = Annotated[float, Field(ge=0, le=LONGEST_REAL_NS, allow_inf_nan=False)]
 class Distribution(Strict):
     """The times of many repetitions of one operation, in real nanoseconds; see the module's docstring."""
 
-    n: Annotated[int, Field(ge=1)]
+    n: Annotated[int, Field(ge=1, le=10**12)]
     mean_real_ns: Mean
     mean_ci95_real_ns: tuple[Mean, Mean]
     p50_real_ns: tuple[Duration, Duration, Duration]
@@ -142,7 +142,7 @@ class Observations(Strict):
 class Point(Strict):
     """One point of a series."""
 
-    at: Annotated[int, Field(ge=0)]
+    at: Annotated[int, Field(ge=0, le=10**18)]
     distribution: Distribution
 
 
@@ -209,9 +209,9 @@ class Campaign(Strict):
 
     measured_at: Annotated[str, Field(min_length=1, max_length=40)]
     quick: bool
-    hosts: Annotated[int, Field(ge=1)]
+    hosts: Annotated[int, Field(ge=1, le=10**6)]
     """Computers of the measured Ray cluster; the nodes of an emulated cluster are spread over them."""
-    reference_records: Annotated[int, Field(ge=1)]
+    reference_records: Annotated[int, Field(ge=1, le=10**12)]
     """Records of a reduce's input, unless the operation says otherwise."""
     load_average: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Of the machine in the minute before the campaign began."""

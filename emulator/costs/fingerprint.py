@@ -26,8 +26,8 @@ class Fingerprint(Strict):
     machine_id: Text
     """Hash of the operating system's id of this installation; the id itself must not be published."""
     cpu_model: Text
-    cores: Annotated[int, Field(ge=1)]
-    memory_bytes: Annotated[int, Field(ge=1)]
+    cores: Annotated[int, Field(ge=1, le=10**6)]
+    memory_bytes: Annotated[int, Field(ge=1, le=10**18)]
     kernel: Text
     python: Text
     natjam: Text

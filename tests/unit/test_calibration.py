@@ -91,6 +91,7 @@ def change(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("series/fork/points", (), "series.fork.points"),
         ("series/fork/points", ({"at": 5, "distribution": distribution(1)},) * 2, "points: their 'at' must increase"),
         ("machine/cores", 0, "machine.cores: must be at least 1"),
+        ("machine/cores", 10**400, "machine.cores: must be at most 1e+06"),
         ("natjam_calibration", 2, "natjam_calibration"),
     ],
 )
