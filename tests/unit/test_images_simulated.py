@@ -20,6 +20,7 @@ from workloads.expand import expand
 EXPERIMENT = """\
 name: images
 engine: sim
+overheads: yarn-3
 protocol: {kill_timeout_s: 600}
 cluster: {nodes: 2, containers_per_node: 3}
 storage: {tier: TIER}
@@ -85,6 +86,7 @@ def test_images_that_cannot_be_made_are_refused(tmp_path: Path, engine: str, dum
 AGAIN = """\
 name: again
 engine: sim
+overheads: yarn-3
 heartbeat_s: 0.1
 protocol: {kill_timeout_s: 600}
 cluster: {nodes: 1, containers_per_node: 1, container_memory_gb: 1, application_masters: outside}
@@ -129,7 +131,7 @@ def test_what_a_node_has_no_room_to_stop_is_saved_in_another_way_at_once(tmp_pat
     path, completions_s = tmp_path / "no-room.yaml", list[float]()
     for mechanism in ("checkpoint", "{name: adaptive, among: [suspend, checkpoint]}"):
         text = EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", mechanism)
-        path.write_text(text.replace("per_node: 3", "per_node: 3, max_suspended_per_node: 0") + "overheads: yarn-3\n")
+        path.write_text(text.replace("per_node: 3", "per_node: 3, max_suspended_per_node: 0"))
         experiment = load_experiment(path)
         builder = HistoryBuilder(expand(experiment, 1))
         simulate(experiment, expand(experiment, 1), builder.add)
