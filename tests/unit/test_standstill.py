@@ -53,7 +53,7 @@ def test_its_patience_is_that_with_a_task(scale: float, timeout_s: float, real_s
 TURNS = """\
 name: turns
 engine: sim
-overheads: native
+overheads: yarn-3
 cluster: {nodes: 1, containers_per_node: 4}
 scheduler:
   allocation: {name: single-queue, queues: {all: {capacity: 1.0}}}
