@@ -22,6 +22,7 @@ from emulator.core.messages import (
     JobFinished,
     JobState,
     KillContainer,
+    NodeHeartbeatResponse,
     NodeLost,
     Outcome,
     ResumeAsk,
@@ -255,6 +256,18 @@ def test_a_message_for_somebody_else_is_refused() -> None:
     with pytest.raises(IllegalTransition, match="rm: Committing is not for this machine"):
         bench(Committing("c1"))
     assert bench.machine.revision == revision
+
+
+def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None:
+    """Until then nobody waits for its heartbeats, because files can wait to be removed."""
+    bench = Bench(make_settings(containers=3))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, bench.now_ns))
+    assert not bench.machine.state.attention.awaits("nm:node-1", -1)
+    (nothing,) = sent(bench.node(), NodeHeartbeatResponse)
+    assert nothing.says_nothing
+    (news,) = sent(bench.node("node-1", report(given.container, DONE, 9, Outcome.KILLED)), NodeHeartbeatResponse)
+    assert news.finished_jobs == ("a",)
 
 
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
