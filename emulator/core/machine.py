@@ -130,7 +130,7 @@ class TransitionTable(Generic[StateT, EventT]):
         self.name = name
         self.arcs = dict(arcs)
 
-    def next(self, state: StateT, event: EventT, who: str) -> StateT:
+    def next(self, state: StateT, event: EventT, who: object) -> StateT:
         """The state that ``event`` leads to; raises IllegalTransition, naming ``who``, if there is no arc."""
         target = self.arcs.get((state, event))
         if target is None:
