@@ -353,6 +353,24 @@ def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
 # ---- placement ----
 
 
+def test_a_task_of_the_node_goes_before_those_from_elsewhere_which_are_not_all_asked_about() -> None:
+    asked: list[int] = []
+
+    def at_home_or_anywhere(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+        asked.append(suspended.task)
+        return PlacementDecision(True, rank=int(suspended.node != node.name))
+
+    bench = Bench(make_settings(containers=3, placement=policies.PLACEMENT.own("mine:home", at_home_or_anywhere)))
+    bench.running_job("a", Ask(reduces=1))
+    nodes = ("node-8", "node-9", "node-1", "node-9")
+    bench.ask("a", Ask(resumes=tuple(ResumeAsk(TaskId(Kind.REDUCE, n), node, n) for n, node in enumerate(nodes))))
+    bench.node()
+    answer = bench.ask("a", Ask())
+    assert answer is not None
+    assert [given.task and given.task.number for given in answer.allocated] == [2]
+    assert asked == [0, 2]
+
+
 def by_number(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
     """A user's own: the higher the number of a task, the better it likes any node; task 3 likes none."""
     return PlacementDecision(suspended.task != 3, rank=9 - suspended.task)
