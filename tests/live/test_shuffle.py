@@ -138,7 +138,7 @@ def test_fetch_from_two_nodes_and_the_own_disk(service: Service):
         (b"a", [b"a0", b"a1", b"a2", b"a3"]),
         (b"z", [b"z0", b"z1", b"z2", b"z3"]),
     ]
-    assert os.listdir(Path(path).parent) == ["input"]
+    assert os.listdir(Path(path).parent) == ["1"]
     served = service.close()
     assert served["requests"] == 1, "one for both nodes"
     directories = [records.map_directory(str(root / f"node-{1 + (m > 0)}"), JOB, m) for m in range(3)]
@@ -168,7 +168,7 @@ def test_big_partition_is_sent_and_merged_whole(service: Service):
     expected = [(key, [value] * (1 + (n % 2 == 0))) for n, (key, value) in enumerate(source)]
     assert keys == 300
     assert walked(path) == expected
-    assert os.listdir(Path(path).parent) == ["input"]
+    assert os.listdir(Path(path).parent) == ["0"]
 
 
 @pytest.mark.parametrize("megabytes", [2, 8])  # in memory, and through a file
