@@ -40,8 +40,6 @@ MAPS_PER_REQUEST = 250
 """Requests for more maps are refused."""
 _MEMORY_BYTES = 4 << 20
 _COPY_BYTES = 1 << 18
-_RECEIVED_BYTES = 1 << 16
-"""At most this is received by one call: the input of many a reduce."""
 BACKLOG = 1024
 """Number of connections that may wait at a service."""
 _ATTEMPTS = 3
@@ -233,7 +231,7 @@ class _Fetch:
         with encryption.connected((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_REAL_S) as connection:
             connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
             connection.sendall(head.encode())
-            with connection.makefile("rb", _RECEIVED_BYTES) as response:
+            with connection.makefile("rb") as response:
                 length = read_response_head(response)
                 self._receive(response, [map_index for _, map_index in outputs], length, service)
 
