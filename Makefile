@@ -15,6 +15,7 @@ $(STAMP): pyproject.toml constraints.txt
 		echo 'natjam needs Python 3.10, 3.11 or 3.12 with its venv module; set PYTHON=/path/to/python3' >&2; exit 1; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[test,dev]'
+	$(BIN)/python -m compileall -q emulator workloads analysis  # where PYTHONDONTWRITEBYTECODE is set, Python never does
 	@touch $(STAMP)
 	@echo "natjam is installed: call $(BIN)/natjam, or 'source $(BIN)/activate' first and then natjam"
 

@@ -19,6 +19,7 @@ from emulator.core.machine import Machine
 from emulator.core.messages import (
     CLIENT,
     RESOURCE_MANAGER,
+    ContainerState,
     JobState,
     Message,
     Start,
@@ -312,7 +313,9 @@ class CheckedCluster(SimulatedCluster):
     def is_idle(self) -> bool:
         """Whether nothing runs, nothing is held and every container of a living node is free."""
         managers = [machine for machine in self.machines.values() if isinstance(machine, NodeManager)]
-        return not self.invariants.what_is_left(self) and not any(machine.containers for machine in managers)
+        containers = [container for machine in managers for container in machine.containers.values()]
+        ended = all(container.state is ContainerState.DONE for container in containers)
+        return ended and not self.invariants.what_is_left(self)
 
     def check_end(self) -> None:
         """Every job has ended once; what one that succeeded has done is done once."""

@@ -11,6 +11,7 @@ from emulator.interruption import EXIT_CODE, interruptible
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(100_000)  # most of what a command makes, first its imports, lives until it ends
     try:
         with interruptible(finally_ignored=True):
             from emulator.cli.main import app

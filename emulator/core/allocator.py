@@ -44,6 +44,9 @@ from emulator.core.shares import Instance, Shares
 from emulator.policies.views import AllocationDecision, ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import Kind, Order
 
+_BEST_ELSEWHERE = 1
+"""The lowest placement rank of a task on a node that is not its own (``PlacementDecision``)."""
+
 
 class _Wish(NamedTuple):
     """The request that a container is given to."""
@@ -233,6 +236,8 @@ class Allocator:
                 continue
             if resume.node in application.requests.avoided:
                 return task  # its old node is to be avoided, so it does not wait for that
+            if best is not None and best[0] == _BEST_ELSEWHERE and resume.node != offer.node.name:
+                continue
             suspended = _suspended_view(application, resume, since_ns)
             decision = place(self._placement, offer.view, suspended, offer.node_view)
             if not decision.take:

@@ -22,13 +22,17 @@ class _Mean:
 
 
 class _Means:
-    __slots__ = ("resume", "schedule", "suspend")
+    __slots__ = ("measured", "resume", "schedule", "suspend")
 
     def __init__(self) -> None:
         self.schedule, self.suspend, self.resume = _Mean(), _Mean(), _Mean()
+        self.measured: MeasuredCosts | None = None
+        """Kept until one of them changes: each view of a node has it."""
 
     def value(self) -> MeasuredCosts:
-        return MeasuredCosts(self.schedule.value(), self.suspend.value(), self.resume.value())
+        if self.measured is None:
+            self.measured = MeasuredCosts(self.schedule.value(), self.suspend.value(), self.resume.value())
+        return self.measured
 
 
 class CostLedger:
@@ -42,7 +46,10 @@ class CostLedger:
         """A container became free at ``now_ns``; ``resumed``: it was given to a suspended task."""
         begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
         gave_way = report.state is ContainerState.SUSPENDED or report.outcome is Outcome.CHECKPOINTED
-        for means in (self._cluster, self._nodes.setdefault(report.node, _Means())):
+        if report.node not in self._nodes:
+            self._nodes[report.node] = _Means()
+        for means in (self._cluster, self._nodes[report.node]):
+            means.measured = None
             # An earlier first key belongs to the launch before a resume.
             if report.first_key_ns is not None and report.first_key_ns >= begin_ns:
                 (means.resume if resumed else means.schedule).add(report.first_key_ns - begin_ns)

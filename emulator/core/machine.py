@@ -17,7 +17,8 @@ The contract for heartbeats that a driver may leave out:
 * ``heartbeat_due_ns`` gives the earliest time at which a tick may matter, never too late.  A decision of a policy holds
   until its input changes, or until the time that the policy names.
 * Each heartbeat carries ``heard_id``, and the ResourceManager repeats its last news to a heartbeat that has an older
-  id.  It does not record ids, so a heartbeat that only acknowledges something changes nothing.
+  id; to a node's, if it reports something.  It does not record ids, so a heartbeat that only acknowledges something
+  changes nothing.
 * Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
   machine in answer to an effect comes after the messages that waited before it.
 """
@@ -130,7 +131,7 @@ class TransitionTable(Generic[StateT, EventT]):
         self.name = name
         self.arcs = dict(arcs)
 
-    def next(self, state: StateT, event: EventT, who: str) -> StateT:
+    def next(self, state: StateT, event: EventT, who: object) -> StateT:
         """The state that ``event`` leads to; raises IllegalTransition, naming ``who``, if there is no arc."""
         target = self.arcs.get((state, event))
         if target is None:

@@ -69,7 +69,7 @@ class MapReruns:
     def starve_ns(self) -> int | None:
         """When maps that must run again or resume have waited long, and no other map will free its container."""
         tasks = self._tasks
-        if self._have_own_slots:
+        if self._have_own_slots or tasks.maps_done == len(tasks.maps):
             return None
         if not tasks.asks.has_new(Kind.MAP) and tasks.asks.first_map_to_resume is None:
             return None

@@ -241,7 +241,8 @@ class NodeHeartbeatResponse(_Message):
 
     id: int
     finished_jobs: tuple[str, ...] = ()
-    """Jobs that have ended: their local files and records can be removed.  Repeated until acknowledged."""
+    """Jobs that have ended: their local files and records can be removed.  Repeated until acknowledged, in answers to
+    heartbeats that report something: a heartbeat is not worth making only to remove files."""
     shut_down: bool = False
     """The node was given up: whatever still runs there has been replaced and must end."""
 

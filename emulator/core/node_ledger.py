@@ -116,7 +116,7 @@ class NodeLedger:
     @property
     def swapped_bytes(self) -> int:
         """Memory of all processes that does not fit in RAM."""
-        return self._held_bytes - self.resident_bytes
+        return max(0, self._held_bytes - self.node.memory_bytes)
 
     @property
     def _held_bytes(self) -> int:
@@ -205,11 +205,11 @@ class NodeLedger:
     # ---- parts ----
 
     def _take_slot(self, kind: Kind) -> Slot:
-        slot = next((s for s in SLOTS_FOR[kind] if self._used[s] < self.slots.get(s, 0)), None)
-        if slot is None:
-            raise NoRoom(f"{self.node.name} has no free container for a {kind.value}: {self.used} of {self.total} used")
-        self._used[slot] += 1
-        return slot
+        for slot in SLOTS_FOR[kind]:
+            if self._used[slot] < self.slots.get(slot, 0):
+                self._used[slot] += 1
+                return slot
+        raise NoRoom(f"{self.node.name} has no free container for a {kind.value}: {self.used} of {self.total} used")
 
     def _leave_slot(self, entry: _Entry) -> None:
         if entry.slot is not None:

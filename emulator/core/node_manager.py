@@ -127,11 +127,6 @@ class NodeManager(StateMachine):
             return [Resume(container.id)]
         return []
 
-    @property
-    def heard_id(self) -> int:
-        """See ``emulator.core.machine.PeriodicMachine``."""
-        return self._news.heard_id
-
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
         """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
         return self._news.due_ns(now_ns)

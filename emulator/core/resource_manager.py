@@ -152,15 +152,11 @@ class ResourceManager(StateMachine):
         for report in message.freed:
             effects += self._freed(report, now_ns)
         taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
-        told = node.ended_jobs_for(message.heard_id, message.id)
-        if message.says_nothing and not (is_new or told) and taken is None and given is None:
+        if message.says_nothing and not is_new and taken is None and given is None:
             self.leaves_no_trace()
         effects += [*(taken or ()), *(given or ())]
-        if told:
-            self.state.attention.told(address, node.told_id)
-        if node.finished_jobs:
-            self.state.attention.expect(address)
-        return [*effects, Send(address, NodeHeartbeatResponse(message.id, told))]
+        ended = () if message.says_nothing else node.ended_jobs_for(message.heard_id, message.id)
+        return [*effects, Send(address, NodeHeartbeatResponse(message.id, ended))]
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
@@ -359,7 +355,6 @@ class ResourceManager(StateMachine):
         self.state.attention.expect(job_address(application.name))
         for node in application.nodes:
             self.state.nodes[node].finished_jobs.append(application.name)
-            self.state.attention.expect(node_address(node))
         for held in application.containers.values():
             if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
                 continue  # it exits by itself

@@ -87,7 +87,10 @@ class Task:
 
     def move(self, event: TaskEvent) -> None:
         """Take an arc of the table; raises IllegalTransition, without changing anything, if there is no such arc."""
-        self.state = TASK_TABLE.next(self.state, event, f"{self.job}/{self.kind.value}{self.index}")
+        self.state = TASK_TABLE.next(self.state, event, self)
+
+    def __str__(self) -> str:
+        return f"{self.job}/{self.kind.value}{self.index}"
 
     @property
     def attempt(self) -> TaskAttempt:

@@ -7,7 +7,11 @@ Arithmetic is exact (integers and a ratio), so all machines compute the same tim
 from __future__ import annotations
 
 import time
-from fractions import Fraction
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class ScaledClock:
@@ -19,15 +23,14 @@ class ScaledClock:
     """
 
     def __init__(self, origin_real_ns: int, scale: int | float | Fraction) -> None:
+        exact = Decimal(str(scale)) if isinstance(scale, int | float) else scale  # in C: every task makes a clock
         try:
-            ratio = scale if isinstance(scale, Fraction) else Fraction(str(scale))
-        except (ValueError, ZeroDivisionError):
+            self._numerator, self._denominator = exact.as_integer_ratio()
+        except (ValueError, OverflowError):
             raise ValueError(f"time scale must be a positive number, not {scale!r}") from None
-        if ratio <= 0:
+        if self._numerator <= 0:
             raise ValueError(f"time scale must be above 0, not {scale!r}")
         self.origin_real_ns = origin_real_ns
-        self.scale = ratio
-        self._numerator, self._denominator = ratio.numerator, ratio.denominator
 
     def now_ns(self) -> int:
         """The current emulated time."""

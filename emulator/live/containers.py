@@ -113,17 +113,13 @@ class ContainerProcess:
 
     @property
     def directory(self) -> Path:
-        """Its scratch directory on the node's disk."""
+        """Its scratch directory on the node's disk; made when something is written there."""
         return container_directory(self.params["work_dir"], self.id)
 
     @property
     def holds_memory(self) -> bool:
         """Whether it uses a noticeable amount of memory."""
         return bool(self.params.get("memory_bytes"))
-
-    def prepare_directory(self) -> None:
-        """Make its scratch directory.  Raises OSError."""
-        self.directory.mkdir(parents=True, exist_ok=True)
 
     def take_input(self, outputs: list[Any]) -> bool:
         """Take a newer list of map outputs.  Returns True if a running process must be told, when its turn comes."""
@@ -135,6 +131,7 @@ class ContainerProcess:
 
     def write_input(self) -> None:
         """Write the newest list of map outputs to the file that the process reads when told.  Raises OSError."""
+        self.directory.mkdir(parents=True, exist_ok=True)
         temporary = self.directory / (INPUT_FILE + ".new")
         temporary.write_bytes(pack(self._new_outputs))
         os.replace(temporary, self.directory / INPUT_FILE)

@@ -170,7 +170,7 @@ class NodeHost(MachineHost):
     def begin(self, origin_real_ns: int) -> None:
         """Start the NodeManagers at emulated time 0."""
         super().begin(origin_real_ns)
-        plan, scale = self.plan, float(self.clock.scale)
+        plan, scale = self.plan, self.plan.experiment.time_scale
         network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
         self._site = Site(
             origin_real_ns,

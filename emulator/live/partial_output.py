@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory_name, sync_directory
+from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory_name, make_directory, sync_directory
 
 _BUFFER_BYTES = 1 << 18
 _COPY_BYTES = 1 << 20
@@ -191,7 +191,7 @@ class PartialOutput:
 
     def _open(self, flags: int) -> None:
         try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            make_directory(os.path.dirname(self.path))
             self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
         except OSError as error:
             raise self._error(error) from error

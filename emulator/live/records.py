@@ -67,7 +67,7 @@ def map_directory(work_directory: str, job: str, map_index: int) -> str:
 
 def input_path(work_directory: str, job: str, reduce_index: int) -> str:
     """Path where a node keeps the merged input of one reduce."""
-    return os.path.join(work_directory, "local", job_directory_name(job), str(reduce_index), "input")
+    return os.path.join(work_directory, "local", job_directory_name(job), str(reduce_index))
 
 
 def write_map_output(

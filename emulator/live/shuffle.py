@@ -25,10 +25,11 @@ import zlib
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from emulator.live import encryption, records
 from emulator.live.records import Partition, PartitionSource, RecordError
+from emulator.storage.local import make_directory
 
 SIGNATURE_HEADER = "Natjam-Signature"
 MAP_HEADER = "Natjam-Map"
@@ -105,7 +106,6 @@ def fetch_and_merge(
     if not urls:
         raise FetchFailed(0, "(nowhere)", "the job has no maps, and its input is not on this node")
     path = records.input_path(params["work_dir"], params["job"], params["task"])
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     with _Fetch(params, os.path.dirname(path), is_outdated) as fetch:
         fetch.collect(urls)
         try:
@@ -124,7 +124,7 @@ def fetch_and_merge(
 def warm_up() -> None:
     """Do once what only a first fetch costs (late imports, compiled patterns), so that forked tasks inherit it."""
     "127.0.0.1".encode("idna")  # what socket does to a host's name
-    urlsplit(f"http://127.0.0.1:1{request_target('job', 0, [('node', 0)])}")
+    request_target("job", 0, [("node", 0)])
     encryption.context(listens=False)
     signature("secret", "target")
     read_response_head(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
@@ -219,15 +219,16 @@ class _Fetch:
         return True
 
     def _request(self, service: str, outputs: list[tuple[str, int]]) -> None:
-        parts = urlsplit(service)
-        if parts.scheme != encryption.scheme() or parts.hostname is None or parts.port is None:
+        scheme, _, address = service.partition("://")
+        host, _, port = address.rpartition(":")
+        if scheme != encryption.scheme() or not host or not port.isdecimal() or int(port) >= 1 << 16:
             raise BadResponse(f"not an {encryption.scheme()}://host:port/node URL")
         target = request_target(self._params["job"], self._params["task"], outputs)
         head = (
-            f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n"
+            f"GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n"
             f"{SIGNATURE_HEADER}: {signature(self._params['secret'], target)}\r\n\r\n"
         )
-        with encryption.connected((parts.hostname, parts.port), _CONNECT_TIMEOUT_REAL_S) as connection:
+        with encryption.connected((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_REAL_S) as connection:
             connection.settimeout(_RECEIVE_TIMEOUT_REAL_S)
             connection.sendall(head.encode())
             with connection.makefile("rb") as response:
@@ -261,6 +262,7 @@ class _Fetch:
         return data
 
     def _spill(self, response: BinaryIO, map_index: int, name: str, partition: Partition) -> None:
+        make_directory(self._directory)
         file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed in __exit__
         self._files.append(file)
         left, crc = partition.length, 0

@@ -86,8 +86,10 @@ class Endpoint:
         self._nodes = frozenset(nodes)
         self._secret = secret
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request: 200 with the partitions, or 400, 403, 404, 500 with a line of text."""
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request: 200 with the partitions, or 400, 403, 404, 405, 500 with a line of text."""
+        if request.method != "GET":
+            return self._refuse(405, "only GET is answered")
         target = request.raw_path
         given = request.headers.get(SIGNATURE_HEADER, "")
         expected = signature(self._secret, target)
@@ -99,9 +101,12 @@ class Endpoint:
             return self._refuse(400, str(error))
         with ExitStack() as stack:
             parts = []
+            of_job: dict[str, int] = {}
             for node, map_index in outputs:
                 try:
-                    parts.append((map_index, *self._open(node, job, reduce_index, map_index, stack)))
+                    if node not in of_job:
+                        of_job[node] = self._open_job(node, job, stack)
+                    parts.append((map_index, *_open_map(of_job[node], reduce_index, map_index, stack)))
                 except (FileNotFoundError, NotADirectoryError, IndexError) as error:
                     return self._refuse(404, f"no such map output: {error}", map_index)
                 except (OSError, RecordError) as error:
@@ -113,19 +118,14 @@ class Endpoint:
         headers = {} if map_index is None else {MAP_HEADER: str(map_index)}
         return web.Response(status=status, text=reason + "\n", headers=headers)
 
-    def _open(self, node: str, job: str, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
-        """The open file of one map's output, and the position of the partition in it."""
+    def _open_job(self, node: str, job: str, stack: ExitStack) -> int:
+        """The directory of a node's map outputs of one job."""
         if node not in self._nodes:
             raise FileNotFoundError("not a node of this service")
-        with ExitStack() as directories:
-            directory = _open_directory(os.path.join(self._root, node, "map"), None, directories)
-            for name in (job_directory_name(job), str(map_index)):
-                directory = _open_directory(name, directory, directories)
-            packed = os.read(_open_regular(records.INDEX_NAME, directory, directories), _MAXIMUM_INDEX_BYTES)
-            partition = records.partition_in(packed, reduce_index, f"index of map {map_index}")
-            return _open_regular(records.DATA_NAME, directory, stack), partition
+        maps = _open_directory(os.path.join(self._root, node, "map"), None, stack)
+        return _open_directory(job_directory_name(job), maps, stack)
 
-    async def _answer(self, request: web.Request, parts: list[tuple[int, int, Partition]]) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, parts: list[tuple[int, int, Partition]]) -> web.StreamResponse:
         size = sum(FRAME.size + partition.length for _, _, partition in parts)
         self.served.requests += 1
         if size <= _SENDFILE_BYTES:
@@ -147,7 +147,7 @@ class Endpoint:
 
 
 async def _send_files(
-    request: web.Request, response: web.StreamResponse, parts: list[tuple[int, int, Partition]]
+    request: web.BaseRequest, response: web.StreamResponse, parts: list[tuple[int, int, Partition]]
 ) -> None:
     loop = asyncio.get_running_loop()
     for map_index, descriptor, partition in parts:
@@ -162,6 +162,15 @@ async def _send_files(
 
 def _frame(map_index: int, partition: Partition) -> bytes:
     return FRAME.pack(map_index, partition.length, partition.records, partition.crc32)
+
+
+def _open_map(directory: int, reduce_index: int, map_index: int, stack: ExitStack) -> tuple[int, Partition]:
+    """The open file of one map's output in the directory of its job, and the position of the partition in it."""
+    with ExitStack() as directories:
+        directory = _open_directory(str(map_index), directory, directories)
+        packed = os.read(_open_regular(records.INDEX_NAME, directory, directories), _MAXIMUM_INDEX_BYTES)
+        partition = records.partition_in(packed, reduce_index, f"index of map {map_index}")
+        return _open_regular(records.DATA_NAME, directory, stack), partition
 
 
 def _open_directory(name: str, parent: int | None, stack: ExitStack) -> int:
@@ -186,9 +195,7 @@ def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
 async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None:
     """Serve until standard input ends: ``at`` is an address, or the descriptor of a listening socket."""
     endpoint = Endpoint(root, nodes, secret)
-    application = web.Application()
-    application.router.add_get("/shuffle", endpoint.handle, allow_head=False)
-    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    runner = web.ServerRunner(web.Server(endpoint.handle, access_log=None))  # routes would cost every request
     await runner.setup()
     listening = socket.socket(fileno=at) if isinstance(at, int) else socket.create_server((at, 0), backlog=BACKLOG)
     encrypted = encryption.context(listens=True)

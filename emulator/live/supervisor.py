@@ -245,7 +245,6 @@ class Supervisor:
     def _launch(self, container: ContainerProcess) -> None:
         self._page.clear(container.slot)
         try:
-            container.prepare_directory()
             pid = self._children.fork_task(container)
         except OSError as error:
             self._fail_launch(container, _launch_reason(error))
@@ -305,7 +304,6 @@ class Supervisor:
             self._starts.add(container)
             return
         try:
-            container.prepare_directory()
             if not container.is_program:
                 attach(container.params["restore"]["folder"], self._children.attachment(container))
         except OSError as error:

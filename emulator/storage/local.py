@@ -23,6 +23,12 @@ def job_directory_name(job: str) -> str:
     return name
 
 
+def make_directory(path: str) -> None:
+    """Make a directory and those above it, unless it is there: asking first is cheaper than ``makedirs``."""
+    if not os.path.isdir(path):
+        os.makedirs(path, exist_ok=True)
+
+
 def sync_directory(path: str) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -48,11 +54,11 @@ def atomic_file(
     stays.  Missing directories are created.
     """
     directory, name = os.path.split(path)
-    os.makedirs(directory, exist_ok=True)
+    make_directory(directory)
     if temporary is None:
         temporary = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
     else:
-        os.makedirs(os.path.dirname(temporary), exist_ok=True)
+        make_directory(os.path.dirname(temporary))
     try:
         with open(temporary, "wb", buffering=1 << 18) as file:
             yield file

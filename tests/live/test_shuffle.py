@@ -138,7 +138,7 @@ def test_fetch_from_two_nodes_and_the_own_disk(service: Service):
         (b"a", [b"a0", b"a1", b"a2", b"a3"]),
         (b"z", [b"z0", b"z1", b"z2", b"z3"]),
     ]
-    assert os.listdir(Path(path).parent) == ["input"]
+    assert os.listdir(Path(path).parent) == ["1"]
     served = service.close()
     assert served["requests"] == 1, "one for both nodes"
     directories = [records.map_directory(str(root / f"node-{1 + (m > 0)}"), JOB, m) for m in range(3)]
@@ -168,7 +168,7 @@ def test_big_partition_is_sent_and_merged_whole(service: Service):
     expected = [(key, [value] * (1 + (n % 2 == 0))) for n, (key, value) in enumerate(source)]
     assert keys == 300
     assert walked(path) == expected
-    assert os.listdir(Path(path).parent) == ["input"]
+    assert os.listdir(Path(path).parent) == ["0"]
 
 
 @pytest.mark.parametrize("megabytes", [2, 8])  # in memory, and through a file
@@ -228,7 +228,7 @@ def test_what_cannot_be_fetched_names_the_map(service: Service):
     index.write_bytes(index.read_bytes()[:-1] + b"!")
     with pytest.raises(FetchFailed, match=r"of map 1 from .*HTTP status 500: .*index of map 1"):
         shuffle.fetch_and_merge(params, outputs)
-    assert list(service.root.glob("node-2/local/*/*/*")) == []
+    assert list(service.root.glob("node-2/local/*/*")) == []
 
 
 def test_damage_on_the_own_disk_names_the_map(service: Service):
@@ -248,7 +248,7 @@ def test_wrong_number_of_keys_is_an_error(service: Service):
         shuffle.fetch_and_merge(
             reduce_params(service.root, "node-2", 0, 1, 2), [{"map": 0, "url": service.url("node-2")}]
         )
-    assert list(service.root.glob("node-2/local/*/*/*")) == []
+    assert list(service.root.glob("node-2/local/*/*")) == []
 
 
 def test_requests_without_the_secret_are_refused(service: Service):

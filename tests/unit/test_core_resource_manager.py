@@ -22,6 +22,7 @@ from emulator.core.messages import (
     JobFinished,
     JobState,
     KillContainer,
+    NodeHeartbeatResponse,
     NodeLost,
     Outcome,
     ResumeAsk,
@@ -257,6 +258,18 @@ def test_a_message_for_somebody_else_is_refused() -> None:
     assert bench.machine.revision == revision
 
 
+def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None:
+    """Until then nobody waits for its heartbeats, because files can wait to be removed."""
+    bench = Bench(make_settings(containers=3))
+    (given,) = bench.running_job("a", Ask(reduces=1)).allocated
+    bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, bench.now_ns))
+    assert not bench.machine.state.attention.awaits("nm:node-1", -1)
+    (nothing,) = sent(bench.node(), NodeHeartbeatResponse)
+    assert nothing.says_nothing
+    (news,) = sent(bench.node("node-1", report(given.container, DONE, 9, Outcome.KILLED)), NodeHeartbeatResponse)
+    assert news.finished_jobs == ("a",)
+
+
 def test_a_late_heartbeat_is_not_told_of_an_end_under_a_number_that_has_been_heard() -> None:
     settings = make_settings().nodes[0]
     node = Node(settings, NodeLedger(settings), finished_jobs=["a"])
@@ -338,6 +351,24 @@ def test_nobody_is_given_up_while_a_container_is_left_for_tasks() -> None:
 
 
 # ---- placement ----
+
+
+def test_a_task_of_the_node_goes_before_those_from_elsewhere_which_are_not_all_asked_about() -> None:
+    asked: list[int] = []
+
+    def at_home_or_anywhere(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
+        asked.append(suspended.task)
+        return PlacementDecision(True, rank=int(suspended.node != node.name))
+
+    bench = Bench(make_settings(containers=3, placement=policies.PLACEMENT.own("mine:home", at_home_or_anywhere)))
+    bench.running_job("a", Ask(reduces=1))
+    nodes = ("node-8", "node-9", "node-1", "node-9")
+    bench.ask("a", Ask(resumes=tuple(ResumeAsk(TaskId(Kind.REDUCE, n), node, n) for n, node in enumerate(nodes))))
+    bench.node()
+    answer = bench.ask("a", Ask())
+    assert answer is not None
+    assert [given.task and given.task.number for given in answer.allocated] == [2]
+    assert asked == [0, 2]
 
 
 def by_number(view: ClusterView, suspended: SuspendedView, node: NodeView) -> PlacementDecision:
