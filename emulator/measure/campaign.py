@@ -45,7 +45,7 @@ from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import replaced_whole
+from emulator.files.whole_files import held_directory, replaced_whole
 from emulator.live.janitor import start_janitor
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
@@ -107,7 +107,8 @@ def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samp
     janitor = start_janitor(run_id, [directory])
     try:
         directory.mkdir(mode=0o700)
-        return part.measure(Surroundings(run_id, directory, QUICK_ROUNDS if quick else ROUNDS, quick, progress))
+        with held_directory(directory, "is of another run"):
+            return part.measure(Surroundings(run_id, directory, QUICK_ROUNDS if quick else ROUNDS, quick, progress))
     except OSError as error:
         raise RunError(f"measuring {part.name} failed: {error.strerror}: {error.filename}") from error
     finally:

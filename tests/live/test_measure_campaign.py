@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -15,6 +16,11 @@ import pytest
 
 from emulator.costs.calibration import load_calibration
 from emulator.costs.fingerprint import this_machine
+from emulator.errors import ConfigError, RunError
+from emulator.files.whole_files import held_directory
+from emulator.measure import campaign
+from emulator.measure.parts import Part, Surroundings
+from emulator.measure.samples import Samples
 from tests.live_runs import REPOSITORY, until
 
 _PROGRAM = """
@@ -68,3 +74,14 @@ def test_a_campaign_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(t
     for group in (calibration.operations, calibration.observations, calibration.series):
         assert {name for name, _ in group} <= names
     assert all(distribution.n >= 100 for _, distribution in calibration.operations)
+
+
+def test_what_a_part_writes_is_held_against_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(around: Surroundings) -> Samples:
+        with pytest.raises(ConfigError, match="taken"), held_directory(around.directory, "taken"):
+            pass
+        raise OSError(errno.ENOSPC, "enough", str(around.directory))
+
+    monkeypatch.setattr(campaign, "PARTS", (Part("look", look, real_s=1, quick_real_s=1),))
+    with pytest.raises(RunError, match="measuring look failed: enough"):
+        campaign.run_campaign(tmp_path / "out", True, lambda status: None)
