@@ -138,8 +138,6 @@ class Node:
 
     def take_free(self, kind: Kind) -> FreeSlot:
         """Take the suitable container that has been free longest; there must be one."""
-        if self.settings.slots is None:
-            return self.free.popleft()
         place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[kind])
         found = self.free[place]
         del self.free[place]

@@ -22,7 +22,7 @@ class Attention:
         self.awaited: set[str] = set()
         """Addresses whose next heartbeat may get an answer, even if the heartbeat is empty."""
         self._told: dict[str, int] = {}
-        """Id of the last news told to each address: until it has that, its heartbeats get the news again."""
+        """Id of the last news told to each ApplicationMaster: until it has that, its heartbeats get the news again."""
         self.newly_awaited: list[str] = []
         """Addresses that the last message has added, or told something."""
         self.selection_left_out = False

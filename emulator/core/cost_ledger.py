@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.vocabulary import MeasuredCosts
 
@@ -22,17 +24,13 @@ class _Mean:
 
 
 class _Means:
-    __slots__ = ("measured", "resume", "schedule", "suspend")
+    __slots__ = ("resume", "schedule", "suspend")
 
     def __init__(self) -> None:
         self.schedule, self.suspend, self.resume = _Mean(), _Mean(), _Mean()
-        self.measured: MeasuredCosts | None = None
-        """Kept until one of them changes: each view of a node has it."""
 
     def value(self) -> MeasuredCosts:
-        if self.measured is None:
-            self.measured = MeasuredCosts(self.schedule.value(), self.suspend.value(), self.resume.value())
-        return self.measured
+        return MeasuredCosts(self.schedule.value(), self.suspend.value(), self.resume.value())
 
 
 class CostLedger:
@@ -40,16 +38,13 @@ class CostLedger:
 
     def __init__(self) -> None:
         self._cluster = _Means()
-        self._nodes: dict[str, _Means] = {}
+        self._nodes: defaultdict[str, _Means] = defaultdict(_Means)
 
     def take(self, report: ContainerReport, resumed: bool, now_ns: int) -> None:
         """A container became free at ``now_ns``; ``resumed``: it was given to a suspended task."""
         begin_ns = max(report.ready_ns, report.input_ready_ns or 0)
         gave_way = report.state is ContainerState.SUSPENDED or report.outcome is Outcome.CHECKPOINTED
-        if report.node not in self._nodes:
-            self._nodes[report.node] = _Means()
         for means in (self._cluster, self._nodes[report.node]):
-            means.measured = None
             # An earlier first key belongs to the launch before a resume.
             if report.first_key_ns is not None and report.first_key_ns >= begin_ns:
                 (means.resume if resumed else means.schedule).add(report.first_key_ns - begin_ns)

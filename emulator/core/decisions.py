@@ -165,7 +165,7 @@ def _are_distinct(names: Any, known: Collection[str]) -> bool:
 
 
 def _items(value: Any) -> tuple[Any, ...] | None:
-    return tuple(value) if isinstance(value, (tuple, list)) else None
+    return tuple(value) if isinstance(value, tuple | list) else None
 
 
 def _error(axis: str, policy: Policy[Any], returned: Any, wanted: str) -> PolicyError:

@@ -16,9 +16,9 @@ The contract for heartbeats that a driver may leave out:
   run without it is the same run.
 * ``heartbeat_due_ns`` gives the earliest time at which a tick may matter, never too late.  A decision of a policy holds
   until its input changes, or until the time that the policy names.
-* Each heartbeat carries ``heard_id``, and the ResourceManager repeats its last news to a heartbeat that has an older
-  id; to a node's, if it reports something.  It does not record ids, so a heartbeat that only acknowledges something
-  changes nothing.
+* Each heartbeat carries ``heard_id``.  The ResourceManager repeats its last news if that id is older; to a node only if
+  its heartbeat reports something.  It does not record ids, so a heartbeat that only acknowledges something changes
+  nothing.
 * Messages of one instant are handled first in, first out, each with its effects before the next.  A message to a
   machine in answer to an effect comes after the messages that waited before it.
 """
@@ -73,7 +73,7 @@ class PeriodicMachine(Machine, Protocol):
 
     @property
     def heard_id(self) -> int:
-        """Id of the last news of the ResourceManager that it has received."""
+        """Id of the last news of the ResourceManager that it has received; -1 if it never waits for any."""
         ...
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:

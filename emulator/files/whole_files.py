@@ -70,6 +70,19 @@ def held_directory(path: Path, taken: str) -> Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def new_held_directory(path: Path) -> Iterator[None]:
+    """Make the directory ``path`` for this user alone and hold it (see ``held_directory``).
+
+    Raises:
+        OSError: it cannot be made, or exists.
+        ConfigError: another process holds it already.
+    """
+    path.mkdir(mode=0o700)
+    with held_directory(path, "is held by another process"):
+        yield
+
+
 def write_json(path: Path, value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Write a JSON file atomically; NaN and infinity are refused.  Raises RunError if it cannot be written."""
     text = json.dumps(value, allow_nan=False)  # with indent it would take ten times as long

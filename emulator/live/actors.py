@@ -161,8 +161,8 @@ class NodeHostActor(_Actor[NodeHost]):
     async def open(self, marker: str) -> NodeHostReady:
         """Start supervisor and shuffle service.
 
-        From then on this process ends when the raylet does.  Ray takes it for dead some time after that, and the driver
-        then hears nothing more of it: it must not do work that no journal will show.
+        From then on this process ends when its raylet does.  Otherwise Ray would take it for dead some time later, and
+        the driver would hear nothing more from it while it worked on: no journal would show that work.
         """
         asyncio.get_running_loop().add_reader(os.pidfd_open(os.getppid()), os._exit, 1)
         self.host = NodeHost(self._name, self._plan, self._work_dir)

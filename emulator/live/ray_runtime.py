@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from emulator.errors import RunError
-from emulator.files.whole_files import held_directory
+from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible, result_of
 from emulator.live import encryption
 from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_directory, start_janitor
@@ -73,8 +73,7 @@ class RayRuntime:
         """Make directory, janitor and environment of a local Ray; returns the options for ``ray.init``."""
         root = run_directory(self._id)
         self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
-        root.mkdir(mode=0o700)
-        self._held.enter_context(held_directory(root, "is of another run"))
+        self._held.enter_context(new_held_directory(root))
         self._set_environment(
             {
                 **ray_variables(None),

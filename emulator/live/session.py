@@ -25,7 +25,7 @@ from emulator.core.job import JobSpec
 from emulator.engine import OnStatus, RecordSink
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment
-from emulator.files.whole_files import held_directory
+from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
@@ -139,8 +139,7 @@ class LiveSession:
         end_left_over_runs()
         janitor = start_janitor(self.run_id, [self._root])
         try:
-            self._root.mkdir(mode=0o700)
-            with held_directory(self._root, "is of another run"):
+            with new_held_directory(self._root):
                 yield
         finally:
             self._show("cleaning up")

@@ -17,7 +17,6 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -45,8 +44,8 @@ from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import held_directory, replaced_whole
-from emulator.live.janitor import start_janitor
+from emulator.files.whole_files import new_held_directory, replaced_whole
+from emulator.live.janitor import run_directory, start_janitor
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
 from emulator.measure.host import make_job, records_of
@@ -103,11 +102,10 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], N
 
 def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samples:
     run_id = secrets.token_hex(4)
-    directory = Path(tempfile.gettempdir()) / f"natjam-{run_id}"
+    directory = run_directory(run_id)
     janitor = start_janitor(run_id, [directory])
     try:
-        directory.mkdir(mode=0o700)
-        with held_directory(directory, "is of another run"):
+        with new_held_directory(directory):
             return part.measure(Surroundings(run_id, directory, QUICK_ROUNDS if quick else ROUNDS, quick, progress))
     except OSError as error:
         raise RunError(f"measuring {part.name} failed: {error.strerror}: {error.filename}") from error

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from emulator.policies.policy import AllocationPolicy, Axis, Reads
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.reverse_adaptive.allocations import Cycle, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, fair, fifo_by_job, flex, optimum
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.policies.yarn import YARN_CAPACITY
-
-_rank = attrgetter("rank")
 
 
 def two_queue(view: ClusterView) -> AllocationDecision:
@@ -20,14 +16,14 @@ def two_queue(view: ClusterView) -> AllocationDecision:
 
     The paper has two queues; here there may be any number.  The first in the file is the most urgent.
     """
-    ordered = sorted(view.queues, key=_rank)
-    growing = [queue for queue in ordered if queue.used < queue.maximum]
-    reclaim = [
-        (queue.name, tuple([other.name for other in reversed(ordered) if other.rank > queue.rank]))
-        for queue in growing
-        if queue is not ordered[-1]
-    ]
-    return AllocationDecision(tuple([queue.name for queue in growing]), tuple(reclaim))
+    ordered = sorted(view.queues, key=lambda queue: queue.rank)
+    order = tuple(queue.name for queue in ordered if queue.used < queue.maximum)
+    reclaim = tuple(
+        (queue.name, tuple(other.name for other in reversed(ordered) if other.rank > queue.rank))
+        for queue in ordered[:-1]
+        if queue.used < queue.maximum
+    )
+    return AllocationDecision(order, reclaim)
 
 
 def single_queue(view: ClusterView) -> AllocationDecision:

@@ -16,6 +16,8 @@ import pytest
 
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
+from emulator.errors import ConfigError
+from emulator.files.whole_files import held_directory
 from tests.live_runs import REPOSITORY, until, with_variable
 from tests.programs import criu_or_skip, kmeans_command
 
@@ -175,10 +177,13 @@ def test_a_probe_that_is_interrupted_or_killed_leaves_nothing(
     tmp_path: Path, number: signal.Signals, status: int
 ) -> None:
     """The fixture looks for what is left; a janitor ends it for a probe that was killed."""
-    with start(tmp_path, "--", *kmeans_command("--memory-mb", "20", "--iterations", "100000")) as process:
+    with start(tmp_path, "--", *KMEANS, TMPDIR=str(tmp_path)) as process:
         assert process.stdout is not None
         while "saving it" not in process.stdout.readline():
             assert process.poll() is None
+        (own,) = tmp_path.glob("natjam-????????")
+        with pytest.raises(ConfigError, match="held"), held_directory(own, "held"):
+            pass  # otherwise a run beginning now could take it for one left over
         process.send_signal(number)
         assert process.wait(BOUND_S) == status
     deadline = time.monotonic() + BOUND_S

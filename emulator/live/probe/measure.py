@@ -14,11 +14,12 @@ from pathlib import Path
 
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError, RunError
+from emulator.files.whole_files import new_held_directory
 from emulator.live.dumpers import Dumper, DumpError
 from emulator.live.dumpers.criu import CriuDumper, find_criu
 from emulator.live.dumpers.images import restore_process, save_process
 from emulator.live.dumpers.pages import PagesDumper
-from emulator.live.janitor import start_janitor
+from emulator.live.janitor import run_directory, start_janitor
 from emulator.live.probe.process import ProbedProcess
 from emulator.live.probe.result import ImageCost, Probed, StoreCost, reckoned
 from emulator.storage.images import PAGE_TRACKER, ImageChain, ImageDamaged
@@ -54,14 +55,15 @@ def probe(command: list[str], stores: Mapping[str, Path], settle_real_s: float, 
             raise ConfigError(f"--store {name}={directory}: is no directory that can be written to")
     run_id = secrets.token_hex(4)
     folders = {name: directory / f"natjam-probe-{run_id}" for name, directory in stores.items()}
-    work, staging = Path(tempfile.gettempdir()) / f"natjam-{run_id}", _staging_base() / f"natjam-staging-{run_id}"
+    work, staging = run_directory(run_id), _staging_base() / f"natjam-staging-{run_id}"
     janitor = start_janitor(run_id, [work, staging, *folders.values()])
     process = None
     try:
-        for folder in (work, staging, *folders.values()):
+        for folder in (staging, *folders.values()):
             folder.mkdir(mode=0o700)
-        process = ProbedProcess(command, work / "output", run_id)
-        return _Measurements(command, process, staging, on_progress).all(folders, settle_real_s)
+        with new_held_directory(work):
+            process = ProbedProcess(command, work / "output", run_id)
+            return _Measurements(command, process, staging, on_progress).all(folders, settle_real_s)
     except OSError as error:
         raise RunError(f"the probe failed: {error.strerror}: {error.filename}") from error
     finally:
