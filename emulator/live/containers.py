@@ -208,10 +208,13 @@ class ContainerProcess:
 
     # Images
 
-    def to_be_dumped(self, keys_done: int) -> bool:
-        """Whether it has stopped to be saved, with ``keys_done`` keys done; if so, its counters are set."""
-        if self._current is None or self._current.op != "dump" or not self.is_stopped or self.counters:
-            return False
+    @property
+    def is_to_be_dumped(self) -> bool:
+        """Whether it has stopped to be saved, and its counters are not set yet."""
+        return self._current is not None and self._current.op == "dump" and self.is_stopped and not self.counters
+
+    def set_counters(self, keys_done: int) -> None:
+        """It has stopped to be saved, with ``keys_done`` keys done."""
         params, past = self.params, self.params.get("checkpoint")
         worked_ns = round(self._worked_real_ns * params["scale"]) + params.get("in_key_ns", 0)
         if self.kind == "reduce":
@@ -226,7 +229,6 @@ class ContainerProcess:
             "directory": params.get("directory"),
             "input_path": records.input_path(params["work_dir"], params["job"], params["task"]),
         }
-        return True
 
     def dumped(self, outcome: Mapping[str, Any], emit: Emit) -> int | None:
         """Its image is made, or has failed; returns the signal to send next."""

@@ -380,7 +380,8 @@ class Supervisor:
 
     def _stop_changed(self, container: ContainerProcess, stopped: bool, real_ns: int) -> None:
         container.stop_changed(stopped, real_ns, self._emit)
-        if container.to_be_dumped(self._page.read(container.slot).keys_done):
+        if container.is_to_be_dumped:
+            container.set_counters(self._page.keys_done(container.slot))
             self._images.dump(container, self._dumped)
         self._advance(container)
 
@@ -410,7 +411,7 @@ class Supervisor:
             container.exited(
                 code=self._ended_program(container, code) if container.is_program else code,
                 killed_by=None if exited_normally else change.si_status,
-                keys_done=self._page.read(container.slot).keys_done,
+                keys_done=self._page.keys_done(container.slot),
                 real_ns=real_ns,
                 emit=self._emit,
             )
