@@ -102,9 +102,8 @@ class LiveFaults:
 
     def _damage_checkpoint(self, fault: Fault) -> bool:
         """One bit of what a checkpoint counts."""
-        seals = sorted((self._run.out / "output" / "_partial").glob("*/*.seal"))
-        sealed = [path for path in (seal.with_suffix("") for seal in seals) if path.stat().st_size]
-        path = fault.target(sealed)
+        partials = sorted((self._run.out / "output" / "_partial").glob("*/*"))
+        path = fault.target([path for path in partials if b"\nseal " in path.read_bytes()])
         if path is not None:
             with path.open("r+b") as file:
                 file.seek(fault.pick % path.stat().st_size)

@@ -6,8 +6,9 @@ output size ``O`` is given, the line of key ``g`` of the job's ``T`` keys (reduc
 ``O*(g+1)//T - O*g//T`` bytes: it is filled with a tab and the digest repeated.  A line is never cut below its own
 length.
 
-What a checkpoint counts is sealed: beside the partial file there is a file with its keys, bytes and CRC-32.  The seals
-are checked at each resume and commit.  If one does not match, work continues from the last checkpoint before it.
+What a checkpoint counts is sealed: the partial file ends with a line of its keys, its bytes and the CRC-32 of these and
+of all before, which the commit leaves out.  Seals are checked at each resume and commit.  If one does not match, or is
+not there, work continues from the last checkpoint before it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import hashlib
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory_name, make_directory, sync_directory
 
 _BUFFER_BYTES = 1 << 18
 _COPY_BYTES = 1 << 20
-_SEAL_SUFFIX = ".seal"
-_SEAL_BYTES = 100
+_SEAL_LINE = re.compile(rb"seal +(\d+) +(\d+) [0-9a-f]{8}\n")
+_SEAL_BYTES = 46
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
 
 
@@ -45,10 +47,9 @@ def partial_path(final: str, container_id: str) -> str:
 
 
 def kept_paths(output_directory: str, job: str, task: int, containers: Sequence[str]) -> list[str]:
-    """The files that checkpoints count on: the partial outputs of a reduce's ``containers``, each before its seal."""
+    """The files that checkpoints count on: the partial outputs of a reduce's ``containers``."""
     final = final_path(output_directory, job, task)
-    partials = [partial_path(final, container) for container in containers]
-    return [path for partial in partials for path in (partial, f"{partial}{_SEAL_SUFFIX}")]
+    return [partial_path(final, container) for container in containers]
 
 
 def drop_partials(final: str) -> None:
@@ -148,12 +149,16 @@ class PartialOutput:
         return self._offset
 
     def seal(self) -> None:
-        """Bring the file to the disk, and write its seal beside it; a checkpoint relies on it."""
-        self.sync()
-        seal = f"{self.path}{_SEAL_SUFFIX}"
-        # A process that is killed here leaves the temporary file; the commit drops it, as its name begins with ours.
-        with atomic_file(seal, f"{seal}.tmp") as file:
-            file.write(b"%d %d %d\n" % (self.keys, self._offset, self._crc))
+        """Bring the file to the disk with its seal, on which a checkpoint relies, and close it.
+
+        :meth:`reopen` takes the seal off and continues the file.
+        """
+        self._write()
+        try:
+            os.pwrite(self._descriptor, _seal_line(self.keys, self._offset, self._crc), self._offset)
+        except OSError as error:
+            raise self._error(error) from error
+        self.close()
 
     def close(self, *, durable: bool = True) -> None:
         """Write the buffer, fsync it, and close the file; :meth:`reopen` continues it.
@@ -223,22 +228,51 @@ def sound_partials(output_directory: str, job: str, task: int, containers: Seque
     for container in containers:
         path = partial_path(final, container)
         try:
-            with open(f"{path}{_SEAL_SUFFIX}", "rb") as seal:
-                keys, size, crc = map(int, seal.read(_SEAL_BYTES).split())
-            if _size_and_crc(path) != (size, crc):
+            seal = _seal_of(path)
+            if seal is None or _seal_line(seal.keys, seal.size_bytes, _crc(path, seal.size_bytes)) != seal.line:
                 break
-        except (OSError, ValueError):
+        except OSError:
             break
-        found.append(keys)
+        found.append(seal.keys)
     return found
 
 
-def _size_and_crc(path: str) -> tuple[int, int]:
-    size = crc = 0
+class _Seal(NamedTuple):
+    line: bytes
+    keys: int
+    size_bytes: int
+    """Of all that it seals."""
+
+
+def _seal_line(keys: int, size_bytes: int, crc: int) -> bytes:
+    sealed = b"seal %15d %15d" % (keys, size_bytes)
+    return b"%b %08x\n" % (sealed, zlib.crc32(sealed, crc))
+
+
+def _seal_of(path: str) -> _Seal | None:
+    """The seal of a partial output, not checked; None: it has none, or one of another size.  Raises OSError."""
     with open(path, "rb", buffering=0) as file:
-        while block := file.read(_COPY_BYTES):
-            size, crc = size + len(block), zlib.crc32(block, crc)
-    return size, crc
+        size_bytes = max(0, os.fstat(file.fileno()).st_size - _SEAL_BYTES)
+        line = os.pread(file.fileno(), _SEAL_BYTES, size_bytes)
+    parts = _SEAL_LINE.fullmatch(line)
+    if parts is None or int(parts[2]) != size_bytes:
+        return None
+    return _Seal(line, int(parts[1]), size_bytes)
+
+
+def _blocks(path: str, size_bytes: int) -> Iterator[bytes]:
+    """The first ``size_bytes`` of a file."""
+    with open(path, "rb", buffering=0) as file:
+        while size_bytes and (block := file.read(min(size_bytes, _COPY_BYTES))):
+            size_bytes -= len(block)
+            yield block
+
+
+def _crc(path: str, size_bytes: int) -> int:
+    crc = 0
+    for block in _blocks(path, size_bytes):
+        crc = zlib.crc32(block, crc)
+    return crc
 
 
 def commit(output_directory: str, job: str, task: int, containers: Sequence[str], keys: int) -> int:
@@ -254,7 +288,7 @@ def commit(output_directory: str, job: str, task: int, containers: Sequence[str]
     try:
         if not os.path.exists(final):
             _join(paths, final, keys)
-        elif (found := _count_keys(final)) != keys:
+        elif (found := _count_keys(final, os.stat(final).st_size)) != keys:
             raise OutputError(f"output {final}: exists with {found} keys, expected {keys}")
         drop_partials(final)
         return os.stat(final).st_size
@@ -264,11 +298,15 @@ def commit(output_directory: str, job: str, task: int, containers: Sequence[str]
 
 
 def _join(paths: list[str], final: str, keys: int) -> None:
-    counts = [_count_keys(path) for path in paths]
+    seals = [_seal_of(path) for path in paths]
+    sizes = [
+        os.stat(path).st_size if seal is None else seal.size_bytes for path, seal in zip(paths, seals, strict=True)
+    ]
+    counts = [_count_keys(path, size_bytes) for path, size_bytes in zip(paths, sizes, strict=True)]
     if sum(counts) != keys:
         found = ", ".join(f"{os.path.basename(path)}: {count}" for path, count in zip(paths, counts, strict=True))
         raise OutputError(f"commit of {final}: the partial outputs hold {sum(counts)} keys, expected {keys} ({found})")
-    if len(paths) == 1:
+    if seals == [None]:
         # Never suspended: the partial output is the whole output and need not be copied.
         os.makedirs(os.path.dirname(final), exist_ok=True)
         os.replace(paths[0], final)
@@ -276,19 +314,16 @@ def _join(paths: list[str], final: str, keys: int) -> None:
         return
     # Written beside the partial outputs, so that what a crash leaves of it is dropped together with them.
     with atomic_file(final, f"{paths[-1]}.joined") as output:
-        for path in paths:
-            with open(path, "rb", buffering=0) as part:
-                while block := part.read(_COPY_BYTES):
-                    output.write(block)
+        for path, size_bytes in zip(paths, sizes, strict=True):
+            output.writelines(_blocks(path, size_bytes))
 
 
-def _count_keys(path: str) -> int:
-    """Number of lines of a file.  Raises :class:`OutputError` if the last one is not complete."""
+def _count_keys(path: str, size_bytes: int) -> int:
+    """Number of lines in that much of a file.  Raises :class:`OutputError` if the last one is not complete."""
     lines, last = 0, b"\n"
-    with open(path, "rb", buffering=0) as file:
-        while block := file.read(_COPY_BYTES):
-            lines += block.count(b"\n")
-            last = block[-1:]
+    for block in _blocks(path, size_bytes):
+        lines += block.count(b"\n")
+        last = block[-1:]
     if last != b"\n":
         raise OutputError(f"output {path}: its last line is not complete")
     return lines

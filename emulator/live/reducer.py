@@ -287,12 +287,11 @@ class _Reduce:
         self._kept = kept_files(self._task.params, self._give_sign_of_life)
         paths = self._kept_paths(self._containers())
         self._kept.get(*paths, anew=True)
-        self._output.path = paths[-2]
+        self._output.path = paths[-1]
 
     def _write_checkpoint(self) -> None:
         key_done_real_ns = time.monotonic_ns()
         self._output.seal()
-        self._output.close()
         self._kept.put(*self._kept_paths([self._container_id]))
         saved = CheckpointFile(
             past_containers=self._containers(),

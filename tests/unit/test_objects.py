@@ -55,7 +55,7 @@ def place_in(server: ObjectServer) -> str:
 
 def test_objects_come_back_as_they_were(server: ObjectServer, tmp_path: Path) -> None:
     store, file = ObjectStore(place_in(server)), tmp_path / "file"
-    names = {"job%20one/part-r-00000": b"x" * 100_000, "_partial/job/part.c1.seal": b"", "\u00e9": b"y"}
+    names = {"job%20one/part-r-00000": b"x" * 100_000, "_partial/job/part.c1": b"", "\u00e9": b"y"}
     for name, data in names.items():
         file.write_bytes(data)
         store.put(str(file), name)

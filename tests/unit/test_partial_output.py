@@ -120,18 +120,54 @@ def test_stale_partials_of_crashed_attempts_are_dropped(tmp_path: Path):
     assert files(tmp_path) == ["_partial/research%20XL%2F1/part-r-00002.other", "research%20XL%2F1/part-r-00001"]
 
 
-def test_what_a_process_leaves_that_is_killed_as_it_seals_is_dropped(tmp_path: Path):
-    pid = os.fork()
-    if pid == 0:  # it is killed between writing the seal and giving it its name
-        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        output = PartialOutput(str(tmp_path), JOB, TASK, "killed", REDUCE_KEYS, None)
+def sealed(directory: Path, container: str, begin: int, end: int) -> Path:
+    output = PartialOutput(str(directory), JOB, TASK, container, REDUCE_KEYS, None, begin)
+    for key, values in KEYS[begin:end]:
+        output.append(key, values)
+    output.seal()
+    return Path(output.path)
+
+
+def test_a_seal_is_no_part_of_the_output(tmp_path: Path):
+    sealed(tmp_path, "a", 0, 4)
+    sealed(tmp_path, "b", 4, 4)
+    write(tmp_path, "c", 4, 9)
+    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a", "b", "c"]) == [4, 0]
+    partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b", "c"], len(KEYS))
+    assert Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes() == run(tmp_path / "whole", [])
+
+
+def test_a_sealed_output_that_goes_on_has_no_seal_any_more(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    for key, values in KEYS:
+        output.append(key, values)
         output.seal()
-        os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-    assert len(files(tmp_path)) == 2
-    write(tmp_path, "container_a", 0, 9)
-    partial_output.commit(str(tmp_path), JOB, TASK, ["container_a"], len(KEYS))
-    assert files(tmp_path) == ["research%20XL%2F1/part-r-00001"]
+        assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["c"]) == [output.keys]
+        output.reopen()
+        assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["c"]) == []
+    output.close()
+    partial_output.commit(str(tmp_path), JOB, TASK, ["c"], len(KEYS))
+    assert Path(partial_output.final_path(str(tmp_path), JOB, TASK)).read_bytes() == run(tmp_path / "whole", [])
+
+
+def test_any_damage_to_a_sealed_output_is_found(tmp_path: Path):
+    path = sealed(tmp_path, "a", 0, 2)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        for bit in range(8):
+            path.write_bytes(bytes([*whole[:place], whole[place] ^ 1 << bit, *whole[place + 1 :]]))
+            assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a"]) == []
+        path.write_bytes(whole[:place])  # killed, or the disk was full, as it was written
+        assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a"]) == []
+
+
+def test_a_full_disk_as_it_is_sealed_is_said(tmp_path: Path):
+    output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
+    output.append(*KEYS[0])
+    with file_size_limit(output.sync()), pytest.raises(OutputError, match=os.strerror(errno.EFBIG)):
+        output.seal()
+    output.seal()
+    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["c"]) == [1]
 
 
 def test_commit_refuses_keys_that_do_not_add_up(tmp_path: Path):
