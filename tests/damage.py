@@ -41,9 +41,9 @@ YAML_PIECES = [
 ]
 
 
-def count_of(few: int) -> int:
-    """How many to try: ``few``, or the number in the environment."""
-    return int(os.environ.get("NATJAM_FUZZ", few))
+def seeds_of(few: int) -> range:
+    """Which to try: the first ``few``, or what the environment says."""
+    return range(int(os.environ.get("NATJAM_FUZZ_FROM", 0)), int(os.environ.get("NATJAM_FUZZ", few)))
 
 
 def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> bytes:
@@ -72,9 +72,9 @@ def damaged(rng: random.Random, raw: bytes, pieces: list[bytes] = PIECES) -> byt
 def try_many(kind: str, few: int, one: Callable[[random.Random], object]) -> None:
     """Call ``one`` with the generator of each seed; NatjamError is a valid answer; any other error and slowness
     fail."""
-    first = int(os.environ.get("NATJAM_FUZZ_FROM", 0))
-    count, refused, failures = count_of(few) - first, 0, []
-    for seed in range(first, first + count):
+    seeds = seeds_of(few)
+    count, refused, failures = len(seeds), 0, []
+    for seed in seeds:
         began_s = time.process_time()
         try:
             one(random.Random(f"{kind}-{seed}"))

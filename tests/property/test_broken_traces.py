@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.damage import count_of, damaged
+from tests.damage import damaged, seeds_of
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, YARN_APPS, content, read
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
@@ -91,22 +91,22 @@ CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "yarn", "
 
 @pytest.mark.parametrize("case", CASES)
 def test_some_damaged_traces(tmp_path: Path, case: str):
-    _check_many(tmp_path, case, count_of(200))
+    _check_many(tmp_path, case, seeds_of(200))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("case", CASES)
 def test_twenty_thousand_damaged_traces(tmp_path: Path, case: str):
-    _check_many(tmp_path, case, 20_000)
+    _check_many(tmp_path, case, range(20_000))
 
 
-def _check_many(folder: Path, case: str, count: int) -> None:
+def _check_many(folder: Path, case: str, seeds: range) -> None:
     format, raw = originals(folder)[case]
     refused = 0
-    for seed in range(count):
+    for seed in seeds:
         try:
             refused += check(folder, case, format, raw, random.Random(f"{case}-{seed}"))
         except BaseException as error:
             raise AssertionError(f"{case}, seed {seed}: {error!r}") from error
-    assert 0.05 * count < refused < count, f"{refused} of {count} refused"
+    assert 0.05 * len(seeds) < refused < len(seeds), f"{refused} of {len(seeds)} refused"
