@@ -25,8 +25,9 @@ from emulator.storage.local import PARTIAL_DIRECTORY, atomic_file, job_directory
 
 _BUFFER_BYTES = 1 << 18
 _COPY_BYTES = 1 << 20
+_SEALED = b"seal %15d %15d"
 _SEAL_LINE = re.compile(rb"seal +(\d+) +(\d+) [0-9a-f]{8}\n")
-_SEAL_BYTES = 46
+_SEAL_BYTES = len(_SEALED % (0, 0)) + len(b" 00000000\n")
 _CONTAINER_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,150}")
 
 
@@ -245,7 +246,7 @@ class _Seal(NamedTuple):
 
 
 def _seal_line(keys: int, size_bytes: int, crc: int) -> bytes:
-    sealed = b"seal %15d %15d" % (keys, size_bytes)
+    sealed = _SEALED % (keys, size_bytes)
     return b"%b %08x\n" % (sealed, zlib.crc32(sealed, crc))
 
 
