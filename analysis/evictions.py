@@ -15,12 +15,12 @@ from typing import Any
 
 from analysis.frames import DataFrame
 from analysis.load import Results, load, load_decisions
+from analysis.run_schema import OF_A_CHOICE
 from emulator.records.history import Chooser
 
 Row = Mapping[str, Any]
 """A row of a frame, by column name; None if there is no value."""
 
-_OF_DECISION = ("decision", "t_s", "by", "rule", "requester", "left_out")
 _COUNTS = ("task", "place", "chosen", "containers", "reclaimable", "priority", "keys_done", "keys_total")
 _SCORES = {
     "containers": "{:.0f} containers",
@@ -55,7 +55,7 @@ class Decision:
     def to_json(self) -> dict[str, Any]:
         """Its fields; candidates have only known values."""
         candidates = [{name: value for name, value in row.items() if value is not None} for row in self.candidates]
-        return {**{name: getattr(self, name) for name in _OF_DECISION}, "candidates": candidates}
+        return {**{name: getattr(self, name) for name in OF_A_CHOICE}, "candidates": candidates}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def decisions_of(frame: DataFrame) -> list[Decision]:
     found: list[Decision] = []
     for row in _rows(frame.drop(columns=["run", "repeat"])):
         if not found or found[-1].decision != row["decision"]:
-            found.append(Decision(**{name: row[name] for name in _OF_DECISION}))
-        found[-1].candidates.append({name: value for name, value in row.items() if name not in _OF_DECISION})
+            found.append(Decision(**{name: row[name] for name in OF_A_CHOICE}))
+        found[-1].candidates.append({name: value for name, value in row.items() if name not in OF_A_CHOICE})
     return found
 
 

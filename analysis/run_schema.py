@@ -48,6 +48,8 @@ _WORDS: dict[tuple[str, str], frozenset[str]] = {
     **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts", "decisions")},
     **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
 }
+OF_A_CHOICE = ("decision", "t_s", "by", "rule", "requester", "left_out")
+"""Columns of decisions that all candidates of one choice share."""
 _OF_A_TASK = ("kind", "container", "node")
 """Columns of decisions that have values where tasks were chosen, and none where jobs were."""
 _DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
@@ -72,11 +74,19 @@ def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
             raise ConfigError(f"{file}: column '{field.name}' is {column.type}, not {field.type}; {_FOREIGN}")
         if problem := _column_problem(name, field.name, column):
             raise ConfigError(f"{file}: column '{field.name}' {problem}; {_FOREIGN}")
-    if name == "decisions":
-        of_a_task = [by != Chooser.PREEMPTOR for by in table.column("by").to_pylist()]
-        for column in _OF_A_TASK:
-            if table.column(column).is_valid().to_pylist() != of_a_task:
-                raise ConfigError(f"{file}: column '{column}' does not fit column 'by'; {_FOREIGN}")
+    if name == "decisions" and (problem := _choices_problem(table)):
+        raise ConfigError(f"{file}: {problem}; {_FOREIGN}")
+
+
+def _choices_problem(table: pyarrow.Table) -> str | None:
+    choices = table.group_by([*OF_A_CHOICE]).aggregate([])
+    if len(choices) != len(table.column("decision").unique()):
+        return "candidates of one decision differ in a column that they share"
+    of_a_task = [by != Chooser.PREEMPTOR for by in table.column("by").to_pylist()]
+    for column in _OF_A_TASK:
+        if table.column(column).is_valid().to_pylist() != of_a_task:
+            return f"column '{column}' does not fit column 'by'"
+    return None
 
 
 _FOREIGN = "it was altered since the run, or made by another release"

@@ -323,6 +323,12 @@ def test_a_refusal_names_the_file_and_the_column(runs: Path, tmp_path: Path) -> 
         pyarrow.parquet.write_table(altered_by, run / "decisions.parquet")
         with pytest.raises(NatjamError, match=said):
             evictions(run)
+    one = decisions.set_column(
+        decisions.column_names.index("decision"), "decision", pyarrow.array([1] * len(decisions))
+    )
+    pyarrow.parquet.write_table(one, run / "decisions.parquet")
+    with pytest.raises(NatjamError, match="candidates of one decision differ in a column that they share"):
+        evictions(run)
     pyarrow.parquet.write_table(decisions, run / "decisions.parquet")
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps({**summary, "makespan_s": "long"}))
