@@ -155,11 +155,13 @@ class PartialOutput:
         :meth:`reopen` takes the seal off and continues the file.
         """
         self._write()
+        sealed = self._offset, self._crc
+        self._buffer += _seal_line(self.keys, *sealed)
         try:
-            os.pwrite(self._descriptor, _seal_line(self.keys, self._offset, self._crc), self._offset)
-        except OSError as error:
-            raise self._error(error) from error
-        self.close()
+            self.close()
+        finally:
+            self._buffer.clear()
+            self._offset, self._crc = sealed
 
     def close(self, *, durable: bool = True) -> None:
         """Write the buffer, fsync it, and close the file; :meth:`reopen` continues it.

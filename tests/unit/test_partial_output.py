@@ -161,10 +161,11 @@ def test_any_damage_to_a_sealed_output_is_found(tmp_path: Path):
         assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a"]) == []
 
 
-def test_a_full_disk_as_it_is_sealed_is_said(tmp_path: Path):
+@pytest.mark.parametrize("room", [0, 10])
+def test_a_full_disk_as_it_is_sealed_is_said(tmp_path: Path, room: int):
     output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)
     output.append(*KEYS[0])
-    with file_size_limit(output.sync()), pytest.raises(OutputError, match=os.strerror(errno.EFBIG)):
+    with file_size_limit(output.sync() + room), pytest.raises(OutputError, match=os.strerror(errno.EFBIG)):
         output.seal()
     output.seal()
     assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["c"]) == [1]
