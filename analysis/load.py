@@ -113,7 +113,7 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
         table.validate(full=True)
     except FileNotFoundError:
         raise ConfigError(f"{file}: is missing; the run has failed or was made by another release") from None
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is not UTF-8
         raise ConfigError(f"{file}: cannot be read: {printable(str(error))}") from None
     check_table(file, name, table)
     return table

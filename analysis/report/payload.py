@@ -63,7 +63,7 @@ def last_instant_s(jobs: pyarrow.Table, attempts: pyarrow.Table) -> float:
     """The end of a run: the last time in its tables."""
     columns = [
         _floats(jobs, "finish_s"),
-        *(_floats(attempts, f"{name}_s") for name in ("ready", "ended", "slot_freed")),
+        *(_floats(attempts, f"{name}_s") for name in ("ready", "first_key", "ended", "slot_freed")),
     ]
     known = numpy.concatenate(columns)
     return float(numpy.nanmax(known)) if numpy.any(~numpy.isnan(known)) else 0.0

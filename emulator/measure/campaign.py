@@ -176,7 +176,7 @@ class _Kept:
         """Whether a part is done and its samples can be read."""
         try:
             return bool(Samples.read(self._path(part)).values)
-        except (OSError, pyarrow.ArrowException):
+        except (OSError, ValueError, pyarrow.ArrowException):
             return False
 
     def keep(self, part: str, samples: Samples) -> None:

@@ -50,7 +50,7 @@ class Samples:
 
     @classmethod
     def read(cls, path: Path) -> Samples:
-        """Read what ``write`` has written.  Raises OSError, pyarrow.ArrowException."""
+        """Read what ``write`` has written.  Raises OSError, ValueError, pyarrow.ArrowException."""
         samples = cls()
         table = pyarrow.parquet.read_table(path, schema=_SCHEMA)
         for operation, at, real_ns in zip(*(table[name].to_pylist() for name in _SCHEMA.names), strict=True):

@@ -330,6 +330,11 @@ def test_a_refusal_names_the_file_and_the_column(runs: Path, tmp_path: Path) -> 
     with pytest.raises(NatjamError, match="candidates of one decision differ in a column that they share"):
         evictions(run)
     pyarrow.parquet.write_table(decisions, run / "decisions.parquet")
+    whole = (run / "jobs.parquet").read_bytes()
+    (run / "jobs.parquet").write_bytes(whole.replace(b"attempts", b"\xdbttempts"))
+    with pytest.raises(NatjamError, match=r"jobs.parquet: cannot be read: .*'utf-8' codec"):
+        load(run)
+    (run / "jobs.parquet").write_bytes(whole)
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps({**summary, "makespan_s": "long"}))
     with pytest.raises(NatjamError, match=r"summary.json: Expected `float \| null`, got `str` - at `\$.makespan_s`"):
