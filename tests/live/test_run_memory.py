@@ -54,7 +54,9 @@ def test_a_run_says_how_much_was_paged_out_and_leaves_nothing(ray_cluster: RayCl
     low, high = [
         [span for row in run.table("attempts") if row["job"] == job for span in row["paging_spans"]] for job in JOBS
     ]
-    assert [span["in_bytes"] for span in high] == [0]
+    assert high[0]["in_bytes"] == 0
+    # The kernel's choice is approximate: it may page out a little of the task that writes, which is read in at its end.
+    assert sum(span["in_bytes"] for span in high) < 0.3 * emulated_bytes
     assert high[0]["out_bytes"] == pytest.approx(summary["swap_bytes"], rel=0.3)
     assert low[-1]["in_bytes"] == pytest.approx(summary["swap_bytes"], rel=0.1)
     assert all(span["began_s"] < span["ended_s"] for span in (*low, *high))
