@@ -264,7 +264,7 @@ class _Reduce:
         """
         if self._task.params.get("images"):
             self._output.seal()
-            self._kept.put(*self._kept_paths([self._container_id]))
+            self._kept.put(self._output.path)
         self._output.close(durable=False)
         if self._reader is not None:
             self._reader.close()
@@ -292,7 +292,7 @@ class _Reduce:
     def _write_checkpoint(self) -> None:
         key_done_real_ns = time.monotonic_ns()
         self._output.seal()
-        self._kept.put(*self._kept_paths([self._container_id]))
+        self._kept.put(self._output.path)
         saved = CheckpointFile(
             past_containers=self._containers(),
             keys_done=self._keys_done,
