@@ -121,6 +121,26 @@ def test_stop_and_continue(tmp_path: Path) -> None:
     assert _percentile(wakes, 0.5) < 1
 
 
+def test_a_suspend_after_a_launch_costs_hardly_more_than_another(tmp_path: Path) -> None:
+    """The supervisor has copied the pages that it needs for that before."""
+    firsts, others = [], []
+
+    async def scenario(host: Host) -> None:
+        for number in range(_ROUNDS // 4):
+            name = f"c{number}"
+            await host.launch(name, keys=10_000, key_s=0.005, job="one")
+            for samples, keys in ((firsts, 1), (others, 6)):
+                await host.keys_done(name, keys)
+                suspended = await host.do("suspend", name)
+                samples.append(suspended["signalled_real_ns"] - suspended["received_real_ns"])
+                await host.do("resume", name)
+            await host.do("kill", name)
+
+    in_host(tmp_path, scenario, _ROUNDS)
+    _print("suspend order to SIGTSTP sent", {"first one after a launch": firsts, "another": others})
+    assert statistics.median(firsts) < 2 * statistics.median(others)
+
+
 def test_checkpoint(tmp_path: Path) -> None:
     raw = _raw_fsync(tmp_path)
     mechanism, key = [], []
