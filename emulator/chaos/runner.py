@@ -26,6 +26,8 @@ from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 FAULTS_NAME = "faults.json"
 _STATUS_PERIOD_REAL_S = 0.25
 _BATCH_SEEDS = 4
+_LONG_REAL_S = 0.5
+"""A simulation that takes longer without faults, and many times that with checks, is a batch of its own."""
 _BATCHES_AHEAD = 3
 """For each worker."""
 
@@ -74,12 +76,14 @@ def run_chaos(
 
     Raises ConfigError, RunError: it cannot be simulated, or the workers have died.
     """
+    began_real_s = time.monotonic()
     span_ns = undisturbed_ns(experiment)
-    tally, waiting, under_way, began_real_s = Tally(), list(reversed(seeds)), 0, time.monotonic()
+    batch_seeds = 1 if time.monotonic() - began_real_s > _LONG_REAL_S else _BATCH_SEEDS
+    tally, waiting, under_way = Tally(), list(reversed(seeds)), 0
     with ProcessWorkers(partial(judge_seeds, experiment, span_ns, kinds), preloaded=[judge.__module__]) as workers:
         while waiting or under_way:
-            while waiting and under_way < workers.slots * _BATCHES_AHEAD * _BATCH_SEEDS:
-                batch = [waiting.pop() for _ in range(min(_BATCH_SEEDS, len(waiting)))]
+            while waiting and under_way < workers.slots * _BATCHES_AHEAD * batch_seeds:
+                batch = [waiting.pop() for _ in range(min(batch_seeds, len(waiting)))]
                 workers.submit(batch)
                 under_way += len(batch)
             for judged in workers.wait(_STATUS_PERIOD_REAL_S):

@@ -141,9 +141,15 @@ class ClusterState:
 
     def validate(self) -> None:
         """No node is over-committed, every slot is either free or held, and the counters agree."""
+        by_node: dict[str, list[HeldContainer]] = {}
+        by_job: dict[str, list[HeldContainer]] = {}
+        for container in self.containers.values():
+            by_node.setdefault(container.node, []).append(container)
+            if self.on_slot(container):
+                by_job.setdefault(container.job, []).append(container)
         for node in self.nodes.values():
             node.ledger.validate()
-            here = [c for c in self.containers.values() if c.node == node.name]
+            here = by_node.get(node.name, [])
             held = sum(map(self.on_slot, here))
             outside = sum(c.kind is Kind.APPLICATION_MASTER for c in here if not self.on_slot(c))
             assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
@@ -154,7 +160,7 @@ class ClusterState:
         self.queues.validate(self.applications.values(), self.view(0))
         assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
         for application in self.applications.values():
-            mine = [c for c in self.containers.values() if c.job == application.name and self.on_slot(c)]
+            mine = by_job.get(application.name, [])
             assert application.slots == len(mine), application.name
             assert +application.held == Counter(c.kind for c in mine), application.name
             assert application.taken == sum(c.taken for c in mine), application.name
