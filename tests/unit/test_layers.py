@@ -153,3 +153,9 @@ def test_a_supervisor_forks_without_the_hook_of_threading() -> None:
     code = "import sys, emulator.live.supervisor; print('threading' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "False", "its hook takes 0.4 ms of each fork"
+
+
+def test_a_plain_pytest_collects_all_tests() -> None:
+    """Files of one name in several directories would end it: the tests are no packages."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names)), [name for name in set(names) if names.count(name) > 1]
