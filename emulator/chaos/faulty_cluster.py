@@ -292,8 +292,9 @@ class FaultyCluster(SimulatedCluster):
         return self._afterwards(fault, partial(disks.slow_down, node, -by_ns))
 
     def _step_clock(self, fault: Fault) -> bool:
-        address = fault.target(sorted(self.machines.keys() - {CLIENT}))
-        assert address is not None
+        address = fault.target(sorted(self._recorders.keys() - {CLIENT}))
+        if address is None:
+            return False
         recorder = self._recorders[address]
         if not isinstance(recorder, _AheadRecorder):
             self._recorders[address] = recorder = _AheadRecorder(recorder, self._sink)

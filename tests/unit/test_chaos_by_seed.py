@@ -190,6 +190,17 @@ def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path,
     assert set(judged.happened) == {kind}
 
 
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_a_run_stands_each_kind_of_fault_while_the_resource_manager_is_away(tmp_path: Path, kind: FaultKind) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    experiment = load_experiment(file)
+    away = Fault(FaultKind.MANAGER_DEATH, 18 * SECOND_NS, 10 * SECOND_NS, 0)
+    for pick in range(6):
+        faults = [away, Fault(kind, 20 * SECOND_NS, 5 * SECOND_NS, pick)]
+        assert judge(experiment, 100 * SECOND_NS, 1, faults).violation is None
+
+
 def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
