@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -222,7 +221,6 @@ def _made_again(work: _Work, code: int | None) -> dict[str, Any]:
 def _leave_result(work: _Work, do: Callable[[_Work], dict[str, Any]]) -> None:
     """Run ``do`` and write its result to a file.  Raises OSError if even that cannot be written."""
     work.staging.mkdir(parents=True)
-    tempfile.tempdir = str(work.staging)
     try:
         result = do(work)
     except (DumpError, OutputError, OSError) as error:

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from emulator.costs.overheads import load_overheads
@@ -190,3 +192,34 @@ def test_a_probe_that_is_interrupted_or_killed_leaves_nothing(
     while list(tmp_path.glob("natjam-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not list(tmp_path.glob("natjam-*"))
+
+
+_HANGING_CRIU = """\
+#!/bin/sh
+case "$1" in
+    --version) echo "Version: 4.0" ;;
+    dump) while [ "$1" != --work-dir ]; do shift; done; exec sleep 1000 > "$2/log" ;;
+esac
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="criu needs root")
+def test_a_probe_that_is_killed_while_criu_saves_leaves_nothing(tmp_path: Path) -> None:
+    """Neither criu's process nor its log; the fixture looks for the process."""
+    criu = tmp_path / "criu"
+    criu.write_text(_HANGING_CRIU)
+    criu.chmod(0o755)
+    with start(
+        tmp_path, "--after", "0.1", "--", "sleep", "1000", TMPDIR=str(tmp_path), NATJAM_CRIU=str(criu)
+    ) as process:
+        until(lambda: _saved_by(process.pid), "criu saves", BOUND_S)
+        process.kill()
+    until(lambda: not list(tmp_path.glob("natjam-*")), "nothing left", BOUND_S)
+
+
+def _saved_by(pid: int) -> bool:
+    """Whether a process of criu with a log is at work for ``pid``."""
+    with suppress(psutil.NoSuchProcess):  # one that has just ended
+        children = psutil.Process(pid).children()
+        return any(file.path.endswith("/log") for child in children for file in child.open_files())
+    return False

@@ -129,12 +129,12 @@ class CriuDumper:
 
     def dump(self, pid: int, directory: Path) -> None:
         """See ``Dumper.dump``."""
-        with tempfile.TemporaryDirectory(prefix="natjam-criu-") as work:
+        with _work_beside(directory) as work:
             _carry_out(self._command("dump", directory, work, "--tree", str(pid), "--leave-stopped"), work)
 
     def restore(self, directory: Path) -> int | None:
         """See ``Dumper.restore``."""
-        with tempfile.TemporaryDirectory(prefix="natjam-criu-") as work:
+        with _work_beside(directory) as work:
             _carry_out(self.restore_command(directory, Path(work)), work)
             return int(Path(work, "pid").read_text())
 
@@ -148,6 +148,11 @@ class CriuDumper:
     def _command(self, action: str, directory: Path, work: str, *options: str) -> list[str]:
         command = [self.path, action, "--images-dir", str(directory), "--work-dir", work]
         return [*command, "--shell-job", "--log-file", "log", *options]
+
+
+def _work_beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
+    """A directory for criu's log.  It is where the image is: whoever ends what is left of a process removes both."""
+    return tempfile.TemporaryDirectory(prefix="criu-", dir=directory.parent)
 
 
 def _carry_out(command: list[str], work: str) -> None:
