@@ -27,7 +27,7 @@ FAULTS_NAME = "faults.json"
 _STATUS_PERIOD_REAL_S = 0.25
 _BATCH_SEEDS = 4
 _LONG_REAL_S = 0.5
-"""A simulation that takes longer without faults, and many times that with checks, is a batch of its own."""
+"""If one simulation takes longer than this, each seed is a batch of its own, so that progress is seen."""
 _BATCHES_AHEAD = 3
 """For each worker."""
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -188,10 +187,7 @@ def test_a_probe_that_is_interrupted_or_killed_leaves_nothing(
             pass  # otherwise a run beginning now could take it for one left over
         process.send_signal(number)
         assert process.wait(BOUND_S) == status
-    deadline = time.monotonic() + BOUND_S
-    while list(tmp_path.glob("natjam-*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not list(tmp_path.glob("natjam-*"))
+    until(lambda: not list(tmp_path.glob("natjam-*")), "nothing left", BOUND_S)
 
 
 _HANGING_CRIU = """\

@@ -28,6 +28,7 @@ from emulator.core.resource_manager import ResourceManager
 from emulator.core.saved import Saved
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.sim.disks import VirtualDisks
@@ -49,6 +50,12 @@ workload:
     - {name: research, queue: research, maps: 2, map_s: 2, reduces: 7, reduce_s: [30], key_s: 1}
     - {name: production, queue: production, submit_s: 15, maps: 1, map_s: 1, reduces: 3, reduce_s: [10], key_s: 1}
 """
+
+
+def small(tmp_path: Path) -> Experiment:
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    return load_experiment(file)
 
 
 def natjam(*arguments: str | Path) -> Result:
@@ -144,9 +151,7 @@ def stand_still(cluster: FaultyCluster) -> None:
     ],
 )
 def test_what_does_not_hold_is_said(tmp_path: Path, tamper: Tamper, said: str) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
-    experiment = load_experiment(file)
+    experiment = small(tmp_path)
     jobs = expand(experiment, experiment.seed)
     make = partial(_Tampered, faults=(), limit_ns=2000 * SECOND_NS, tamper=tamper)
     with pytest.raises((Violation, RunError), match=said):
@@ -163,9 +168,7 @@ def take_the_deaf_node_of_a_master_for_dead(cluster: FaultyCluster) -> None:
 
 
 def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state_with_the_next(tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
-    experiment = load_experiment(file)
+    experiment = small(tmp_path)
     jobs = {job.name: job for job in expand(experiment, experiment.seed)}
     records: list[Record] = []
     tamper = take_the_deaf_node_of_a_master_for_dead
@@ -181,20 +184,16 @@ def test_an_application_master_that_lives_on_a_node_taken_for_dead_has_one_state
 
 @pytest.mark.parametrize("kind", list(FaultKind))
 def test_each_kind_of_fault_meets_somebody_and_the_run_stands_it(tmp_path: Path, kind: FaultKind) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
     at_s = 32 if kind is FaultKind.BAD_CHECKPOINT else 18
     faults = [Fault(kind, at_s * SECOND_NS, 5 * SECOND_NS, pick) for pick in (1, 5)]
-    judged = judge(load_experiment(file), 100 * SECOND_NS, 1, faults)
+    judged = judge(small(tmp_path), 100 * SECOND_NS, 1, faults)
     assert judged.violation is None
     assert set(judged.happened) == {kind}
 
 
 @pytest.mark.parametrize("kind", list(FaultKind))
 def test_a_run_stands_each_kind_of_fault_while_the_resource_manager_is_away(tmp_path: Path, kind: FaultKind) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
-    experiment = load_experiment(file)
+    experiment = small(tmp_path)
     away = Fault(FaultKind.MANAGER_DEATH, 18 * SECOND_NS, 10 * SECOND_NS, 0)
     for pick in range(6):
         faults = [away, Fault(kind, 20 * SECOND_NS, 5 * SECOND_NS, pick)]
@@ -202,14 +201,13 @@ def test_a_run_stands_each_kind_of_fault_while_the_resource_manager_is_away(tmp_
 
 
 def test_what_a_fault_costs_is_known_where_it_is_alone(tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
+    experiment = small(tmp_path)
     death, crash = (Fault(kind, 20 * SECOND_NS, SECOND_NS, 1) for kind in (FaultKind.NODE_DEATH, FaultKind.CRASH))
-    cost = judge(load_experiment(file), 100 * SECOND_NS, 1, [death]).cost
+    cost = judge(experiment, 100 * SECOND_NS, 1, [death]).cost
     assert cost is not None
     assert cost.added_ns > SECOND_NS
     assert cost.lost_ns > 5 * SECOND_NS
-    assert judge(load_experiment(file), 100 * SECOND_NS, 1, [death, crash]).cost is None
+    assert judge(experiment, 100 * SECOND_NS, 1, [death, crash]).cost is None
 
 
 # ---- the command ----

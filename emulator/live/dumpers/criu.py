@@ -151,7 +151,7 @@ class CriuDumper:
 
 
 def _work_beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
-    """A directory for criu's log.  It is where the image is: whoever ends what is left of a process removes both."""
+    """A directory for criu's log, beside the image: whatever removes the images of a killed process removes it too."""
     return tempfile.TemporaryDirectory(prefix="criu-", dir=directory.parent)
 
 
