@@ -26,6 +26,10 @@ class RunError(NatjamError):
     """A run failed: a job failed, the output differs, or a policy raised.  Exit status 1."""
 
 
+class EndlessPreemptionError(RunError):
+    """Jobs kill each other's tasks again and again, and none ends: under MLF they take turns (natjam, section 4)."""
+
+
 def printable(text: str) -> str:
     """The text with unprintable characters escaped: a message stays on one line and cannot disturb a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

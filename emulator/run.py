@@ -25,9 +25,6 @@ from emulator.records.summary import summarise_repeats
 from emulator.results import write_failed, write_results
 from workloads.expand import expand
 
-_KILLS_IN_VAIN = 200
-"""A run is given up when, since a task last succeeded, tasks were killed more often than this on average."""
-
 
 def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
     """Run all repeats of an experiment and write its run directory; returns the content of ``summary.json``.
@@ -64,16 +61,10 @@ class _Records:
         self._history = history
 
     def write(self, record: Record) -> None:
-        """Take the next record.  Raises JournalError, and RunError if jobs kill each other's tasks without end."""
+        """Take the next record.  Raises JournalError, EndlessPreemptionError."""
         if self._journal is not None:
             self._journal.write(record)
-        self._history.add(record)
-        if self._history.kills_in_vain > _KILLS_IN_VAIN:
-            raise RunError(
-                "jobs preempt each other without end: since a task last ended, others were killed "
-                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose another job_eviction, "
-                "or a mechanism that keeps work"
-            )
+        self._history.follow(record)
 
     def flush(self) -> None:
         """See ``JournalWriter.flush``."""

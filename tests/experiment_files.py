@@ -1,4 +1,4 @@
-"""An experiment file that tests change, and the messages about the changed file."""
+"""Experiment files that tests share or change, and the messages about a changed file."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ workload:
     - {name: production-S, queue: production, submit_s: 50, maps: 4, map_s: 1.0, reduces: 11,
        reduce_s: [60.8, 30]}
 """
+
+
+TURNS = """\
+name: turns
+engine: sim
+overheads: yarn-3
+cluster: {nodes: 1, containers_per_node: 4}
+scheduler:
+  allocation: {name: single-queue, queues: {all: {capacity: 1.0}}}
+  job_eviction: mlf
+  mechanism: kill
+workload:
+  jobs:
+    - {name: one, queue: all, maps: 2, map_s: 1, reduces: 4, reduce_s: [100], key_s: 1, deadline_s: 300}
+    - {name: two, queue: all, submit_s: 5, maps: 2, map_s: 1, reduces: 4, reduce_s: [100], key_s: 1, deadline_s: 300}
+"""
+"""Under MLF jobs take turns (natjam, section 4); here each turn kills the other's reduces."""
 
 
 def write(folder: Path, text: str | bytes, name: str = "experiment.yaml") -> Path:

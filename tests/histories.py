@@ -1,9 +1,13 @@
-"""An experiment and an attempt, shared by tests of run directories and summaries."""
+"""An experiment, an attempt, and the tables of records, shared by tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from emulator.core.job import JobSpec
 from emulator.core.messages import Outcome
-from emulator.records.history import AttemptRow, SuspendedSpan
+from emulator.records.history import AttemptRow, History, HistoryBuilder, SuspendedSpan
+from emulator.records.journal import Record
 from emulator.vocabulary import Kind
 
 EXPERIMENT_YAML = """
@@ -45,3 +49,11 @@ ATTEMPT = AttemptRow(
     useful_ns=6_400_000_000,
     lost_ns=0,
 )
+
+
+def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:
+    """The tables of the records of a whole run; ``jobs`` is its workload."""
+    builder = HistoryBuilder(jobs)
+    for record in records:
+        builder.add(record)
+    return builder.finish()

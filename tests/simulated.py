@@ -39,8 +39,10 @@ from emulator.core.settings import (
 )
 from emulator.core.task import TaskState
 from emulator.core.task_attempt import AttemptState
+from emulator.errors import EndlessPreemptionError
 from emulator.policies.placement import PreferLocal
 from emulator.policies.policy import PlacementPolicy
+from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel, Network
@@ -243,6 +245,7 @@ class CheckedCluster(SimulatedCluster):
 
     def __post_init__(self) -> None:
         self.invariants = Invariants(self.settings, self.jobs)
+        self._history = HistoryBuilder(self.jobs.values())
         network = ChaoticNetwork(self.chaos) if self.chaos else None
         super().__init__(self.settings, self.jobs, self._record, self.costs, network, self.every_heartbeat)
 
@@ -281,6 +284,7 @@ class CheckedCluster(SimulatedCluster):
     def _record(self, record: Record) -> None:
         self.records.append(record)
         self.invariants.note(record)
+        self._history.follow(record)
 
     @property
     def finished_jobs(self) -> dict[str, JobState]:
@@ -344,14 +348,21 @@ def run_checked(
     watch_revisions: bool = False,
     repeat_empty_heartbeats: bool = False,
     every_heartbeat: bool = False,
+    may_be_endless: bool = False,
 ) -> CheckedCluster:
-    """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel."""
+    """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel.  The
+    jobs need not end if ``may_be_endless`` and they preempt each other again and again."""
     by_name = {job.name: job for job in jobs}
     cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats, every_heartbeat)
     if disturb is not None:
         disturb(cluster)
-    cluster.run_to_end(limit_s)
-    cluster.check_end()
+    try:
+        cluster.run_to_end(limit_s)
+    except EndlessPreemptionError:
+        if not may_be_endless:
+            raise
+    else:
+        cluster.check_end()
     return cluster
 
 

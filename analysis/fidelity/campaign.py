@@ -208,7 +208,7 @@ def _fluid(case: Case) -> list[Mapping[str, float]]:
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     jobs = expand(experiment, experiment.seed)
     history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.add, draw=draw)
+    simulate(experiment, jobs, history.follow, draw=draw)
     return build_summary(history.finish(), experiment, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 

@@ -31,7 +31,8 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
-from emulator.core.settings import Settings
+from emulator.core.settings import SchedulerSettings, Settings
+from emulator.policies.policy import Reads
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.tasks import VirtualTask
@@ -46,6 +47,12 @@ def require(holds: bool, otherwise: str) -> None:
     """Raise Violation with the text ``otherwise`` unless ``holds``."""
     if not holds:
         raise Violation(otherwise)
+
+
+def jobs_may_take_turns(scheduler: SchedulerSettings) -> bool:
+    """Whether jobs may preempt each other without end: a policy that goes by progress gives each the turn when the
+    other has advanced (MLF; natjam, section 4)."""
+    return any(Reads.PROGRESS in policy.reads for policy in (scheduler.job_selection, scheduler.job_eviction))
 
 
 @dataclass(slots=True)

@@ -52,6 +52,8 @@ class Tally:
     jobs: Counter[JobState] = field(default_factory=Counter)
     costs: dict[FaultKind, list[Cost]] = field(default_factory=dict)
     """Of faults that have met somebody alone."""
+    endless: int = 0
+    """Runs that were given up because jobs preempted each other without end."""
     violations: list[Judged] = field(default_factory=list)
 
     def add(self, judged: Judged) -> None:
@@ -59,6 +61,7 @@ class Tally:
         self.seeds += 1
         self.happened.update(judged.happened)
         self.jobs.update(judged.jobs or {})
+        self.endless += judged.is_endless
         if judged.cost is not None:
             self.costs.setdefault(judged.happened[0], []).append(judged.cost)
         if judged.violation is not None:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
-from emulator.chaos.invariants import require
+from emulator.chaos.invariants import jobs_may_take_turns, require
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
-from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
+from emulator.errors import EndlessPreemptionError
 from emulator.experiment.model import Experiment
-from emulator.records.history import History, fold
+from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
@@ -51,12 +51,14 @@ class Judged:
     """How the jobs have ended."""
     cost: Cost | None = None
     """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed."""
+    is_endless: bool = False
+    """Whether the run was given up because jobs preempted each other without end."""
 
 
 def undisturbed_ns(experiment: Experiment) -> int:
     """How long a run takes without faults.  Raises ConfigError, RunError."""
-    cluster = simulate(experiment, expand(experiment, experiment.seed), lambda record: None)
-    return cluster.kernel.now_ns
+    jobs = expand(experiment, experiment.seed)
+    return simulate(experiment, jobs, HistoryBuilder(jobs).follow).kernel.now_ns
 
 
 def judge_seeds(experiment: Experiment, span_ns: int, kinds: Sequence[FaultKind], seeds: Sequence[int]) -> list[Judged]:
@@ -73,12 +75,15 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 
 
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
-    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation."""
+    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, except the end of a run
+    whose jobs may take turns without end."""
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     try:
         with without_collector():
             cluster, history = _run(once, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
     except Exception as error:
+        if isinstance(error, EndlessPreemptionError) and jobs_may_take_turns(make_settings(once, seed).scheduler):
+            return Judged(seed, tuple(faults), None, is_endless=True)
         return Judged(seed, tuple(faults), f"{type(error).__name__}: {error}")
     jobs = Counter(finished.state for finished in cluster.invariants.finished.values())
     is_alone = len(cluster.happened) == 1 and not jobs[JobState.FAILED]
@@ -86,13 +91,15 @@ def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Faul
     return Judged(seed, tuple(faults), None, tuple(cluster.happened), jobs, cost)
 
 
-def _cost(experiment: Experiment, history: History) -> Cost:
+def _cost(experiment: Experiment, history: History) -> Cost | None:
     jobs = expand(experiment, experiment.seed)
-    records: list[Record] = []
-    with without_collector():
-        simulate(experiment, jobs, records.append)
-        undisturbed = fold(records, jobs)
-    (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed))
+    undisturbed = HistoryBuilder(jobs)
+    try:
+        with without_collector():
+            simulate(experiment, jobs, undisturbed.follow)
+    except EndlessPreemptionError:
+        return None
+    (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed.finish()))
     return Cost(with_ns - without_ns, lost_ns - lost_anyway_ns)
 
 
@@ -103,8 +110,13 @@ def _totals(history: History) -> tuple[int, int]:
 def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyCluster, History]:
     jobs = expand(experiment, experiment.seed)
     records: list[Record] = []
-    make_cluster = partial(FaultyCluster, faults=faults, limit_ns=limit_ns)
-    cluster = simulate(experiment, jobs, records.append, make_cluster=make_cluster)
+    history = HistoryBuilder(jobs)
+
+    def take(record: Record) -> None:
+        records.append(record)
+        history.follow(record)
+
+    cluster = simulate(experiment, jobs, take, make_cluster=partial(FaultyCluster, faults=faults, limit_ns=limit_ns))
     assert isinstance(cluster, FaultyCluster)
     for job, finished in cluster.invariants.finished.items():
         harmless = DESTRUCTIVE.isdisjoint(cluster.happened)
@@ -112,12 +124,7 @@ def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tupl
             finished.state is JobState.SUCCEEDED or not harmless,
             f"{job} has {finished.state.value} and nothing was destroyed: {finished.reason}",
         )
-    return cluster, _checked_history(experiment, jobs, records)
-
-
-def _checked_history(experiment: Experiment, jobs: tuple[JobSpec, ...], records: list[Record]) -> History:
-    """Check that the journal replays on new machines, and that tables can be made of it."""
     settings, by_name = make_settings(experiment, experiment.seed), {job.name: job for job in jobs}
     difference = replay(records, lambda address: make_machine(address, settings, by_name))
     require(difference is None, f"the journal does not replay: {difference}")
-    return fold(records, jobs)
+    return cluster, history.finish()

@@ -54,6 +54,8 @@ def chaos(
     with a reason; nothing is left; the journal replays. A violation is printed with its seed and the shortest list of
     faults that still causes it, and saved; the exit status is then 1.
 
+    A run whose jobs take turns without end, as they may under MLF, is given up and counted; it is no violation.
+
     The table says what each kind of fault costs: by how much runs with only that one took longer, and how much work
     they lost, on average.
 
@@ -133,4 +135,6 @@ def _table(tally: Tally) -> Table:
     table.add_section()
     for state, count in tally.jobs.items():
         table.add_row(f"jobs {state.value}", f"{count:,}")
+    if tally.endless:
+        table.add_row("given up: jobs take turns without end", f"{tally.endless:,}")
     return table

@@ -26,10 +26,11 @@ from emulator.chaos.simulated import undisturbed_ns
 from emulator.core.completions import Exited
 from emulator.core.messages import RESOURCE_MANAGER, Start, job_address
 from emulator.experiment.load import load_experiment
-from emulator.records.history import History, fold
+from emulator.records.history import History
 from emulator.records.journal import Record
 from emulator.records.summary import makespan_of
 from emulator.sim.session import simulate
+from tests.histories import fold
 from tests.live_faults import STRIKES, LiveFaults, Strike
 from tests.live_runs import NatjamRun, RayCluster, two_ray_nodes
 from tests.simulated_runs import CATALOGUE, FIG4

@@ -57,6 +57,13 @@ def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again
     run(Case(cluster, tuple(jobs), CostModel(), Chaos(seed=0, drop=5, delay_ns=4 * SECOND_NS)))
 
 
+def test_jobs_that_take_turns_without_end_are_given_up() -> None:
+    """Found by the test below; all else is checked until then."""
+    cluster = make_settings(containers=4, allocation="single-queue", job_eviction="mlf", mechanism="kill")
+    jobs = tuple(make_job(name, "research", 0.0, (), (100.0,) * 3, deadline_s=300) for name in ("one", "two"))
+    assert not run(Case(cluster, jobs, CostModel(), None)).finished_jobs
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @given(cases(CALM | BAD_NETWORK, faults=True) | cases(BAD_NETWORK) | storms() | races())

@@ -16,9 +16,9 @@ from emulator.core.effects import Launch, Resume
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState, Outcome
 from emulator.experiment.model import Experiment
-from emulator.records.history import fold
 from emulator.records.journal import Record
 from emulator.sim.session import simulate
+from tests.histories import fold
 from workloads.expand import expand
 
 QUEUES = ("production", "research")

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 from emulator.assemble import make_machine
 from emulator.core.messages import JobState, Outcome
-from emulator.records.history import AttemptRow, History, fold
+from emulator.records.history import AttemptRow, History
 from emulator.records.journal import decode_record, encode_record, merge
 from emulator.records.replay import replay
 from emulator.vocabulary import Kind
+from tests.histories import fold
 from tests.simulated import Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 LENGTHS_S = st.lists(st.integers(1, 30), max_size=4).map(tuple)

@@ -25,9 +25,9 @@ from emulator.core.messages import (
 from emulator.core.node_manager import NodeManager
 from emulator.core.node_news import STARTED_ANEW
 from emulator.core.resource_manager import ResourceManager
-from emulator.records.history import fold
 from emulator.records.journal import merge
 from emulator.vocabulary import Kind
+from tests.histories import fold
 
 
 def _responses(machine: Machine, heartbeat: NodeHeartbeat, now_ns: int) -> list[NodeHeartbeatResponse]:

@@ -9,8 +9,8 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_ch
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.messages import FetchFailed, JobState, MapOutputs, Outcome
 from emulator.core.task import TaskState
-from emulator.records.history import fold
 from emulator.vocabulary import Kind
+from tests.histories import fold
 
 
 def lose(cluster: CheckedCluster, map_index: int) -> None:

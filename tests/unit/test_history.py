@@ -14,9 +14,10 @@ from emulator.core.job import JobSpec
 from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
-from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, fold, overhead_statistics
+from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, overhead_statistics
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import JobFacts, Kind, Mechanism
+from tests.histories import fold
 
 NATIVE = OverheadProfile("native", 0, 0, 0)
 MS = 1_000_000

@@ -13,6 +13,7 @@ from emulator.experiment.load import load_experiment
 from emulator.live.standstill import Standstill, timeout_real_ns
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
+from tests.experiment_files import TURNS
 from tests.run_results import RunResults
 from workloads.expand import expand
 
@@ -48,23 +49,6 @@ def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
 def test_its_patience_is_that_with_a_task(scale: float, timeout_s: float, real_s: float) -> None:
     experiment = load_experiment(FIG4, [f"time_scale={scale}", f"protocol.task_timeout_s={timeout_s}"])
     assert timeout_real_ns(experiment) == real_s * 10**9
-
-
-TURNS = """\
-name: turns
-engine: sim
-overheads: yarn-3
-cluster: {nodes: 1, containers_per_node: 4}
-scheduler:
-  allocation: {name: single-queue, queues: {all: {capacity: 1.0}}}
-  job_eviction: mlf
-  mechanism: kill
-workload:
-  jobs:
-    - {name: one, queue: all, maps: 2, map_s: 1, reduces: 4, reduce_s: [100], key_s: 1, deadline_s: 300}
-    - {name: two, queue: all, submit_s: 5, maps: 2, map_s: 1, reduces: 4, reduce_s: [100], key_s: 1, deadline_s: 300}
-"""
-"""Under MLF jobs take turns (natjam, section 4); here each turn kills the other's reduces."""
 
 
 def test_a_run_in_which_jobs_kill_each_other_for_ever_ends_and_says_so(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The history of a run, computed from its journal: the single source of summaries and Parquet files."""
 
 from emulator.records.history.decisions import Candidate, Chooser, Decision
-from emulator.records.history.fold import HistoryBuilder, fold
+from emulator.records.history.fold import HistoryBuilder
 from emulator.records.history.overheads import overhead_statistics
 from emulator.records.history.rows import (
     AttemptRow,
@@ -28,7 +28,6 @@ __all__ = [
     "PagingSpan",
     "SuspendedSpan",
     "TaskRow",
-    "fold",
     "joined",
     "overhead_statistics",
 ]

@@ -55,6 +55,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_news import STARTED_ANEW
 from emulator.core.saved import ProcessImage
+from emulator.errors import EndlessPreemptionError
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
@@ -64,6 +65,9 @@ from emulator.records.history.rows import History, PagingSpan
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
 from emulator.vocabulary import Kind
+
+_KILLS_IN_VAIN = 200
+"""On average of the tasks killed since one last succeeded; no run with an end has come near it."""
 
 
 class HistoryBuilder:
@@ -102,10 +106,18 @@ class HistoryBuilder:
         """Number of attempts so far."""
         return sum(story.start is not None for story in self._stories.values())
 
-    @property
-    def kills_in_vain(self) -> float:
-        """Kills since a task last succeeded, per task that was killed in that time."""
-        return self._kills / len(self._killed_tasks) if self._kills else 0
+    def follow(self, record: Record) -> None:
+        """Add one record of a run that is still running.
+
+        Raises EndlessPreemptionError if, since a task last succeeded, tasks were killed ``_KILLS_IN_VAIN`` times each.
+        """
+        self.add(record)
+        if self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
+            raise EndlessPreemptionError(
+                "jobs preempt each other without end: since a task last ended, others were killed "
+                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose another job_eviction, "
+                "or a mechanism that keeps work"
+            )
 
     def tables(self) -> History:
         """The tables of the records so far."""
@@ -308,11 +320,3 @@ _ON_EFFECT: dict[type[Message | Effect], _Handler] = {
     ExplainTaskEviction: HistoryBuilder._explained,
 }
 """By the type of the effect; for a Send, by the type of its message."""
-
-
-def fold(records: Iterable[Record], jobs: Iterable[JobSpec]) -> History:
-    """The tables of a whole journal; ``jobs`` is the workload it ran."""
-    builder = HistoryBuilder(jobs)
-    for record in records:
-        builder.add(record)
-    return builder.finish()
