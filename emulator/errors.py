@@ -27,7 +27,7 @@ class RunError(NatjamError):
 
 
 class EndlessPreemptionError(RunError):
-    """Jobs kill each other's tasks again and again, and none ends: under MLF they take turns (natjam, section 4)."""
+    """Tasks are killed to make room again and again, and none ends."""
 
 
 def printable(text: str) -> str:

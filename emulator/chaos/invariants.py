@@ -31,7 +31,7 @@ from emulator.core.messages import (
 )
 from emulator.core.node_manager import NodeManager
 from emulator.core.resource_manager import ResourceManager
-from emulator.core.settings import SchedulerSettings, Settings
+from emulator.core.settings import Settings
 from emulator.policies.policy import Reads
 from emulator.records.journal import Record
 from emulator.sim.cluster import SimulatedCluster
@@ -49,10 +49,11 @@ def require(holds: bool, otherwise: str) -> None:
         raise Violation(otherwise)
 
 
-def jobs_may_take_turns(scheduler: SchedulerSettings) -> bool:
-    """Whether jobs may preempt each other without end: a policy that goes by progress gives each the turn when the
-    other has advanced (MLF; natjam, section 4)."""
-    return any(Reads.PROGRESS in policy.reads for policy in (scheduler.job_selection, scheduler.job_eviction))
+def may_be_endless(settings: Settings) -> bool:
+    """Whether tasks may be preempted without end: where jobs take turns because their order depends on their progress
+    (MLF; natjam, section 4), or where the cluster may take containers back sooner than a task ends."""
+    policies = settings.scheduler.job_selection, settings.scheduler.job_eviction
+    return settings.availability is not None or any(Reads.PROGRESS in policy.reads for policy in policies)
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ class Tally:
     costs: dict[FaultKind, list[Cost]] = field(default_factory=dict)
     """Of faults that have met somebody alone."""
     endless: int = 0
-    """Runs that were given up because jobs preempted each other without end."""
+    """Runs that were given up because tasks were preempted without end."""
     violations: list[Judged] = field(default_factory=list)
 
     def add(self, judged: Judged) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
-from emulator.chaos.invariants import jobs_may_take_turns, require
+from emulator.chaos.invariants import may_be_endless, require
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
 from emulator.core.messages import JobState
@@ -52,7 +52,7 @@ class Judged:
     cost: Cost | None = None
     """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed."""
     is_endless: bool = False
-    """Whether the run was given up because jobs preempted each other without end."""
+    """Whether the run was given up because tasks were preempted without end."""
 
 
 def undisturbed_ns(experiment: Experiment) -> int:
@@ -75,14 +75,14 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 
 
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
-    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, except the end of a run
-    whose jobs may take turns without end."""
+    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, but tasks may be
+    preempted without end where the policies or the cluster allow that."""
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     try:
         with without_collector():
             cluster, history = _run(once, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
     except Exception as error:
-        if isinstance(error, EndlessPreemptionError) and jobs_may_take_turns(make_settings(once, seed).scheduler):
+        if isinstance(error, EndlessPreemptionError) and may_be_endless(make_settings(once, seed)):
             return Judged(seed, tuple(faults), None, is_endless=True)
         return Judged(seed, tuple(faults), f"{type(error).__name__}: {error}")
     jobs = Counter(finished.state for finished in cluster.invariants.finished.values())

@@ -54,7 +54,8 @@ def chaos(
     with a reason; nothing is left; the journal replays. A violation is printed with its seed and the shortest list of
     faults that still causes it, and saved; the exit status is then 1.
 
-    A run whose jobs take turns without end, as they may under MLF, is given up and counted; it is no violation.
+    A run whose tasks are preempted without end is given up. It is counted, but no violation where jobs may take turns
+    (MLF) or the cluster takes containers back (cluster.availability).
 
     The table says what each kind of fault costs: by how much runs with only that one took longer, and how much work
     they lost, on average.
@@ -136,5 +137,5 @@ def _table(tally: Tally) -> Table:
     for state, count in tally.jobs.items():
         table.add_row(f"jobs {state.value}", f"{count:,}")
     if tally.endless:
-        table.add_row("given up: jobs take turns without end", f"{tally.endless:,}")
+        table.add_row("given up: preempted without end", f"{tally.endless:,}")
     return table

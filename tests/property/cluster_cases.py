@@ -11,7 +11,7 @@ from msgspec import structs
 from simulated import GIB_BYTES, SECOND_NS, Chaos, CheckedCluster, make_job, make_settings, run_checked
 
 from emulator import policies
-from emulator.chaos.invariants import jobs_may_take_turns
+from emulator.chaos.invariants import may_be_endless
 from emulator.core.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
@@ -354,7 +354,7 @@ def run(case: Case, **checks: bool) -> CheckedCluster:
         chaos=case.chaos,
         disturb=partial(_plan_misfortunes, case),
         limit_s=_LIMIT_S,
-        may_be_endless=jobs_may_take_turns(case.settings.scheduler),
+        may_be_endless=may_be_endless(case.settings),
         **checks,
     )
     reasons = {r.message.job: r.message.reason for r in cluster.records if isinstance(r.message, JobFinished)}

@@ -51,10 +51,18 @@ def test_its_patience_is_that_with_a_task(scale: float, timeout_s: float, real_s
     assert timeout_real_ns(experiment) == real_s * 10**9
 
 
-def test_a_run_in_which_jobs_kill_each_other_for_ever_ends_and_says_so(tmp_path: Path) -> None:
-    (tmp_path / "turns.yaml").write_text(TURNS)
+FLAPPING = TURNS.replace("mlf", "mr").replace(
+    "containers_per_node: 4",
+    "containers_per_node: 4, availability: {steps: [[0, 4], [50, 0]], period_s: 60, grace_s: 5}",
+)
+"""Containers are taken back again before a reduce can end."""
+
+
+@pytest.mark.parametrize("text", [TURNS, FLAPPING], ids=["jobs in turn", "the cluster"])
+def test_a_run_whose_tasks_are_preempted_without_end_ends_and_says_so(tmp_path: Path, text: str) -> None:
+    (tmp_path / "turns.yaml").write_text(text)
     experiment = load_experiment(tmp_path / "turns.yaml")
-    with pytest.raises(RunError, match=r"jobs preempt each other without end: .* killed 200 times each"):
+    with pytest.raises(RunError, match=r"tasks are preempted without end: .* killed 200 times each"):
         run_experiment(experiment, tmp_path / "out", lambda status: None)
     jobs = RunResults(tmp_path / "out").summary["jobs"]
     assert sum(job["kills"] for job in jobs) > 200

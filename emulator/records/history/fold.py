@@ -114,9 +114,9 @@ class HistoryBuilder:
         self.add(record)
         if self._kills > _KILLS_IN_VAIN * len(self._killed_tasks):
             raise EndlessPreemptionError(
-                "jobs preempt each other without end: since a task last ended, others were killed "
-                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose another job_eviction, "
-                "or a mechanism that keeps work"
+                "tasks are preempted without end: since one last succeeded, others were killed "
+                f"{_KILLS_IN_VAIN} times each by {record.t_ns / 1e9:.0f} s; choose a mechanism that keeps work, "
+                "another job_eviction, or a cluster.availability that leaves tasks more time"
             )
 
     def tables(self) -> History:
