@@ -15,6 +15,7 @@ from functools import partial
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
 from emulator.core.application_master import ApplicationMaster
+from emulator.core.applications import NodeState
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import (
@@ -28,6 +29,7 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
+from emulator.core.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, Network
@@ -67,7 +69,7 @@ class SimulatedCluster:
         self._halted: dict[str, tuple[PeriodicMachine, Recorder]] = {}
         """Machines that have died and may start again, in the state that their journals would restore."""
         self._silent_ns: dict[str, int] = {}
-        """Since when each node is gone of which nobody has been told."""
+        """Since when each node is gone."""
         self._heartbeats = self._make_heartbeats(every_heartbeat)
         self._travels = self._costs.longest_timer_lag_ns + self._network.longest_ns > 0
         """Whether a heartbeat may be travelling when something happens."""
@@ -151,8 +153,7 @@ class SimulatedCluster:
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
         """A node dies at once with all that runs on it; the ResourceManager is told."""
-        self.processes.lose_node(node)
-        self._switch_off(node_address(node))
+        self.silence_node(node)
         self._tell_of_lost(NodeLost(node, reason))
 
     def _tell_of_lost(self, lost: NodeLost) -> None:
@@ -164,7 +165,10 @@ class SimulatedCluster:
 
     def silence_node(self, node: str) -> None:
         """A node dies with all that runs on it, and nobody is told: the ResourceManager gives it up when it has not
-        heard from it for ``node_expiry_ns``."""
+        heard from it for ``node_expiry_ns``.
+
+        It may do so even if it is told, because a registration sent just before may arrive later.
+        """
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
         self._silent_ns[node] = self.kernel.now_ns
@@ -180,6 +184,10 @@ class SimulatedCluster:
     def _give_up(self, node: str, since_ns: int) -> None:
         if self._silent_ns.get(node) != since_ns:
             return  # it has returned
+        manager = self.machines[RESOURCE_MANAGER]
+        assert isinstance(manager, ResourceManager)
+        if manager.state.nodes[node].state is NodeState.LOST:
+            return
         expiry_ns = self._settings.protocol.node_expiry_ns
         lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
         if self.is_on(RESOURCE_MANAGER):

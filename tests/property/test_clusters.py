@@ -9,6 +9,7 @@ from cluster_cases import BAD_NETWORK, CALM, PROFILE, Case, cases, ordered_about
 from hypothesis import given, settings
 from simulated import SECOND_NS, Chaos, make_job, make_settings
 
+from emulator.core.messages import JobState
 from emulator.sim.cost_model import CostModel
 
 
@@ -55,6 +56,16 @@ def test_an_end_told_at_the_instant_of_an_empty_heartbeat_and_lost_is_told_again
     for number, (submit_s, lengths_s) in enumerate(((6.107, (1,)), (13.0, (3, 1, 4)), (20.0, (1,)))):
         jobs.append(make_job(f"urgent-{number}", "production", submit_s, (), lengths_s, 0.5))
     run(Case(cluster, tuple(jobs), CostModel(), Chaos(seed=0, drop=5, delay_ns=4 * SECOND_NS)))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_node_that_is_lost_while_its_registration_travels_is_lost(nodes: int) -> None:
+    """Found by the test below: the ResourceManager took the node for alive, and for ever."""
+    cluster = make_settings(nodes=nodes, containers=2, max_suspended=0)
+    jobs = (make_job("big", "research", 0.0, (), (8.0,) * 3, 0.3), make_job("urgent", "production", 1.0, (), (0.1,)))
+    costs = CostModel(message_ns=30_000_000)
+    states = run(Case(cluster, jobs, costs, None, losses=((2, 0),), returns=((1, 0),))).finished_jobs
+    assert set(states.values()) == {JobState.SUCCEEDED if nodes > 1 else JobState.FAILED}
 
 
 def test_jobs_that_take_turns_without_end_are_given_up() -> None:
