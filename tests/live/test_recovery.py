@@ -37,7 +37,7 @@ def kill(run: NatjamRun, host: str) -> None:
     run.until(lambda: run.host(host) != before and "Actor" in command_line(run.host(host)), f"another {host}")
 
 
-@pytest.mark.parametrize(("host", "times"), [("rm", 2), ("applications-1", 1)])
+@pytest.mark.parametrize(("host", "times"), [("rm", 2), pytest.param("applications-1", 1, marks=pytest.mark.slow)])
 def test_a_killed_host_is_replaced_and_what_runs_goes_on(tmp_path: Path, host: str, times: int) -> None:
     """The second time, its successor is killed before it has taken over."""
     with NatjamRun(tmp_path, *ALONE, experiment=LONGER) as run:

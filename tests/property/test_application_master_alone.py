@@ -406,4 +406,4 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
 
 TestApplicationMasterAlone = ApplicationMasterAlone.TestCase
-TestApplicationMasterAlone.settings = settings(max_examples=80, stateful_step_count=40, derandomize=True, deadline=None)
+TestApplicationMasterAlone.settings = settings(max_examples=60, stateful_step_count=40, derandomize=True, deadline=None)

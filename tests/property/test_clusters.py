@@ -14,25 +14,25 @@ from emulator.sim.cost_model import CostModel
 
 
 @given(cases(CALM))
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_every_job_succeeds(case: Case) -> None:
     run(case)
 
 
 @given(cases(BAD_NETWORK) | storms())
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_every_job_succeeds_over_a_network_that_loses_repeats_and_reorders(case: Case) -> None:
     run(case)
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True))
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_every_job_ends_whatever_crashes_and_whatever_is_lost(case: Case) -> None:
     run(case)
 
 
 @given(storms())
-@settings(max_examples=200, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 def test_reduces_suspended_again_and_again_are_done_once(case: Case) -> None:
     run(case)
 

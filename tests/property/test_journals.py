@@ -92,7 +92,7 @@ def test_a_missing_record_is_found(case: Case, data: st.DataObject) -> None:
 
 
 @given(cases(CALM | BAD_NETWORK, faults=True) | races())
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=20, derandomize=True)
 def test_a_machine_whose_revision_stays_has_not_changed(case: Case) -> None:
     run(case, watch_revisions=True)
 
