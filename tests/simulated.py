@@ -350,8 +350,8 @@ def run_checked(
     every_heartbeat: bool = False,
     may_be_endless: bool = False,
 ) -> CheckedCluster:
-    """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel.  The
-    jobs need not end if ``may_be_endless`` and they preempt each other again and again."""
+    """Run ``jobs`` to the end with all checks; before that, ``disturb`` may plan faults on the cluster's kernel.
+    With ``may_be_endless``, tasks may also be preempted without end."""
     by_name = {job.name: job for job in jobs}
     cluster = CheckedCluster(settings, by_name, costs, chaos, watch_revisions, repeat_empty_heartbeats, every_heartbeat)
     if disturb is not None:

@@ -25,10 +25,9 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
 from emulator.policies import ALLOCATION, AXES
-from emulator.records.history import HistoryBuilder
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
-from emulator.sim.session import simulate
+from emulator.sim.session import simulated_history
 from workloads.expand import expand
 
 SIMULATED_RUNS = 10
@@ -207,9 +206,8 @@ def _fluid(case: Case) -> list[Mapping[str, float]]:
 
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
     jobs = expand(experiment, experiment.seed)
-    history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.follow, draw=draw)
-    return build_summary(history.finish(), experiment, versions={}, machines=(), real_s=0.0, lag={}, output=None)
+    history = simulated_history(experiment, jobs, draw)
+    return build_summary(history, experiment, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 
 def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:

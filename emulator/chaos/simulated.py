@@ -21,7 +21,7 @@ from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
 from emulator.run import without_collector
-from emulator.sim.session import simulate
+from emulator.sim.session import simulate, simulated_history
 from workloads.expand import expand
 
 _TIMES_AS_LONG = 20
@@ -50,7 +50,8 @@ class Judged:
     jobs: Counter[JobState] | None = None
     """How the jobs have ended."""
     cost: Cost | None = None
-    """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed."""
+    """Of a fault that has met somebody alone; None where there were several, or none, or a job has failed, or the run
+    without the fault has no end."""
     is_endless: bool = False
     """Whether the run was given up because tasks were preempted without end."""
 
@@ -75,8 +76,8 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 
 
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
-    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, but tasks may be
-    preempted without end where the policies or the cluster allow that."""
+    """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, unless tasks are
+    preempted without end where that may happen (``may_be_endless``)."""
     once = experiment.model_copy(update={"seed": seed, "repeats": 1})
     try:
         with without_collector():
@@ -93,13 +94,12 @@ def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Faul
 
 def _cost(experiment: Experiment, history: History) -> Cost | None:
     jobs = expand(experiment, experiment.seed)
-    undisturbed = HistoryBuilder(jobs)
     try:
         with without_collector():
-            simulate(experiment, jobs, undisturbed.follow)
+            undisturbed = simulated_history(experiment, jobs)
     except EndlessPreemptionError:
         return None
-    (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed.finish()))
+    (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed))
     return Cost(with_ns - without_ns, lost_ns - lost_anyway_ns)
 
 

@@ -54,8 +54,8 @@ def chaos(
     with a reason; nothing is left; the journal replays. A violation is printed with its seed and the shortest list of
     faults that still causes it, and saved; the exit status is then 1.
 
-    A run whose tasks are preempted without end is given up. It is counted, but no violation where jobs may take turns
-    (MLF) or the cluster takes containers back (cluster.availability).
+    A run whose tasks are preempted without end is given up. Where jobs may take turns (MLF), or the cluster takes
+    containers back (cluster.availability), it is counted and is no violation.
 
     The table says what each kind of fault costs: by how much runs with only that one took longer, and how much work
     they lost, on average.

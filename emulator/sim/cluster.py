@@ -152,7 +152,10 @@ class SimulatedCluster:
                 self._send_at(address, effect, at_ns)
 
     def lose_node(self, node: str, reason: str = "its host has died") -> None:
-        """A node dies at once with all that runs on it; the ResourceManager is told."""
+        """A node dies at once with all that runs on it; the ResourceManager is told.
+
+        It also gives the node up for its silence, because a registration sent just before may arrive after that news.
+        """
         self.silence_node(node)
         self._tell_of_lost(NodeLost(node, reason))
 
@@ -165,10 +168,7 @@ class SimulatedCluster:
 
     def silence_node(self, node: str) -> None:
         """A node dies with all that runs on it, and nobody is told: the ResourceManager gives it up when it has not
-        heard from it for ``node_expiry_ns``.
-
-        It may do so even if it is told, because a registration sent just before may arrive later.
-        """
+        heard from it for ``node_expiry_ns``."""
         self.processes.lose_node(node)
         self._switch_off(node_address(node))
         self._silent_ns[node] = self.kernel.now_ns
@@ -187,7 +187,7 @@ class SimulatedCluster:
         manager = self.machines[RESOURCE_MANAGER]
         assert isinstance(manager, ResourceManager)
         if manager.state.nodes[node].state is NodeState.LOST:
-            return
+            return  # it has been told
         expiry_ns = self._settings.protocol.node_expiry_ns
         lost = NodeLost(node, f"{node} has not been heard of for {expiry_ns / 1e9:g} s")
         if self.is_on(RESOURCE_MANAGER):

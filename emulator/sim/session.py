@@ -22,6 +22,7 @@ from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
 from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.run_directory import RunDirectory
 from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
@@ -122,6 +123,13 @@ def simulate(
         raise RunError(f"the simulation cannot go on: {error}") from error
     in_order.flush()
     return cluster
+
+
+def simulated_history(experiment: Experiment, jobs: tuple[JobSpec, ...], draw: int = 0) -> History:
+    """The history of a simulation of ``experiment``; see ``simulate``.  Also raises EndlessPreemptionError."""
+    history = HistoryBuilder(jobs)
+    simulate(experiment, jobs, history.follow, draw=draw)
+    return history.finish()
 
 
 def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...], draw: int = 0) -> CostModel:

@@ -16,8 +16,7 @@ from statistics import fmean
 import pytest
 
 from emulator.experiment.load import load_experiment
-from emulator.records.history import HistoryBuilder
-from emulator.sim.session import simulate
+from emulator.sim.session import simulated_history
 from workloads.expand import expand
 
 WORKLOADS = 50
@@ -65,10 +64,9 @@ def responses_s(path: Path, mechanism: str) -> dict[str, float]:
     """Mean response of the jobs of each queue that has some, and of all."""
     experiment = load_experiment(path, [f"scheduler.mechanism={mechanism}"])
     jobs = expand(experiment, experiment.seed)
-    history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.add)
+    history = simulated_history(experiment, jobs)
     by_queue: dict[str, list[float]] = {ANY: []}
-    for row in history.finish().jobs:
+    for row in history.jobs:
         assert row.completion_ns is not None
         by_queue.setdefault(row.queue, []).append(row.completion_ns / 1e9)
         by_queue[ANY].append(row.completion_ns / 1e9)

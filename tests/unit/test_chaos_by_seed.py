@@ -35,7 +35,7 @@ from emulator.records.replay import replay
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
 from emulator.vocabulary import Kind
-from tests.experiment_files import TURNS
+from tests.experiment_files import TURNS, write
 from tests.simulated_runs import FIG4
 from workloads.expand import expand
 
@@ -55,9 +55,7 @@ workload:
 
 
 def small(tmp_path: Path) -> Experiment:
-    file = tmp_path / "small.yaml"
-    file.write_text(SMALL)
-    return load_experiment(file)
+    return load_experiment(write(tmp_path, SMALL))
 
 
 def natjam(*arguments: str | Path) -> Result:
@@ -259,16 +257,15 @@ def test_seeds_are_drawn_and_said(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_no_end_where_a_node_has_gone_is_counted(tmp_path: Path) -> None:
-    (tmp_path / "turns.yaml").write_text(TURNS.replace("nodes: 1", "nodes: 2").replace("reduces: 4", "reduces: 3"))
+    file = write(tmp_path, TURNS.replace("nodes: 1", "nodes: 2").replace("reduces: 4", "reduces: 3"))
     seeds = ("--seeds", "1", "--from", "4", "--faults", "node-death")
-    result = natjam("chaos", tmp_path / "turns.yaml", *seeds, "--out", tmp_path / "out")
+    result = natjam("chaos", file, *seeds, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert re.search(r"given up: preempted without end\W+\d", result.output)
 
 
 def test_an_experiment_without_an_end_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "turns.yaml").write_text(TURNS)
-    result = natjam("chaos", tmp_path / "turns.yaml", "--seeds", "1", "--out", tmp_path / "out")
+    result = natjam("chaos", write(tmp_path, TURNS), "--seeds", "1", "--out", tmp_path / "out")
     assert result.exit_code == 1, result.output
     assert "tasks are preempted without end" in " ".join(result.output.split())
 

@@ -11,8 +11,7 @@ from msgspec import structs
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
-from emulator.records.history import HistoryBuilder
-from emulator.sim.session import simulate
+from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import Kind, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
 from workloads.expand import expand
@@ -107,9 +106,7 @@ def test_the_second_image_holds_what_has_changed(tmp_path: Path, incremental: st
     path = tmp_path / "again.yaml"
     path.write_text(AGAIN.replace("INCREMENTAL", incremental))
     experiment = load_experiment(path)
-    builder = HistoryBuilder(expand(experiment, 1))
-    simulate(experiment, expand(experiment, 1), builder.add)
-    history = builder.finish()
+    history = simulated_history(experiment, expand(experiment, 1))
     assert [image.written_bytes / 2**30 for image in history.images] == pytest.approx([1.0, second_s / 10])
     dumps_s = [row.overhead_ns / 1e9 for row in history.attempts if row.kind is Kind.REDUCE and row.overhead_ns]
     assert dumps_s == pytest.approx([10.0, 1.0 + second_s, 1.0], abs=0.01)  # the restores take a second each
@@ -133,9 +130,8 @@ def test_what_a_node_has_no_room_to_stop_is_saved_in_another_way_at_once(tmp_pat
         text = EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", mechanism)
         path.write_text(text.replace("per_node: 3", "per_node: 3, max_suspended_per_node: 0"))
         experiment = load_experiment(path)
-        builder = HistoryBuilder(expand(experiment, 1))
-        simulate(experiment, expand(experiment, 1), builder.add)
-        production = next(job for job in builder.finish().jobs if job.name == "production")
+        history = simulated_history(experiment, expand(experiment, 1))
+        production = next(job for job in history.jobs if job.name == "production")
         assert production.completion_ns is not None
         completions_s.append(production.completion_ns / 1e9)
     without, after_refusal = completions_s

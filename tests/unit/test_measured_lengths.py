@@ -10,8 +10,7 @@ from emulator.core.job import JobSpec
 from emulator.costs.calibration import dump_calibration
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.records.history import HistoryBuilder
-from emulator.sim.session import simulate
+from emulator.sim.session import simulated_history
 from tests.calibrations import make_calibration
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, TWO_JOBS
 from workloads.errors import Problems
@@ -41,9 +40,7 @@ def trace(path: Path, format: str, more: str = "") -> str:
 
 
 def completions_s(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> list[float]:
-    history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.add)
-    return [(job.completion_ns or 0) / S for job in history.finish().jobs]
+    return [(job.completion_ns or 0) / S for job in simulated_history(experiment, jobs).jobs]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from emulator.experiment.load import load_experiment
 from emulator.live.standstill import Standstill, timeout_real_ns
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
-from tests.experiment_files import TURNS
+from tests.experiment_files import TURNS, write
 from tests.run_results import RunResults
 from workloads.expand import expand
 
@@ -60,8 +60,7 @@ FLAPPING = TURNS.replace("mlf", "mr").replace(
 
 @pytest.mark.parametrize("text", [TURNS, FLAPPING], ids=["jobs in turn", "the cluster"])
 def test_a_run_whose_tasks_are_preempted_without_end_ends_and_says_so(tmp_path: Path, text: str) -> None:
-    (tmp_path / "turns.yaml").write_text(text)
-    experiment = load_experiment(tmp_path / "turns.yaml")
+    experiment = load_experiment(write(tmp_path, text))
     with pytest.raises(RunError, match=r"tasks are preempted without end: .* killed 200 times each"):
         run_experiment(experiment, tmp_path / "out", lambda status: None)
     jobs = RunResults(tmp_path / "out").summary["jobs"]

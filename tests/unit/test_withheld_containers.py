@@ -23,7 +23,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder
 from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
 from emulator.results import summary_of
-from emulator.sim.session import simulate
+from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
 from tests.experiment_files import write
 from workloads.expand import expand
@@ -196,9 +196,7 @@ def run_of(tmp_path: Path, *overrides: str) -> dict[str, Any]:
     """The summary of a run of ``EXPERIMENT``."""
     experiment = load_experiment(write(tmp_path, EXPERIMENT), overrides)
     jobs = expand(experiment, 1)
-    history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.add)
-    return summary_of(experiment, history.finish(), EngineResult([], None, None, None, {}), None)
+    return summary_of(experiment, simulated_history(experiment, jobs), EngineResult([], None, None, None, {}), None)
 
 
 def test_a_summary_says_what_jobs_held_too_long(tmp_path: Path) -> None:

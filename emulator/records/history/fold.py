@@ -67,7 +67,7 @@ from emulator.records.journal import Record
 from emulator.vocabulary import Kind
 
 _KILLS_IN_VAIN = 200
-"""On average of the tasks killed since one last succeeded; no run with an end has come near it."""
+"""Kills of a task, on average over the tasks that were killed since one last succeeded."""
 
 
 class HistoryBuilder:
