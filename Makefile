@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: install demo test cluster-test lint docs bench fuzz chaos criu
+.PHONY: install demo test cluster-test lint docs bench fuzz chaos criu frozen frozen-claims
 
 install: $(STAMP)
 
@@ -50,6 +50,13 @@ docs: install
 
 bench: install
 	$(BIN)/python -m pytest tests/benchmarks -s
+
+# Whether what natjam decides is as it was: for changes that must change no decision (two minutes; the claims take longer).
+frozen: install
+	$(BIN)/python tests/frozen.py
+
+frozen-claims: install
+	$(BIN)/python tests/frozen.py --claims
 
 # Every kind of input damaged so many times: experiments, jobs, profiles, calibrations, availability, campaigns and their
 # plans, faults, journals, runs, traces.
