@@ -122,7 +122,7 @@ def _check_output(checked: Checked, experiment: Experiment, summary: Mapping[str
     if summary["output"] is None:
         checked.said.append("no output: simulated")
         return None
-    root = output_at(experiment.storage.url, RunDirectory(checked.path))
+    root = output_at(experiment.storage.url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
             output = verify_output(expand(experiment, experiment.seed), experiment.seed, files).to_summary()

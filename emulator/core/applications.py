@@ -19,7 +19,6 @@ from emulator.core.messages import (
 )
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.settings import NodeSettings
-from emulator.core.work import Done
 from emulator.policies.views import JobView
 from emulator.vocabulary import JobFacts, Kind
 
@@ -203,6 +202,20 @@ class Requests:
         self.resumes = {
             resume.task: (resume, before[resume.task][1] if resume.task in before else now_ns) for resume in ask.resumes
         }
+
+
+@dataclass(slots=True)
+class Done:
+    """The work done so far by the tasks of one kind."""
+
+    work_ns: int = 0
+    tasks: int = 0
+    """Number of finished tasks."""
+
+    def add(self, work_ns: int, finished: bool) -> None:
+        """Add work."""
+        self.work_ns += work_ns
+        self.tasks += finished
 
 
 @dataclass(slots=True)

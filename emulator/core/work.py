@@ -12,30 +12,13 @@ has finished, every task counts as one second.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from emulator.core.applications import Application, Done, HeldContainer
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.vocabulary import JobFacts, Kind
 
-if TYPE_CHECKING:
-    from emulator.core.applications import Application, HeldContainer
-
 _UNKNOWN_TASK_NS = 10**9
-
-
-@dataclass(slots=True)
-class Done:
-    """The work done so far by the tasks of one kind."""
-
-    work_ns: int = 0
-    tasks: int = 0
-    """Number of finished tasks."""
-
-    def add(self, work_ns: int, finished: bool) -> None:
-        """Add work."""
-        self.work_ns += work_ns
-        self.tasks += finished
 
 
 class WorkOf(NamedTuple):

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-``natjam run --detach`` starts this module as a process in its own session, and this process becomes the run.  It writes
-the output of ``natjam run`` to a file beside the run's directory (``DIR.log``), and its exit status as the last line.
-Whether the run is alive is seen from the command lines of processes, one of which then names that file.  So no file can
-be outdated: without that last line, the run was killed.  Campaigns and measurements do the same.
+``natjam run --detach`` starts ``emulator.cli.background`` as a process in its own session, which becomes the run.  It
+writes the output of ``natjam run`` to a file beside the run's directory (``DIR.log``), and its exit status as the last
+line.  Whether the run is alive is seen from the command lines of processes, one of which then names that file.  So no
+file can be outdated: without that last line, the run was killed.  Campaigns and measurements do the same.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from emulator.errors import ConfigError, RunError
 from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
 
-_MODULE = "emulator.live.detached"
-_ENDED = "natjam: ended with exit status "
+_COMMAND = "emulator.cli.background"
+"""A process that becomes a command of natjam; called by its name, because the command line is above this."""
+ENDED = "natjam: ended with exit status "
 _STOP_PATIENCE_REAL_S = 30.0
 _LOOK_REAL_S = 0.1
 
@@ -43,7 +44,7 @@ def start(directory: Path, command: Sequence[str]) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as file:
             subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(log), *command, "--out", str(directory)],
+                [sys.executable, "-m", _COMMAND, str(log), *command, "--out", str(directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -55,7 +56,7 @@ def start(directory: Path, command: Sequence[str]) -> None:
 
 def process_of(directory: Path) -> int | None:
     """The process of a detached run; None if it has ended."""
-    return process_with_arguments(_MODULE, str(log_path(directory)))
+    return process_with_arguments(_COMMAND, str(log_path(directory)))
 
 
 def printed(directory: Path) -> Iterator[bytes]:
@@ -83,10 +84,10 @@ def verdict(directory: Path) -> str:
         *printed, last = log.read_text(errors="replace").splitlines() or [""]
     except OSError:
         raise ConfigError(f"{directory}: no run that was started with --detach") from None
-    if last == f"{_ENDED}0":
+    if last == f"{ENDED}0":
         return f"{directory}: finished"
     why = next((line for line in reversed(printed) if line.startswith("natjam: ")), "")
-    if not last.startswith(_ENDED) or last == f"{_ENDED}{EXIT_CODE}" or not why:
+    if not last.startswith(ENDED) or last == f"{ENDED}{EXIT_CODE}" or not why:
         raise RunError(f"{directory}: has ended without results; {log} says why")
     raise RunError(f"{directory}: has failed: {why.removeprefix('natjam: ')}")
 
@@ -108,19 +109,3 @@ def stop(directory: Path) -> None:
         if time.monotonic() > until_real_s:
             raise RunError(f"{directory}: has not ended within {_STOP_PATIENCE_REAL_S:g} s (process {pid})")
         time.sleep(_LOOK_REAL_S)
-
-
-def main() -> None:
-    """Entry point of ``python -m emulator.live.detached LOG COMMAND ...``: this process becomes the command."""
-    from emulator.cli.script import main as natjam
-
-    del sys.argv[1]
-    try:
-        natjam()
-    except SystemExit as end:
-        print(f"{_ENDED}{end.code or 0}", flush=True)
-        raise
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,7 @@ def run_live(
 ) -> EngineResult:
     """Run ``experiment`` on real processes; see ``emulator.engine.Engine``."""
     started_real_s = time.monotonic()
-    output = output_at(experiment.storage.url, directory)
+    output = output_at(experiment.storage.url, directory.output_path)
     place = place_at(output)
     place.make()
     with open_records() as records:

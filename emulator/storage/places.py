@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from emulator.errors import RunError
-from emulator.records.run_directory import RunDirectory
 from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.storage.objects import AT_ONCE, ObjectStore, StoreError, is_object_url
 
@@ -39,11 +38,12 @@ class OutputPlace(Protocol):
         ...
 
 
-def output_at(storage_url: str | None, run: RunDirectory) -> str:
-    """The path or URL of a run's output: in its own directory, or below ``storage.url`` by the directory's name."""
+def output_at(storage_url: str | None, own: Path) -> str:
+    """The path or URL of a run's output: ``own``, a folder of the run's directory, or below ``storage.url`` by the name
+    of that directory."""
     if storage_url is None:
-        return str(run.output_path.absolute())
-    name = run.path.resolve().name
+        return str(own.absolute())
+    name = own.parent.resolve().name
     return (
         f"{storage_url.rstrip('/')}/{name}" if is_object_url(storage_url) else str(Path(storage_url, name).absolute())
     )

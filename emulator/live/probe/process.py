@@ -12,13 +12,13 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from emulator.errors import ConfigError, RunError
 from emulator.live.janitor import RUN_VARIABLE
+from emulator.live.probe.result import MemoryUse
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_PATIENCE_REAL_S = 2.0
@@ -27,17 +27,6 @@ _END_PATIENCE_REAL_S = 10.0
 _SPINNING_REAL_NS = 5_000_000
 _PAUSE_REAL_S = 0.0005
 _TOLD_CHARACTERS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """The memory of a program, over all its processes."""
-
-    processes: int
-    resident_bytes: int
-    own_bytes: int
-    """Memory shared with no other process: killing it frees this much."""
-    swapped_bytes: int
 
 
 class ProbedProcess:

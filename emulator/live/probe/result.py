@@ -8,8 +8,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from emulator.costs.probe_file import ProbeFile, TierNumbers
-from emulator.live.probe.process import MemoryUse
 from emulator.vocabulary import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """The memory of a program, over all its processes."""
+
+    processes: int
+    resident_bytes: int
+    own_bytes: int
+    """Memory shared with no other process: killing it frees this much."""
+    swapped_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,25 @@
+"""A command of natjam in the background: ``python -m emulator.cli.background LOG COMMAND ...``.
+
+``emulator.live.detached`` starts it and finds it again by these arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from emulator.cli.script import main as natjam
+from emulator.live.detached import ENDED
+
+
+def main() -> None:
+    """Become the command; its exit status is the last line that is printed."""
+    del sys.argv[1]
+    try:
+        natjam()
+    except SystemExit as end:
+        print(f"{ENDED}{end.code or 0}", flush=True)
+        raise
+
+
+if __name__ == "__main__":
+    main()
