@@ -2,8 +2,8 @@
 
 It uses the first hour of the trace, or all of a shorter one.  Its jobs are divided at random into production and
 research.  The number of tasks is scaled so that the work offered is 1.3 times what the cluster can do
-(``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until production's peak
-fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
+(``workloads.load``; natjam, section 6).  The cluster has 6 nodes with 12 containers each, doubled until the peak of
+production fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
 """
 
 from __future__ import annotations
