@@ -75,6 +75,12 @@ def experiment_of_trace(
     return file, problems
 
 
+def caution_of(experiment: Experiment) -> str | None:
+    """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
+    entry = experiment.workload.trace
+    return None if entry is None else open_trace(Path(entry.path), entry.format, Problems(lenient=True)).header.caution
+
+
 def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> list[str]:
     """Overrides with which the runs of an experiment read only the part of its trace that they use.
 
