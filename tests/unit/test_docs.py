@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from emulator import __version__
 from emulator.cli.main import app
@@ -114,3 +115,17 @@ def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
     """Fixed, estimated, accuracy and claims that fail; the mechanism and the allocation ``adaptive`` have names."""
     found = re.findall(r"\b(?:mended|reckoned?|how far apart|what is missed)\b", page.read_text(), re.IGNORECASE)
     assert not found
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", PAGES[0].read_text())
+    assert len(links) > 20
+    assert not [link for link in links if not (REPOSITORY / link).exists()]
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
+    (block,) = re.findall(r"<!-- advise:begin -->\n(.*?)<!-- advise:end -->", PAGES[0].read_text(), re.DOTALL)
+    call, *shown = [line.removeprefix("    ") for line in block.splitlines()]
+    printed = CliRunner().invoke(app, [*call.split()[2:], "--out", str(tmp_path / "advice")]).stdout
+    assert not [line for line in shown if line not in printed.splitlines()]
