@@ -162,7 +162,9 @@ def comparison_table(comparison: Comparison) -> Table:
     """The distribution of the differences, one row for each queue."""
     numbers = ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES))
     lower = (Text(f"{side}\nlower") for side in (comparison.a, comparison.b))
-    title = Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}")
+    title = Text(
+        f"{QUANTITIES[comparison.quantity]}: {comparison.a} minus {comparison.b} (negative: lower under {comparison.a})"
+    )
     table = new_table(title, ["queue"], [*numbers, *lower])
     for queue, found in comparison.differences.items():
         low, high = found.spread.low, found.spread.high

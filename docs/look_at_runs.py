@@ -35,7 +35,7 @@ print("fairness (Jain's index of the jobs' speeds):", metrics.fairness(jobs).rou
 a, b = results.runs["run"].unique()
 pairs = statistics.pair_jobs(jobs[jobs["run"] == a], jobs[jobs["run"] == b])
 difference = statistics.compare_pairs(pairs["difference"])
-print(f"{a} less {b}: mean {difference.spread.mean:.1f} s, sooner for {difference.a_lower:.0%} of {len(pairs)} jobs")
+print(f"{a} minus {b}: mean {difference.spread.mean:.1f} s, sooner for {difference.a_lower:.0%} of {len(pairs)} jobs")
 
 # %% Figures are matplotlib's; style.save writes what the suffix says.
 target = Path(directory)

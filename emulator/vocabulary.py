@@ -62,8 +62,11 @@ class JobFacts(Frozen):
     name: str
     """Unique in an experiment."""
     queue: str
+    """Where it was submitted."""
     maps: int = 0
+    """How many map tasks it has."""
     reduces: int = 0
+    """How many reduce tasks it has."""
     deadline_ns: int | None = None
     """Absolute, emulated; None: no deadline."""
     priority: int = 0
@@ -109,16 +112,22 @@ class MeasuredCosts(Frozen):
     """Mean costs so far in emulated nanoseconds; None: nothing has been measured yet."""
 
     schedule_ns: int | None = None
+    """From a container with all its input to the first key of a new task."""
     suspend_ns: int | None = None
+    """From the order to give way until the ResourceManager has the container back."""
     resume_ns: int | None = None
+    """From a container with all its input to the first new key of a resumed task."""
 
 
 class Tier(Frozen):
     """The storage device of a node, which holds process images; emulated bytes and nanoseconds."""
 
     name: str
+    """``hdd``, ``ssd``, ``nvm``, ``native`` or one of your own."""
     write_bytes_s: int
+    """Speed of writing images."""
     read_bytes_s: int
+    """Speed of reading them back."""
     network_bytes_s: int | None = None
     """Speed of copying to another node; None: the speed of the network."""
     latency_ns: int = 0

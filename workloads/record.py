@@ -104,6 +104,12 @@ class Provenance:
     rule: str
 
 
+_RIGID = (
+    "rigid parallel jobs are treated as independent tasks: the processors of a job start, end and are preempted one by"
+    " one, so waiting times and losses are not those of the recorded system"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """Facts about a workload as a whole."""
@@ -117,6 +123,11 @@ class Header:
     """The steps that made the workload, oldest first, each with its parameters."""
     starts_measured: bool = False
     """Whether measured lengths of tasks begin with their container, and so include the start of the process."""
+
+    @property
+    def caution(self) -> str | None:
+        """What simulations of this trace do otherwise than the system that recorded it did; None: nothing known."""
+        return _RIGID if self.format == "swf" else None
 
     def with_step(self, step: str, **columns: Provenance) -> Header:
         """The header with one more step, which made or changed the given columns (``tasks_length_ns`` for

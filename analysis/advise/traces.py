@@ -2,8 +2,8 @@
 
 It uses the first hour of the trace, or all of a shorter one.  Its jobs are divided at random into production and
 research.  The number of tasks is scaled so that the work offered is 1.3 times what the cluster can do
-(``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until production's peak
-fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
+(``workloads.load``; natjam, section 6).  The cluster has 6 nodes with 12 containers each, doubled until the peak of
+production fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ def experiment_of_trace(
             if load is None:
                 raise
     return file, problems
+
+
+def caution_of(experiment: Experiment) -> str | None:
+    """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
+    entry = experiment.workload.trace
+    return None if entry is None else open_trace(Path(entry.path), entry.format, Problems(lenient=True)).header.caution
 
 
 def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from emulator.display.closing_tables import WORK_KEPT
 from emulator.records.disturbance import disturbances
 
 _Summary = Mapping[str, Any]
@@ -110,8 +111,8 @@ def headline(summary: _Summary) -> list[Tile]:
         Tile("jobs", figure(len(jobs)), "all succeeded" if not failed else f"{failed} did not succeed"),
         Tile("utilization", percent(work["utilization"]), "of all containers, until the last job ended"),
         Tile("work lost", percent(work["wasted_fraction"]), f"{figure(work['lost_s']).text} s had no result"),
-        Tile("suspensions", figure(suspensions), "evicted, work kept"),
-        Tile("kills", figure(kills), "evicted, work lost"),
+        Tile("preempted", figure(suspensions), "work kept"),
+        Tile("killed", figure(kills), "work lost, done again"),
     ]
     with_deadline = [job for job in jobs if job["deadline_s"] is not None]
     if with_deadline:
@@ -135,7 +136,7 @@ def queues(summary: _Summary) -> Grid:
     for job in summary["jobs"]:
         by_queue.setdefault(job["queue"], []).append(job)
     heads = ("queue", "jobs", "failed", "mean completion, s", "p50", "p95", "max")
-    more = ("deadlines", "missed", "suspensions", "kills", "lost work, s")
+    more = ("deadlines", "missed", WORK_KEPT, "kills", "lost work, s")
     return Grid((*heads, *more), tuple(tuple(_queue_row(queue, jobs)) for queue, jobs in by_queue.items()))
 
 
@@ -159,7 +160,7 @@ def _queue_row(queue: str, jobs: Sequence[Mapping[str, Any]]) -> Iterable[Cell]:
 JOB_COLUMNS = (
     *(("name", "job"), ("queue", "queue"), ("state", "state"), ("submit_s", "submitted, s"), ("start_s", "started, s")),
     *(("finish_s", "finished, s"), ("completion_s", "completion, s"), ("deadline_s", "deadline, s")),
-    *(("margin_s", "margin, s"), ("attempts", "attempts"), ("suspensions", "suspensions"), ("kills", "kills")),
+    *(("margin_s", "margin, s"), ("attempts", "attempts"), ("suspensions", WORK_KEPT), ("kills", "kills")),
     ("lost_work_s", "lost work, s"),
 )
 """Keys in the summary, and heads; deadlines only if a job has one."""
@@ -270,4 +271,4 @@ def overview(labels: Sequence[str], summaries: Sequence[_Summary]) -> Grid:
         row += [figure(sum(job[name] for job in found)) for name in ("suspensions", "kills")]
         row.append(text("disturbed", "bad") if disturbances(summary) else text(""))
         rows.append(tuple(row))
-    return Grid((*heads, "suspensions", "kills", "note"), tuple(rows))
+    return Grid((*heads, WORK_KEPT, "kills", "note"), tuple(rows))

@@ -117,7 +117,7 @@ def figure_table(figure: Reproduced) -> Table:
 
 
 def closing_lines(reproduction: Reproduction) -> Iterator[str]:
-    """How many claims hold, the mean error, and what was missed."""
+    """How many claims hold, the mean error, and which do not."""
     verdicts = reproduction.verdicts
     yield f"{sum(verdict.ok for verdict in verdicts)} of {len(verdicts)} claims hold"
     if reproduction.mean_abs_error is not None:
@@ -143,7 +143,7 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
             yield f"disturbed: {why}; to make the run again, remove {path}"
     for verdict in verdicts:
         if not verdict.ok:
-            yield f"missed: {verdict.claim.id}: {verdict.why}"
+            yield f"does not hold: {verdict.claim.id}: {verdict.why}"
 
 
 def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]]) -> Table:

@@ -79,6 +79,7 @@ def advise(
     from analysis.advise.candidates import make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
+    from analysis.advise.traces import caution_of
     from analysis.advise.verdict import judge
     from emulator.files.whole_files import write_json
 
@@ -87,6 +88,8 @@ def advise(
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
     out, path, overrides = _prepared(file, format, overrides, seeds, out)
     question = make_question(path, overrides, production)
+    if caution := caution_of(question.experiment):
+        progress.print(Text(f"note: {caution}"), soft_wrap=True)
     first = question.experiment.seed
     seeds_used = range(first, first + seeds)
     found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))

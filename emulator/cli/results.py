@@ -24,7 +24,7 @@ def compare(
 ) -> None:
     """Compare two runs job by job.
 
-    The difference of a job is what it took under A less what it took under B: negative is sooner under A. The table has
+    The difference of a job is its time under A minus its time under B: negative is sooner under A. The table has
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
     A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved.
 
@@ -140,7 +140,8 @@ def verify(
     with console.status("verifying"):
         for checked in verify_runs(directory):
             findings += checked.findings
-            found = f"{len(checked.findings)} findings" if checked.findings else f"verified: {', '.join(checked.said)}"
+            many = len(checked.findings)
+            found = f"{many} finding{'s' if many > 1 else ''}" if many else f"verified: {', '.join(checked.said)}"
             console.print(f"{checked.path}: {found}", soft_wrap=True, highlight=False, markup=False)
     if findings:
         raise RunError("\n".join(findings))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from emulator.files.yaml_positions import Document
     from workloads.errors import Problems
     from workloads.importers.source import OnBytes
-    from workloads.record import Trace
+    from workloads.record import Header, Trace
 
 _FORMATS = "swim, rumen, sls, synth, swf, google, yarn or natjam"
 
@@ -66,6 +66,7 @@ def inspect(
     problems, console = Problems(lenient), results_console()
     with _opened(file, format, problems, unfinished) as trace:
         inspection = inspect_trace(trace)
+    _say_caution(trace.header)
     for part in report(inspection, trace):
         console.print(part)
     if json is not None:
@@ -129,6 +130,7 @@ def convert(
     problems = Problems(lenient)
     with _opened(file, format, problems, unfinished) as trace:
         count = _write(out, trace)
+    _say_caution(trace.header)
     _say_skipped(file, problems)
     typer.echo(f"{out}: {count:,} jobs")
 
@@ -197,6 +199,7 @@ def scale(
 
         adapted = adapt(opened, entry, target, seed)
     count = _write(out, Trace(adapted.header, iter(adapted.jobs)))
+    _say_caution(adapted.header)
     _say_skipped(file, problems[-1])
     typer.echo(adapted.header.history[-1])
     typer.echo(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
@@ -332,6 +335,11 @@ def _write(out: Path, trace: Trace) -> int:
     if out.suffix == ".json":
         return export_sls(out, trace)
     raise ConfigError(f"{out}: must end in {', '.join(SUFFIXES)}, or .json for SLS")
+
+
+def _say_caution(header: Header) -> None:
+    if header.caution is not None:
+        typer.echo(f"note: {header.caution}")
 
 
 def _say_skipped(file: Path, problems: Problems) -> None:

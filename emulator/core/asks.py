@@ -177,7 +177,7 @@ class Asks:
 
 
 def left_of(ask: Ask, given: Sequence[AllocatedContainer]) -> Ask:
-    """What is left of an ask when these containers are given; both sides reckon with it."""
+    """What is left of an ask when these containers are given; both sides count with it."""
     if not given:
         return ask
     new = [allocation.kind for allocation in given if allocation.task is None]

@@ -14,6 +14,8 @@ from emulator.display.tables import new_table
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
+WORK_KEPT = "preempted,\nwork kept"
+"""Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -96,7 +98,7 @@ def _wrong_files(output: Mapping[str, Any]) -> str:
 def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
     missed_column = ("deadlines missed",) if has_deadlines else ()
-    numbers = ("jobs", "failed", "mean completion", "longest", *missed_column, "suspensions", "kills", "lost work")
+    numbers = ("jobs", "failed", "mean completion", "longest", *missed_column, WORK_KEPT, "kills", "lost work")
     table = new_table("queues (emulated seconds)", ["queue"], numbers)
     by_queue: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
@@ -135,8 +137,8 @@ def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[s
 def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
     title, jobs = _to_show(all_jobs)
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    deadline_columns = ("deadline", "margin") if has_deadlines else ()
-    numbers = ("submit", "completion", *deadline_columns, "attempts", "suspensions", "kills", "lost work")
+    deadline_columns = ("deadline\nat", "margin") if has_deadlines else ()
+    numbers = ("submitted\nat", "completion", *deadline_columns, "attempts", WORK_KEPT, "kills", "lost work")
     table = new_table(title, ("job", "queue", "state"), numbers)
     for job in jobs:
         table.add_row(

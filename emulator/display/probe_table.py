@@ -36,7 +36,7 @@ def _images_table(probed: Probed) -> Table:
     table = new_table(f"images, by {probed.dumper}", ("store", "image"), numbers)
     for store in probed.stores:
         speeds = f"{store.write_mb_s:.0f}, {store.read_mb_s:.0f} MB/s"
-        how = "measured" if store.measured else "reckoned"
+        how = "measured" if store.measured else "estimated"
         table.add_row(Text(f"{store.name} ({how})"), "full", *_cells(store.full))
         table.add_row(Text(speeds), "incremental", *_cells(store.incremental), end_section=True)
     return table

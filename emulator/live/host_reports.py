@@ -57,8 +57,8 @@ class HostReports:
         self._lag_records[host] = status.lag
         self._statuses[host] = status
         now_real_s, before = time.monotonic(), self._broken_since_real_s
-        mended = {link for link in before if link[0] == host and link[1] not in status.unreachable}
-        self._broken_since_real_s = {link: since for link, since in before.items() if link not in mended}
+        restored = {link for link in before if link[0] == host and link[1] not in status.unreachable}
+        self._broken_since_real_s = {link: since for link, since in before.items() if link not in restored}
         for peer in status.unreachable:
             self._broken_since_real_s.setdefault((host, peer), now_real_s)
 

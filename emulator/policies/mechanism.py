@@ -57,7 +57,8 @@ def image(view: ClusterView, task: TaskView, options: Imaging) -> MechanismDecis
 
 
 def adaptive(view: ClusterView, task: TaskView, options: Adaptive) -> MechanismDecision:
-    """The mechanism that costs least: killing loses all work since the task was last saved; saving takes time.
+    """Adaptive preemption: for each victim the mechanism that costs least.  Killing loses all work since the task was
+    last saved; saving takes time.
 
     With ``kill`` and ``image`` this is Algorithm 1.  Waiting costs the remaining time of the task.  Suspending and
     checkpoints cost their mean on this cluster so far, and nothing before the first one.

@@ -21,11 +21,13 @@ class QueueView(Frozen):
     """One queue as the allocation sees it; counts are containers."""
 
     name: str
+    """As in the experiment file."""
     rank: int
     """0 is the most urgent queue."""
     capacity: int
     """Guaranteed containers."""
     maximum: int
+    """Most containers it may hold."""
     used: int
     """Containers held now, ApplicationMasters included."""
     pending: int
@@ -36,14 +38,17 @@ class JobView(Frozen):
     """One job: its facts, what it holds and what it requests."""
 
     facts: JobFacts
+    """What was known when it was submitted; see ``JobFacts``."""
     order: int
     """Position in the order of submission."""
     submit_ns: int
+    """When it was submitted."""
     containers: int
     """Held now, ApplicationMaster included, without those asked back; otherwise two equal jobs would not share."""
     reclaimable: int
     """Tasks that can still be asked back."""
     pending: int
+    """Containers requested and not yet given."""
     progress_ppm: int | None = None
     """Work done, as last reported by its ApplicationMaster, in millionths; None if no policy in use reads it."""
     remaining_ns: int | None = None
@@ -51,6 +56,7 @@ class JobView(Frozen):
     work_ns: int | None = None
     """Its total work, container-nanoseconds; None if unknown."""
     work_left_ns: int | None = None
+    """What is left of it, container-nanoseconds; None if unknown."""
     work_guessed: bool = False
     """Whether its work is estimated from other jobs, because it has tasks left of a kind that none has finished yet."""
     task_ns: int = 0
@@ -68,14 +74,21 @@ class TaskView(Frozen):
     """One running attempt.  Fields that the caller does not know are None: the ResourceManager sees no progress."""
 
     container: str
+    """The container that it runs in; what a task eviction returns."""
     job: str
+    """Name of its job."""
     kind: Kind
+    """Map, reduce or ApplicationMaster; the last is never a victim."""
     node: str
+    """Where it runs."""
     started_ns: int
     """When it was last launched or resumed; at the ResourceManager, when it got its container."""
     task: int | None = None
+    """Its number among the tasks of its kind, from 0."""
     keys_done: int | None = None
+    """Keys that it has done; a checkpoint keeps them."""
     keys_total: int | None = None
+    """All its keys."""
     remaining_ns: int | None = None
     """Estimated time to its end; None if nothing has been observed yet."""
     refusals: int = 0
@@ -95,11 +108,15 @@ class SuspendedView(Frozen):
     """One suspended task that waits to resume."""
 
     job: str
+    """Name of its job."""
     kind: Kind
+    """Map or reduce."""
     task: int
+    """Its number among the tasks of its kind, from 0."""
     node: str
     """Where it was suspended."""
     suspended_ns: int
+    """When it was suspended."""
     since_ns: int
     """When its request for a container arrived."""
     stopped: bool = False
@@ -116,12 +133,19 @@ class NodeView(Frozen):
     """One node as the ResourceManager knows it; counts are containers."""
 
     name: str
+    """As in the experiment file: ``node-1`` and so on."""
     rack: str
+    """Name of its rack."""
     alive: bool
+    """Whether it is heard of; a lost node has no containers."""
     capacity: int
+    """All its containers."""
     free: int
+    """Containers that nobody holds."""
     memory_bytes: int = 0
+    """Its RAM."""
     swap_bytes: int = 0
+    """Its swap."""
     stopped: int = 0
     """Stopped processes on it; they hold memory but no container."""
     stopped_bytes: int = 0
@@ -168,13 +192,16 @@ class Take(Frozen):
     """Containers to take back from ``jobs``: from the first as long as it has any, then from the next."""
 
     jobs: tuple[str, ...]
+    """Names, the first victim first."""
     containers: int
+    """How many, of all of them together."""
 
 
 class MechanismDecision(Frozen):
     """What happens to a victim, and the numbers behind the choice."""
 
     mechanism: Mechanism
+    """Wait, kill, suspend, checkpoint or image."""
     numbers: tuple[tuple[str, int], ...] = ()
     """Pairs (name with the unit last, value): for the log of why it was chosen."""
 
@@ -183,6 +210,7 @@ class PlacementDecision(Frozen):
     """Whether a suspended task resumes in the container offered."""
 
     take: bool
+    """Whether it resumes there."""
     rank: int = 0
     """If several tasks would take the container, the lowest rank gets it; 0: the task's own node."""
     holds_until_ns: int | None = None

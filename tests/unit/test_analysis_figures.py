@@ -90,7 +90,7 @@ def test_the_example_runs(runs: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "kept less killed: mean -" in done.stdout
+    assert "kept minus killed: mean -" in done.stdout
     names = {"completion.png", "completion.svg", "differences.png", "utilization.png", "overheads.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert all((tmp_path / name).stat().st_size > 5000 for name in names)

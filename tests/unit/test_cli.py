@@ -111,6 +111,9 @@ def test_policies_lists_every_name_with_words_and_sources() -> None:
     described = {name: (description, source) for _, name, description, source in listed}
     assert described["mr"][1] == "natjam, section 2.1"
     assert "section" not in described["srt"][0]
+    twice = {axis: description for axis, name, description, _ in listed if name == "adaptive"}
+    assert twice["allocation"].startswith("The Adaptive Scheduler: ")
+    assert twice["mechanism"].startswith("Adaptive preemption: ")
     result = runner.invoke(app, ["policies"])
     assert result.exit_code == 0
     for _, name, _, _ in listed:

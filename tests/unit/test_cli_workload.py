@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from emulator.cli.main import app
-from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SYNTH, TWO_JOBS, read
+from tests.traces import FACEBOOK_DAY, FIRST_50, FIVE_JOBS, GOOGLE, SWF, SYNTH, TWO_JOBS, read
 from workloads.adapt import Target, adapt
 from workloads.errors import Problems
 from workloads.importers import open_trace
@@ -30,6 +30,21 @@ def done(*arguments: object) -> str:
 def test_help_has_an_example_of_every_command() -> None:
     for command in ("inspect", "validate", "convert", "scale", "generate"):
         assert f"    natjam workload {command}" in done(command, "--help")
+
+
+def test_rigid_jobs_are_called_independent_tasks_in_the_first_line(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.parquet"
+    said = [
+        done("inspect", SWF),
+        done("convert", SWF, kept),
+        done("inspect", kept),
+        done("scale", SWF, tmp_path / "scaled.parquet", "--production-fraction", 0.3),
+    ]
+    advised = CliRunner().invoke(app, ["advise", str(SWF), "--seeds", "1", "--out", str(tmp_path / "advice")])
+    assert advised.exit_code == 0, advised.output
+    for text in (*said, advised.stdout):
+        assert text.startswith("note: rigid parallel jobs are treated as independent tasks"), text
+    assert "rigid" not in done("inspect", FIRST_50)
 
 
 class TestInspect:

@@ -78,6 +78,7 @@ def test_the_command_prints_and_writes_the_same(runs: Path, tmp_path: Path) -> N
     assert written["queues"]["research"]["mean"] == found.differences["research"].spread.mean
     assert [job["difference"] for job in written["jobs"]] == found.pairs["difference"].tolist()
     assert f"{found.differences['research'].percentiles[50]:+.1f}" in done.stdout
+    assert "completion time, s: kept minus killed (negative: lower under kept)" in done.stdout
     assert (
         "left out, because they are not in both or did not succeed in both: 2 jobs of kept, 0 of killed" in done.stdout
     )

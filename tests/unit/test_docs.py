@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import yaml
 from typer.main import get_command
+from typer.testing import CliRunner
 
+from emulator import __version__
 from emulator.cli.main import app
 from emulator.experiment.catalog import PREFIX, located
+from emulator.policies import task_eviction
+from tests.views import cluster, task_view
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMANDS: Any = get_command(app)
-_CALL = re.compile(r"^    (?:.*&& )?natjam ([a-z]+)(?: ([a-z]+))?(.*?)(?:  +#.*)?$", re.MULTILINE)
+_CALL = re.compile(r"^(?:    )?(?:\$ |\S*bin/|.*&& )?natjam ([a-z]+)(?: ([a-z]+))?(.*?)(?:  +#.*)?$", re.MULTILINE)
 
 
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
     subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
-    assert all((tmp_path / "site" / page.stem / "index.html").exists() for page in PAGES[1:] if page.stem != "index")
+    site = tmp_path / "site"
+    assert all((site / f"{page.stem}.html").exists() for page in PAGES[1:])
+    for page in site.glob("*.html"):
+        from_afar = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="https?:', page.read_text())
+        assert not from_afar, f"{page} loads what is not in the site"
+    labels = re.findall(r'<span class="md-ellipsis">\s*(.*?)\s*</span>', (site / "404.html").read_text(), re.DOTALL)
+    assert len(labels) >= len(PAGES) - 1
+    assert all(count == 1 for label, count in Counter(labels).items() if label != "natjam"), "two pages of one name"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -35,12 +50,82 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         assert located(name).exists()
 
 
+def commands_of(text: str) -> str:
+    """The lines of a page that are commands: indented ones, and those between fences for a shell."""
+    fenced = "".join(re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    return "\n".join(re.findall(r"^    \S.*$", text, re.MULTILINE)) + "\n" + fenced
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_and_options_of_a_page_are_there(page: Path) -> None:
-    for name, second, rest in _CALL.findall(page.read_text()):
+    for name, second, rest in _CALL.findall(commands_of(page.read_text())):
         command = COMMANDS.commands[name]
         if second in getattr(command, "commands", {}):
             command = command.commands[second]
         known = {option for parameter in command.params for option in parameter.opts}
         given = rest.split(" -- ")[0]
         assert set(re.findall(r"(?<= )--[a-z-]+", given)) <= known, (name, rest)
+
+
+def test_the_page_of_what_policies_see_is_the_source() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", "import policy_fields; print(policy_fields.page(), end='')"],
+        env={**os.environ, "PYTHONPATH": f"{REPOSITORY / 'docs'}:{REPOSITORY}"},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert (REPOSITORY / "docs/policy-fields.md").read_text() == made, "run python docs/policy_fields.py"
+    rows = [line.split(" | ") for line in made.splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    assert all(len(row) == 3 and len(row[2]) > len("A. |") for row in rows), "every field has a text"
+
+
+def test_the_example_of_contributing_passes_its_own_test() -> None:
+    text = (REPOSITORY / "docs/contributing.md").read_text()
+    test, policy, entry = re.findall(r"^```(?:python)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    names = dict(vars(task_eviction))
+    exec("from __future__ import annotations\n" + policy, names)
+    assert eval(entry.strip().rstrip(","), names).summary
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_eviction, "oldest", names["oldest"], raising=False)
+        checks: dict[str, Any] = {"task_view": task_view, "cluster": cluster, "Random": Random}
+        exec("from __future__ import annotations\n" + test, checks)
+        checks["test_the_task_that_has_held_its_container_longest_goes_first"]()
+
+
+def test_papers_are_cited_alike_on_every_page() -> None:
+    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    assert cited["version"] == __version__
+    references = (REPOSITORY / "docs/references.md").read_text()
+    pages = dict(re.findall(r"^\*\*(.+?)\*\* \(\[page\]\((.+?)\)\)", references, re.MULTILINE))
+    assert len(pages) == len(cited["references"]) == 5
+    for paper in cited["references"]:
+        link = f"https://doi.org/{paper['doi']}" if "doi" in paper else paper["url"]
+        (page,) = (name for name in pages.values() if link in (REPOSITORY / "docs" / name).read_text())
+        text = " ".join((REPOSITORY / "docs" / page).read_text().split())
+        assert link in references
+        for words in (paper["title"], str(paper["year"]), *(author["family-names"] for author in paper["authors"])):
+            assert words in text, page
+            assert words in " ".join(references.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_uses_the_words_of_the_field(page: Path) -> None:
+    """Fixed, estimated, accuracy and claims that fail; the mechanism and the allocation ``adaptive`` have names."""
+    found = re.findall(r"\b(?:mended|reckoned?|how far apart|what is missed)\b", page.read_text(), re.IGNORECASE)
+    assert not found
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", PAGES[0].read_text())
+    assert len(links) > 20
+    assert not [link for link in links if not (REPOSITORY / link).exists()]
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
+    (block,) = re.findall(r"<!-- advise:begin -->\n(.*?)<!-- advise:end -->", PAGES[0].read_text(), re.DOTALL)
+    call, *shown = [line.removeprefix("    ") for line in block.splitlines()]
+    printed = CliRunner().invoke(app, [*call.split()[2:], "--out", str(tmp_path / "advice")]).stdout
+    assert not [line for line in shown if line not in printed.splitlines()]

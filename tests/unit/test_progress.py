@@ -143,6 +143,8 @@ def test_closing_tables_and_no_failures() -> None:
         ),
     ):
         assert words in text
+    assert "work kept" in text
+    assert "suspensions" not in text, "under checkpoint no process was suspended"
     assert failures(summary()) == []
 
 
@@ -156,6 +158,10 @@ def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
         {**one, "name": "free"},
     ]
     lines = "".join(text_of(table) for table in closing_tables(with_deadlines)).splitlines()
+    heads = " ".join(lines[:4])
+    assert all(head in heads for head in ("submitted", "completion", "deadline", "margin")), (
+        "instants, and what is left"
+    )
     rows = [[cell.strip() for cell in line.split("│")] for line in lines if line.startswith("│ ")]
     assert {row[1]: row[6:8] for row in rows[:3]} == {
         "late": ["190.0", "-7.250"],

@@ -81,8 +81,8 @@ def test_headline_and_details_are_the_summary_and_the_attempts(run: Path) -> Non
         "jobs": str(len(summary["jobs"])),
         "utilization": str(summary["work"]["utilization"]),
         "work lost": str(summary["work"]["wasted_fraction"]),
-        "suspensions": str(suspensions(attempts)),
-        "kills": str(sum(row["outcome"] == "killed" for row in attempts)),
+        "preempted": str(suspensions(attempts)),
+        "killed": str(sum(row["outcome"] == "killed" for row in attempts)),
         "deadlines missed": str(sum(job["margin_s"] is not None and job["margin_s"] < 0 for job in summary["jobs"])),
     }
     assert page.facts["useful work"] == str(summary["work"]["useful_s"])

@@ -81,8 +81,9 @@ def test_what_was_altered_is_found(whole: Path, tmp_path: Path, alter: Callable[
     run = tmp_path / "run"
     shutil.copytree(whole / "repeat-1", run)
     alter(run)
-    status, _, findings = verify(run)
+    status, heads, findings = verify(run)
     assert status == 1
+    assert f": {len(said)} finding{'s' if len(said) > 1 else ''}\n" in heads
     assert len(findings) == len(said)
     for finding, expected in zip(findings, said, strict=True):
         assert finding.startswith(f"natjam: {run}/")

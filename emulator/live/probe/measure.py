@@ -21,12 +21,12 @@ from emulator.live.dumpers.images import restore_process, save_process
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.janitor import run_directory, start_janitor
 from emulator.live.probe.process import ProbedProcess
-from emulator.live.probe.result import ImageCost, Probed, StoreCost, reckoned
+from emulator.live.probe.result import ImageCost, Probed, StoreCost, estimated
 from emulator.storage.images import PAGE_TRACKER, ImageChain, ImageDamaged
 from emulator.storage.local import atomic_file
 
 BETWEEN_DUMPS_REAL_S = 1.0
-RECKONED_TIERS = ("hdd", "ssd", "nvm")
+ESTIMATED_TIERS = ("hdd", "ssd", "nvm")
 _STOPS = 5
 _SPEED_BYTES = 32 << 20
 _SHARED_MEMORY = Path("/dev/shm")
@@ -108,7 +108,7 @@ class _Measurements:
             go_on_s,
             dumper.name if costs and dumper else None,
             PAGE_TRACKER if costs else None,
-            tuple(costs) + tuple(reckoned(load_tier(tier), costs[0]) for tier in RECKONED_TIERS if costs),
+            tuple(costs) + tuple(estimated(load_tier(tier), costs[0]) for tier in ESTIMATED_TIERS if costs),
             tuple(self._notes),
         )
 

@@ -104,7 +104,7 @@ def _yaml_lines(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {json.dumps(value)}\n" for name, value in values.items()]
 
 
-def reckoned(tier: Tier, own: StoreCost) -> StoreCost:
+def estimated(tier: Tier, own: StoreCost) -> StoreCost:
     """What the images of a measured store would cost on a tier: their bytes at its speed, the rest unchanged."""
     return StoreCost(
         tier.name,

@@ -42,8 +42,8 @@ _NEVER_NS = 1 << 62
 
 
 def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
-    """Jobs get the containers that they need on average until their deadlines; the rest goes to the least satisfied
-    jobs.  Does not use the forecast of capacity.
+    """The Adaptive Scheduler: jobs get the containers that they need on average until their deadlines; the rest goes
+    to the least satisfied jobs.  Does not use the forecast of capacity.
     """
     names, goals = _goals(view)
     required = _required(view.now_ns, goals)
