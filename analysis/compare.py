@@ -22,7 +22,7 @@ from analysis.frames import DataFrame, pandas
 from analysis.load import Results, load_runs
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.statistics import Difference, compare_pairs, pair_jobs
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.records.disturbance import disturbances
@@ -160,10 +160,12 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 def comparison_table(comparison: Comparison) -> Table:
     """The distribution of the differences, one row for each queue."""
-    numbers = ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES))
-    lower = (Text(f"{side}\nlower") for side in (comparison.a, comparison.b))
+    columns = [*names("queue"), *numbers("jobs", "mean", "95% interval", importance=ALWAYS)]
+    for which in _SHOWN_PERCENTILES:
+        columns += numbers(f"p{which}", importance=4 if which == 50 else 1 if which in (25, 75) else 2)
+    columns += numbers(*(f"{side}\nlower" for side in (comparison.a, comparison.b)), importance=3)
     title = Text(f"{QUANTITIES[comparison.quantity]}: {comparison.a} less {comparison.b}")
-    table = new_table(title, ["queue"], [*numbers, *lower])
+    table = new_table(title, columns, also_in="compare.json")
     for queue, found in comparison.differences.items():
         low, high = found.spread.low, found.spread.high
         table.add_row(
@@ -180,7 +182,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def totals_table(comparison: Comparison) -> Table:
     """What the runs took in all, a row each; of several runs the mean."""
-    table = new_table("whole runs", [""], map(Text, (comparison.a, comparison.b)))
+    table = new_table("whole runs", [*names(""), *numbers(comparison.a, comparison.b)], also_in="compare.json")
     for name, values in comparison.totals.items():
         label, factor, unit = TOTALS[name]
         table.add_row(f"{label}, {unit}", *("-" if value is None else _amount(value * factor) for value in values))

@@ -13,6 +13,7 @@ from rich.text import Text
 from analysis.report.facts import Cell, Grid, failed_jobs, figure, mean_completion_s, percent, text
 from analysis.statistics import Spread, compare_pairs, spread
 from emulator.display.closing_tables import missed_text
+from emulator.display.tables import names, new_table, numbers
 
 _NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
@@ -113,18 +114,22 @@ def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) ->
     queues = _queues(variants)
     jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    table = Table(title="emulated seconds; means over the runs, ± 95%", title_justify="left")
-    table.add_column("variant", overflow="fold")
-    heads = ["runs", "jobs\nfailed", "makespan", *(f"{queue}:\nmean completion" for queue in queues)]
-    for head in (*heads, *(("deadlines\nmissed",) if has_deadlines else ()), "work\nlost"):
-        table.add_column(head, justify="right")
-    names = _short([variant.name for variant in variants])
-    for name, variant in list(zip(names, variants, strict=True))[:most]:
+    columns = [
+        *names("variant"),
+        *numbers("runs", importance=1),
+        *numbers("jobs\nfailed", importance=5),
+        *numbers("makespan"),
+    ]
+    columns += numbers(*(f"{queue}:\nmean completion" for queue in queues), importance=4)
+    columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
+    columns += numbers("work\nlost", importance=3)
+    table = new_table("emulated seconds; means over the runs, ± 95%", columns, also_in="campaign.parquet")
+    for name, variant in list(zip(_short([one.name for one in variants]), variants, strict=True))[:most]:
         mine = [job for summary in variant.summaries for job in summary["jobs"]]
         failed = failed_jobs(mine)
         wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
         table.add_row(
-            Text(name),
+            name,
             str(len(variant.summaries)),
             Text(failed.text, "red" if failed.value else ""),
             *(_mean_and_half(found) for found in (variant.makespan_s(), *map(variant.completion_s, queues))),
