@@ -182,7 +182,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def totals_table(comparison: Comparison) -> Table:
     """What the runs took in all, a row each; of several runs the mean."""
-    table = new_table("whole runs", [*names(""), *numbers(comparison.a, comparison.b)], also_in="compare.json")
+    table = new_table("whole runs", [*names(""), *numbers(comparison.a, comparison.b, importance=ALWAYS)], also_in="compare.json")
     for name, values in comparison.totals.items():
         label, factor, unit = TOTALS[name]
         table.add_row(f"{label}, {unit}", *("-" if value is None else _amount(value * factor) for value in values))

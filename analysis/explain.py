@@ -154,8 +154,8 @@ _JOB_COLUMNS = (
 def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
     columns = _JOB_COLUMNS if of_jobs else _TASK_COLUMNS
     columns = [column for column in columns if any(row[column[1]] is not None for row in decision.candidates)]
-    heads = numbers("chosen", *(column[0] for column in columns), importance=ALWAYS)
-    table = new_table(None, [*names("job" if of_jobs else "attempt"), *heads])
+    heads = [*names("job" if of_jobs else "attempt"), *numbers("chosen", importance=ALWAYS)]
+    table = new_table(None, [*heads, *numbers(*(column[0] for column in columns))])
     for row in decision.candidates:
         cells = ["-" if row[field] is None else form.format(row[field]) for _, field, form in columns]
         name = row["job"] if of_jobs else row["attempt"] or row["container"]

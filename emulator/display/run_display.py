@@ -137,7 +137,8 @@ class _Bars:
         has_queues = room - queues >= _FEWEST_CELLS
         bar_cells = max(_FEWEST_CELLS, min(BAR_CELLS, room - (queues if has_queues else 0)))
         grid = Table.grid(padding=(0, 1))
-        for _ in range(4 if has_queues else 3):
+        grid.add_column(no_wrap=names < options.max_width // 2, overflow="fold")
+        for _ in range(3 if has_queues else 2):
             grid.add_column(overflow="fold")
         for row in self.rows:
             queue = [Text(row.queue, "bright_black")] if has_queues else []

@@ -33,7 +33,9 @@ _ZERO = re.compile(r"-|[-+]?0*(\.0*)?( ?%)?")
 _WIDER = "a wider window, or '| less -S', shows all"
 
 
-class _Kind(Enum):
+class Kind(Enum):
+    """What a column holds."""
+
     NAME = "name"
     WORDS = "words"
     NUMBER = "number"
@@ -44,26 +46,28 @@ class Column:
     """A column's head, what it holds, and how important it is: of equal ones, the one on the right goes first."""
 
     head: str | Text
-    kind: _Kind
+    kind: Kind
     importance: int
 
 
 def names(*heads: str | Text, importance: int = ALWAYS) -> list[Column]:
     """Columns of names, on the left, which users copy: they never wrap."""
-    return [Column(head, _Kind.NAME, importance) for head in heads]
+    return [Column(head, Kind.NAME, importance) for head in heads]
 
 
 def words(*heads: str | Text, importance: int = ALWAYS) -> list[Column]:
     """Columns of words, on the left, which wrap."""
-    return [Column(head, _Kind.WORDS, importance) for head in heads]
+    return [Column(head, Kind.WORDS, importance) for head in heads]
 
 
 def numbers(*heads: str | Text, importance: int = _USUAL) -> list[Column]:
     """Columns of numbers, on the right."""
-    return [Column(head, _Kind.NUMBER, importance) for head in heads]
+    return [Column(head, Kind.NUMBER, importance) for head in heads]
 
 
-def new_table(title: str | Text | None, columns: Sequence[Column], *, also_in: str = "", plain: bool = False) -> Table:
+def new_table(
+    title: str | Text | None, columns: Sequence[Column], *, also_in: str = "", plain: bool = False
+) -> FittedTable:
     """A table without rows.
 
     Args:
@@ -72,7 +76,7 @@ def new_table(title: str | Text | None, columns: Sequence[Column], *, also_in: s
         also_in: the file that has all columns, where the command cannot simply be given again in a wider window.
         plain: without heads and lines.
     """
-    return _FittedTable(title, columns, also_in, plain)
+    return FittedTable(title, columns, also_in, plain)
 
 
 def new_facts() -> Table:
@@ -83,16 +87,16 @@ def new_facts() -> Table:
     return table
 
 
-class _FittedTable(Table):
+class FittedTable(Table):
     """Chooses its columns and their widths when it is printed, for the width that it then has."""
 
     def __init__(self, title: str | Text | None, columns: Sequence[Column], also_in: str, plain: bool) -> None:
         super().__init__(title=title or None, show_header=not plain)
-        self._specs, self._also_in = tuple(columns), also_in
+        self.specs, self._also_in = tuple(columns), also_in
         if plain:
             self.box = None
         for column in columns:
-            justify = "right" if column.kind is _Kind.NUMBER else "left"
+            justify = "right" if column.kind is Kind.NUMBER else "left"
             self.add_column(_text(column.head), justify=justify, overflow="fold")
 
     def add_row(self, *cells: object, style: StyleType | None = None, end_section: bool = False) -> None:
@@ -125,30 +129,30 @@ class _FittedTable(Table):
             yield Text(f"not shown in {width} columns: {self._heads(narrow)} ({how})", "table.caption")
 
     def _heads(self, places: Sequence[int]) -> str:
-        return ", ".join(" ".join(_text(self._specs[place].head).plain.split()) for place in places)
+        return "; ".join(" ".join(_text(self.specs[place].head).plain.split()) for place in places)
 
     def _is_empty(self, place: int) -> bool:
-        spec, cells = self._specs[place], self.columns[place]._cells
-        if spec.kind is not _Kind.NUMBER or spec.importance == ALWAYS or not cells:
+        spec, cells = self.specs[place], self.columns[place]._cells
+        if spec.kind is not Kind.NUMBER or spec.importance == ALWAYS or not cells:
             return False
         return all(_ZERO.fullmatch(_text(cell).plain) for cell in cells)
 
     def _least_important(self, shown: Sequence[int]) -> int | None:
-        ranked = [(self._specs[place].importance, -place) for place in shown]
+        ranked = [(self.specs[place].importance, -place) for place in shown]
         importance, place = min(ranked, default=(ALWAYS, 0))
         return None if importance == ALWAYS else -place
 
     def _lines(self, place: int) -> tuple[list[str], list[str]]:
         """The lines of a column's head, and of its cells."""
         cells = [line for cell in self.columns[place]._cells for line in _text(cell).plain.split("\n")]
-        return (_text(self._specs[place].head).plain.split("\n") if self.show_header else []), cells
+        return (_text(self.specs[place].head).plain.split("\n") if self.show_header else []), cells
 
     def _width(self, place: int, *, least: bool) -> int:
         head, cells = self._lines(place)
         if not least:
             return max(map(cell_len, [*head, *cells]), default=0)
         longest = [cell_len(word) for line in head for word in line.split()]
-        if self._specs[place].kind is not _Kind.WORDS:
+        if self.specs[place].kind is not Kind.WORDS:
             return max([*longest, *map(cell_len, cells)], default=0)
         longest += [cell_len(word) for line in cells for word in line.split()]
         least_width = max(_NARROW, min(max(longest, default=0), _LONGEST_WORD))
@@ -183,7 +187,7 @@ class _FittedTable(Table):
         for row in range(len(self.rows)):
             for place in shown:
                 cell = _text(self.columns[place]._cells[row])
-                head = " ".join(_text(self._specs[place].head).plain.split())
+                head = " ".join(_text(self.specs[place].head).plain.split())
                 if cell.plain:
                     yield Text.assemble(f"{head}: " if head else "", cell, overflow="fold")
             yield Text()
