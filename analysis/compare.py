@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 The papers compare two schedulers by running the same jobs under both, and plot for every job the difference of its two
 completion times (natjam, section 6.1).  A side is a run, its repeats, or a campaign.  Jobs are paired within runs of
-the same variant and seed; if the sides have no seed in common, within repeats of the same number.
+the same variant and seed; if the sides have no seed in common, within repeats of the same number.  The interval is over
+the seeds, not over the jobs (see ``Difference``); variants of a campaign share their seeds, so they count as one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from analysis.frames import DataFrame, pandas
 from analysis.load import Results, load_runs
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.statistics import Difference, compare_pairs, pair_jobs
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.errors import ConfigError
 from emulator.files.whole_files import write_json
 from emulator.records.disturbance import disturbances
@@ -64,6 +65,8 @@ class Comparison:
     """Runs of either side with which the machine did not keep up."""
     runs: tuple[int, int]
     """All runs of either side."""
+    by_seed: bool
+    """Whether runs are paired by their seeds; otherwise by their numbers."""
     totals: Mapping[str, tuple[float | None, float | None]]
     """Means over the runs of either side of what ``TOTALS`` names, without what no run has."""
 
@@ -73,6 +76,8 @@ class Comparison:
             "a": self.a,
             "b": self.b,
             "quantity": self.quantity,
+            "paired_by": "seed" if self.by_seed else "number",
+            "intervals": len(self.differences),
             "queues": {queue: _difference_json(found) for queue, found in self.differences.items()},
             "unpaired": {"a": self.unpaired[0], "b": self.unpaired[1]},
             "disturbed": {"a": self.disturbed[0], "b": self.disturbed[1]},
@@ -81,8 +86,20 @@ class Comparison:
         }
 
 
+def in_order(a: Path, b: Path, baseline: Path | None) -> tuple[Path, Path]:
+    """The two sides, the one that is subtracted last: ``baseline``, which must be one of them; by default ``b``.
+
+    Raises ConfigError.
+    """
+    named = {side: {str(side), str(side.resolve()), side.resolve().name} for side in (a, b)}
+    found = [b] if baseline is None else [side for side in (a, b) if str(baseline) in named[side]]
+    if len(found) != 1:
+        raise ConfigError(f"--baseline {baseline}: must be one of the two sides, {a} or {b}")
+    return (b, a) if found == [a] else (a, b)
+
+
 def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison:
-    """Compare the runs at two paths.
+    """Compare the runs at two paths; ``b`` is the baseline.
 
     Raises:
         ConfigError: a path has no finished run, or no job succeeded on both sides.
@@ -92,13 +109,14 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     runs = [find_runs([path]) for path in (a, b)]
     loaded = [load_runs(found) for found in runs]
     sides = [_side(found) for found in loaded]
-    _number_runs(sides)
+    by_seed = _number_runs(sides)
     pairs = pair_jobs(sides[0], sides[1], quantity, _KEYS)
     if not len(pairs):
         raise ConfigError(f"{a} and {b} have no job in common with a {quantity}, so there is nothing to compare")
-    by_queue = {str(queue): compare_pairs(found["difference"]) for queue, found in pairs.groupby("queue", sort=False)}
-    if len(by_queue) > 1:
-        by_queue[ALL_QUEUES] = compare_pairs(pairs["difference"])
+    groups = {str(queue): found for queue, found in pairs.groupby("queue", sort=False)}
+    if len(groups) > 1:
+        groups[ALL_QUEUES] = pairs
+    by_queue = {name: compare_pairs(found["difference"], found["run_number"]) for name, found in groups.items()}
     names = [path.resolve().name for path in (a, b)]
     if names[0] == names[1]:
         names = [str(a), str(b)]
@@ -106,7 +124,7 @@ def compare_runs(a: Path, b: Path, quantity: str = "completion_s") -> Comparison
     disturbed = (_disturbed(runs[0]), _disturbed(runs[1]))
     counts = (len(runs[0]), len(runs[1]))
     totals = _totals(loaded[0].runs, loaded[1].runs)
-    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts, totals)
+    return Comparison(names[0], names[1], quantity, pairs, by_queue, unpaired, disturbed, counts, by_seed, totals)
 
 
 def _totals(a: DataFrame, b: DataFrame) -> dict[str, tuple[float | None, float | None]]:
@@ -133,20 +151,22 @@ def _side(results: Results) -> DataFrame:
     return found
 
 
-def _number_runs(sides: list[DataFrame]) -> None:
-    """Give each job the ``run_number`` by which runs are paired."""
+def _number_runs(sides: list[DataFrame]) -> bool:
+    """Give each job the ``run_number`` by which runs are paired; whether that is the seed."""
     if all(side["variant"].nunique() == 1 for side in sides):
         for side in sides:
             side["variant"] = ""  # one variant on each side: their names do not matter
     shared = set(sides[0]["seed"]) & set(sides[1]["seed"])
     for side in sides:
         side["run_number"] = side["seed" if shared else "repeat"]
+    return bool(shared)
 
 
 def _difference_json(found: Difference) -> dict[str, Any]:
     whole = found.spread
     return {
-        "n": whole.n,
+        "n": found.jobs,
+        "runs": whole.n,
         "mean": whole.mean,
         "sd": whole.sd,
         "ci95_low": whole.low,
@@ -160,16 +180,20 @@ def _difference_json(found: Difference) -> dict[str, Any]:
 
 def comparison_table(comparison: Comparison) -> Table:
     """The distribution of the differences, one row for each queue."""
-    numbers = ("jobs", "mean", "95% interval", *(f"p{which}" for which in _SHOWN_PERCENTILES))
-    lower = (Text(f"{side}\nlower") for side in (comparison.a, comparison.b))
+    columns = [*names("queue"), *numbers("jobs", "runs", importance=5)]
+    columns += numbers("mean", "95% interval", importance=ALWAYS)
+    for which in _SHOWN_PERCENTILES:
+        columns += numbers(f"p{which}", importance=4 if which == 50 else 1 if which in (25, 75) else 2)
+    columns += numbers(*(f"{side}\nlower" for side in (comparison.a, comparison.b)), importance=3)
     title = Text(
         f"{QUANTITIES[comparison.quantity]}: {comparison.a} minus {comparison.b} (negative: lower under {comparison.a})"
     )
-    table = new_table(title, ["queue"], [*numbers, *lower])
+    table = new_table(title, columns, also_in="compare.json")
     for queue, found in comparison.differences.items():
         low, high = found.spread.low, found.spread.high
         table.add_row(
             Text(queue),
+            str(found.jobs),
             str(found.spread.n),
             _number(found.spread.mean),
             "-" if low is None or high is None else f"{_number(low)} to {_number(high)}",
@@ -182,7 +206,8 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def totals_table(comparison: Comparison) -> Table:
     """What the runs took in all, a row each; of several runs the mean."""
-    table = new_table("whole runs", [""], map(Text, (comparison.a, comparison.b)))
+    columns = [*names(""), *numbers(comparison.a, comparison.b, importance=ALWAYS)]
+    table = new_table("whole runs", columns, also_in="compare.json")
     for name, values in comparison.totals.items():
         label, factor, unit = TOTALS[name]
         table.add_row(f"{label}, {unit}", *("-" if value is None else _amount(value * factor) for value in values))
@@ -190,8 +215,8 @@ def totals_table(comparison: Comparison) -> Table:
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
-    """Notes to the table."""
-    said = []
+    """What the intervals are, and notes to the table."""
+    said = [_about_intervals(comparison)]
     a, b = comparison.unpaired
     if a or b:
         jobs = f"{a} jobs of {comparison.a}, {b} of {comparison.b}"
@@ -201,6 +226,23 @@ def comparison_notes(comparison: Comparison) -> list[str]:
             which = "the run" if runs == 1 else f"{disturbed} of the {runs} runs"
             said.append(f"disturbed: the machine did not keep up with {which} of {side}; do not trust their times")
     return said
+
+
+def _about_intervals(comparison: Comparison) -> str:
+    runs, count = max(found.spread.n for found in comparison.differences.values()), len(comparison.differences)
+    if runs == 1:
+        (number,) = set(comparison.pairs["run_number"])
+        which = f"seed {number}" if comparison.by_seed else "one run of each side, of different seeds"
+        return (
+            f"one pair of runs ({which}): no interval over seeds can be given; the percentiles are of the jobs of this"
+            " pair, and do not say how another seed would differ"
+        )
+    how = "by seed" if comparison.by_seed else "by their numbers, because no seed is in both"
+    many = "one interval" if count == 1 else f"{count} intervals, each of 95% by itself, not adjusted for their number"
+    return (
+        f"{runs} pairs of runs, paired {how}; the interval is over the runs' mean differences (Student's), because jobs"
+        f" of one run depend on each other; {many}"
+    )
 
 
 def write_comparison(comparison: Comparison, directory: Path) -> None:

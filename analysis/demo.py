@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from analysis.whole_run import run_experiment
 from emulator.display.closing_tables import failures
 from emulator.display.run_display import RunDisplay
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 
@@ -51,9 +53,7 @@ def run_demo(console: Console) -> None:
         "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S arrives.\n"
         f"Real processes, real signals and files, {TIME_SCALE} emulated seconds a second, overheads of Hadoop 0.23."
     )
-    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
-    numbers = (*times, "preempted", "work lost s", "output")
-    table = new_table("Completion times, measured and published", ["room is made by"], numbers)
+    table = _table()
     broken: list[str] = []
     catalog = resources.files("workloads") / "catalog" / "natjam-fig4.yaml"
     with resources.as_file(catalog) as path, tempfile.TemporaryDirectory(prefix="natjam-demo-") as directory:
@@ -74,9 +74,15 @@ def run_demo(console: Console) -> None:
         raise RunError("; ".join(broken))
 
 
-def _row(variant: Variant, summary: dict[str, Any]) -> list[str]:
+def _table() -> Table:
+    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
+    columns = [*names("room is made by"), *numbers(*times, importance=ALWAYS), *numbers("preempted", "work lost s")]
+    return new_table("Completion times, measured and published", [*columns, *words("output")])
+
+
+def _row(variant: Variant, summary: dict[str, Any]) -> list[str | Text]:
     jobs = {job["name"]: job for job in summary["jobs"]}
-    cells = [variant.name]
+    cells: list[str | Text] = [variant.name]
     for name, published_s in (("production-S", variant.production_s), ("research-XL", variant.research_s)):
         measured_s = jobs[name]["completion_s"]
         if measured_s is None:
@@ -88,6 +94,5 @@ def _row(variant: Variant, summary: dict[str, Any]) -> list[str]:
     research = jobs["research-XL"]
     cells.append(str(research["suspensions"] + research["kills"]))
     cells.append(f"{research['lost_work_s']:.0f}")
-    output = "verified" if summary["output"]["verified"] else "[red]differs[/]"
-    cells.append(f"{output}, [yellow]disturbed[/]" if summary["disturbed"] else output)
-    return cells
+    output = Text("verified") if summary["output"]["verified"] else Text("differs", "red")
+    return [*cells, output.append(", disturbed", "yellow") if summary["disturbed"] else output]

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from analysis.evictions import Decision, Eviction, Row, decisions_of, find_evictions, why
 from analysis.load import load_decisions, load_runs
 from analysis.run_paths import find_runs
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from emulator.errors import ConfigError
 from emulator.records.history import Chooser
 
@@ -98,19 +97,18 @@ def evictions_table(explanation: Explanation) -> Table:
     """One row for each eviction, at most 60."""
     found = explanation.evictions
     count = "one eviction" if len(found) == 1 else f"{len(found)} evictions"
-    table = Table(title=Text(f"{count} in {explanation.run}"), title_justify="left")
-    table.add_column("at, s", justify="right")
-    for name in ("attempt", "why it", "for", "why its job", "then", "went on"):
-        table.add_column(name)
+    columns = [*numbers("at, s", importance=5), *names("attempt"), *words("why it"), *names("for", importance=3)]
+    columns += [*words("why its job", importance=2), *words("then"), *words("went on", importance=4)]
+    table = new_table(f"{count} in {explanation.run}", columns)
     for eviction in found[:_ROWS]:
         table.add_row(
             f"{eviction.decision.t_s:.1f}",
-            Text(eviction.attempt),
-            Text(why(eviction.decision, eviction.chosen)),
-            Text(", ".join(eviction.requesters) or "itself"),
-            Text(eviction.why_job),
-            Text(_then(eviction)),
-            Text(_went_on(eviction)),
+            eviction.attempt,
+            why(eviction.decision, eviction.chosen),
+            "\n".join(eviction.requesters) or "itself",
+            eviction.why_job,
+            _then(eviction),
+            _went_on(eviction),
         )
     return table
 
@@ -156,11 +154,12 @@ _JOB_COLUMNS = (
 def _candidate_table(decision: Decision, of_jobs: bool) -> Table:
     columns = _JOB_COLUMNS if of_jobs else _TASK_COLUMNS
     columns = [column for column in columns if any(row[column[1]] is not None for row in decision.candidates)]
-    table = new_table(None, ["job" if of_jobs else "attempt"], ("chosen", *(column[0] for column in columns)))
+    heads = [*names("job" if of_jobs else "attempt"), *numbers("chosen", importance=ALWAYS)]
+    table = new_table(None, [*heads, *numbers(*(column[0] for column in columns))])
     for row in decision.candidates:
         cells = ["-" if row[field] is None else form.format(row[field]) for _, field, form in columns]
         name = row["job"] if of_jobs else row["attempt"] or row["container"]
-        table.add_row(Text(name), str(row["chosen"] or ""), *cells, style="bold" if row["chosen"] else None)
+        table.add_row(name, str(row["chosen"] or ""), *cells, style="bold" if row["chosen"] else None)
     if decision.left_out:
         table.caption = f"and {decision.left_out} candidates after these"
     return table

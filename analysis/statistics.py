@@ -1,21 +1,19 @@
-"""Statistics over repeats and over jobs: means, deviations, bootstrap intervals, paired comparison of jobs."""
+"""Statistics over runs: means, deviations and intervals, and the paired comparison of jobs, by seed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import numpy
 from numpy.typing import ArrayLike
 
 from analysis.curves import known
-from analysis.frames import DataFrame
+from analysis.frames import DataFrame, pandas
 
 CONFIDENCE = 0.95
-RESAMPLES = 2000
-LEAST_PAIRS = 5
-"""With fewer pairs of jobs there is no interval: resampling two pairs gives only 3 different means, four give 35."""
 DIFFERENCE_PERCENTILES = (1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99)
 """The percentiles of per-job differences that the papers quote, and some between."""
 
@@ -30,29 +28,36 @@ class Spread:
     """Sample standard deviation."""
     low: float | None
     high: float | None
-    """End of the 95% bootstrap interval of the mean."""
+    """End of Student's 95% interval of the mean."""
 
 
-def spread(values: ArrayLike, seed: int = 0) -> Spread:
-    """Mean, deviation and bootstrap interval, without NaNs.  Raises ValueError if no value is left."""
+def spread(values: ArrayLike) -> Spread:
+    """Mean, deviation and interval of values that are independent, one for each run; NaNs are left out.
+
+    Raises ValueError if no value is left.
+    """
     found = known(values)
     if not len(found):
         raise ValueError("no values")
-    mean = fmean(found)
-    if len(found) == 1:
+    mean, interval = fmean(found), mean_interval(found)
+    if interval is None:
         return Spread(1, mean, None, None, None)
-    return Spread(len(found), mean, stdev(map(float, found)), *bootstrap_mean(found, seed))
+    return Spread(len(found), mean, stdev(map(float, found)), *interval)
 
 
-def bootstrap_mean(values: ArrayLike, seed: int = 0) -> tuple[float, float]:
-    """The 95% interval of the mean by the percentile bootstrap; with the same ``seed`` always the same."""
+def mean_interval(values: ArrayLike, comparisons: int = 1) -> tuple[float, float] | None:
+    """Student's 95% interval of the mean of independent values; None for fewer than two.
+
+    With several ``comparisons`` it is wider, by Bonferroni's rule: then all of that many intervals hold together.
+    """
     found = known(values)
-    if not len(found):
-        raise ValueError("no values")
-    random = numpy.random.default_rng(seed)
-    means = numpy.array([found[random.integers(0, len(found), len(found))].mean() for _ in range(RESAMPLES)])
-    low, high = numpy.percentile(means, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
-    return float(low), float(high)
+    if len(found) < 2:
+        return None
+    from scipy.stats import t as student_t  # here, because its import takes long
+
+    quantile = float(student_t.ppf(1 - (1 - CONFIDENCE) / 2 / max(1, comparisons), len(found) - 1))
+    half = quantile * float(found.std(ddof=1)) / math.sqrt(len(found))
+    return float(found.mean()) - half, float(found.mean()) + half
 
 
 def pair_jobs(
@@ -71,31 +76,41 @@ def pair_jobs(
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How paired jobs differ: ``a`` minus ``b``."""
+    """How paired jobs differ: ``a`` minus ``b``.
 
+    Jobs of one run compete for the same containers, so they are not independent, and an interval over jobs would be
+    far too narrow.  Runs of different seeds are independent: each gives one mean difference, and the interval is over
+    these.
+    """
+
+    jobs: int
+    """Pairs of jobs."""
     spread: Spread
-    """It has no interval for fewer than ``LEAST_PAIRS`` pairs."""
+    """Over the runs (pairs of runs of one seed): of the mean difference of each run's jobs."""
     percentiles: dict[int, float]
+    """Of the jobs of all runs together."""
     a_lower: float
     """Share of jobs whose ``a`` is lower; the share of equal ones is ``1 - a_lower - b_lower``."""
     b_lower: float
     p_value: float | None
-    """Of Wilcoxon's signed-rank test that the differences are symmetric about 0; None if all are 0."""
+    """Of Student's paired test over the runs that the mean difference is 0; None for one run, or without deviation."""
 
 
-def compare_pairs(differences: ArrayLike) -> Difference:
-    """Describe paired differences.  Raises ValueError if there are none."""
-    found = known(differences)
-    whole = spread(found)
-    if whole.n < LEAST_PAIRS:
-        whole = replace(whole, low=None, high=None)
+def compare_pairs(differences: ArrayLike, runs: ArrayLike) -> Difference:
+    """Describe paired differences of jobs; ``runs`` says for each to which run it belongs (its seed).
+
+    Raises ValueError if there are none.
+    """
+    by_run = pandas.Series(numpy.asarray(differences, dtype=float)).groupby(numpy.asarray(runs)).mean().dropna()
+    found, whole = known(differences), spread(by_run)
     values = numpy.percentile(found, DIFFERENCE_PERCENTILES)
     p_value = None
-    if numpy.any(found != 0):
-        from scipy.stats import wilcoxon  # here, because its import takes long
+    if whole.sd:
+        from scipy.stats import ttest_1samp  # here, because its import takes long
 
-        p_value = float(wilcoxon(found)[1])  # type: ignore[index]
+        p_value = float(ttest_1samp(by_run, 0.0).pvalue)  # type: ignore[union-attr]
     return Difference(
+        jobs=len(found),
         spread=whole,
         percentiles={which: float(value) for which, value in zip(DIFFERENCE_PERCENTILES, values, strict=True)},
         a_lower=float((found < 0).mean()),

@@ -15,10 +15,9 @@ from statistics import fmean, median
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from analysis.run_paths import find_runs, read_summary
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
@@ -130,16 +129,17 @@ def tables(outcomes: Outcomes) -> Iterator[Table]:
 
 
 def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
-    table = Table(title="by priority (emulated seconds; hours of lost work)", title_justify="left")
-    for name in ("priority", "jobs", "", "median completion", "mean", "p90", "evictions", "lost work, h"):
-        table.add_column(name, justify="left" if name == "" else "right")
+    columns = [*numbers("priority", "jobs", importance=ALWAYS), *names("")]
+    columns += [*numbers("median completion", importance=4), *numbers("mean", "p90")]
+    columns += numbers("evictions", "lost work, h", importance=3)
+    table = new_table("by priority (emulated seconds; hours of lost work)", columns)
     for group, jobs in groups.items():
         for index, (side, found) in enumerate((("trace", outcomes.own), *outcomes.runs.items())):
             picked = [found[job] for job in jobs]
             times = [one.completion_s for one in picked if one.completion_s is not None]
             table.add_row(
                 *((group, f"{len(jobs):,}") if not index else ("", "")),
-                Text(side),
+                side,
                 *(_number(of(times) if times else None) for of in _MIDDLES),
                 f"{sum(one.evictions for one in picked):,}",
                 f"{sum(one.lost_s for one in picked) / 3600:,.1f}",
@@ -150,14 +150,14 @@ def _grouped(outcomes: Outcomes, groups: Mapping[str, Sequence[str]]) -> Table:
 
 def _by_job(outcomes: Outcomes) -> Table:
     title = "completion of each job, emulated seconds (divided by the trace's)"
-    table = new_table(title, ["job"], map(Text, ("trace", *outcomes.runs)))
+    table = new_table(title, [*names("job"), *numbers("trace", *outcomes.runs, importance=ALWAYS)])
     for job, own in outcomes.own.items():
         cells = []
         for jobs in outcomes.runs.values():
             took_s = jobs[job].completion_s
             ratio = f" ({took_s / own.completion_s:.2f})" if took_s and own.completion_s else ""
             cells.append(f"{_number(took_s)}{ratio}")
-        table.add_row(Text(job), _number(own.completion_s), *cells)
+        table.add_row(job, _number(own.completion_s), *cells)
     return table
 
 

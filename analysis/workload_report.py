@@ -9,11 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 from workloads.inspection import DISTRIBUTIONS, NOT_IN_IT, SHARES, Inspection
 from workloads.record import Trace
 
 _BAR_WIDTH = 40
+_BARS = [*numbers("", "", importance=ALWAYS), *words("")]
 _MOST_HOURS = 48
 _SOURCE_STYLE = {"measured": "green", "modelled": "yellow", "mixed": "yellow"}
 
@@ -32,9 +33,7 @@ def report(inspection: Inspection, trace: Trace) -> Iterator[RenderableType]:
 
 def _counts(inspection: Inspection, trace: Trace) -> Table:
     title = f"{trace.header.format}: {'; '.join(trace.header.history)}"
-    table = Table(title=title, title_justify="left", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right")
+    table = new_table(title, [*words(""), *numbers("", importance=ALWAYS)], plain=True)
     rows: dict[str, Any] = {"jobs": inspection.jobs, "maps": inspection.maps, "reduces": inspection.reduces}
     if inspection.without_tasks:
         rows["jobs without recorded tasks (workload scale makes them from the bytes)"] = inspection.without_tasks
@@ -57,7 +56,12 @@ def _counts(inspection: Inspection, trace: Trace) -> Table:
 
 
 def _distributions(inspection: Inspection) -> Table:
-    table = new_table(None, [""], ("n", "mean", *(f"p{100 * share:g}" for share in SHARES), "max"))
+    columns = [
+        *names(""),
+        *numbers("n", "mean", importance=3),
+        *numbers(*(f"p{100 * share:g}" for share in SHARES), "max"),
+    ]
+    table = new_table(None, columns)
     for name, unit in DISTRIBUTIONS.items():
         of = inspection.distributions[name]
         if of.count:
@@ -69,10 +73,7 @@ def _distributions(inspection: Inspection) -> Table:
 
 def _hours(inspection: Inspection) -> Table:
     counts = inspection.hourly
-    table = Table(title="submissions in each hour", title_justify="left", show_header=False, box=None)
-    table.add_column(justify="right")
-    table.add_column(justify="right")
-    table.add_column()
+    table = new_table("submissions in each hour", _BARS, plain=True)
     highest = max(counts)
     for hour, count in enumerate(counts[:_MOST_HOURS]):
         table.add_row(str(hour), f"{count:,}", _bar(count, highest))
@@ -86,10 +87,7 @@ def _bars(inspection: Inspection) -> Iterator[Table]:
         of, unit = inspection.distributions[name], DISTRIBUTIONS[name]
         if not of.count:
             continue
-        table = Table(title=f"{name}, {unit}", title_justify="left", show_header=False, box=None)
-        for _ in range(2):
-            table.add_column(justify="right")
-        table.add_column()
+        table = new_table(f"{name}, {unit}", _BARS, plain=True)
         bins = of.per_decade(1 if unit == "bytes" else 4)
         highest = max(count for _, _, count in bins)
         for low, high, count in bins:
@@ -99,14 +97,14 @@ def _bars(inspection: Inspection) -> Iterator[Table]:
 
 def _evictions(inspection: Inspection) -> Table:
     title = f"evictions in the trace; {inspection.lost_ns / 3.6e12:,.1f} container hours lost"
-    table = new_table(title, (), ("priority", "evictions"))
+    table = new_table(title, numbers("priority", "evictions", importance=ALWAYS))
     for priority, count in sorted(inspection.evictions_by_priority.items()):
         table.add_row(str(priority), f"{count:,}")
     return table
 
 
 def _columns(inspection: Inspection, trace: Trace) -> Table:
-    table = new_table("what is measured and what is modelled", ("column", "", "from"))
+    table = new_table("what is measured and what is modelled", [*names("column", ""), *words("from")])
     missing = []
     for name, source, rule in inspection.columns(trace.header):
         if source == NOT_IN_IT:

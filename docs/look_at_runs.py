@@ -34,7 +34,7 @@ print("fairness (Jain's index of the jobs' speeds):", metrics.fairness(jobs).rou
 # %% Paired by job: how much sooner is the first run?
 a, b = results.runs["run"].unique()
 pairs = statistics.pair_jobs(jobs[jobs["run"] == a], jobs[jobs["run"] == b])
-difference = statistics.compare_pairs(pairs["difference"])
+difference = statistics.compare_pairs(pairs["difference"], pairs["repeat"])
 print(f"{a} minus {b}: mean {difference.spread.mean:.1f} s, sooner for {difference.a_lower:.0%} of {len(pairs)} jobs")
 
 # %% Figures are matplotlib's; style.save writes what the suffix says.

@@ -9,12 +9,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from rich.table import Table
-from rich.text import Text
 
 from analysis.advise.candidates import NO_POLICIES, WAIT, Question
 from analysis.advise.outcomes import Outcome, Outcomes
 from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of, sentences
 from analysis.figures import style
+from emulator.display.tables import names, new_table, numbers
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
 
@@ -29,14 +29,13 @@ def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
     runs = max((row.runs for row in found.rows), default=0)
     title = f"{question.experiment.name}: production jobs are those of '{question.production}'; {_seeds(runs)} each"
-    table = Table(title=Text(title), title_justify="left")
-    for name in ("", "mechanism", "policies"):
-        table.add_column(name, no_wrap=True)
-    names = ["production\np50 s", "production\np95 s"]
-    names += ["others'\nslowdown"] if has_others else []
-    names += ["deadlines\nmissed"] if has_deadlines else []
-    for name in (*names, "work\nlost s", "work\nlost %", *(_AMOUNTS[name].replace(" ", "\n") for name in shown)):
-        table.add_column(name, justify="right")
+    columns = [*names("", "mechanism"), *names("policies", importance=5)]
+    columns += [*numbers("production\np50 s", importance=4), *numbers("production\np95 s")]
+    columns += numbers("others'\nslowdown", importance=4) if has_others else []
+    columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
+    columns += [*numbers("work\nlost s"), *numbers("work\nlost %", importance=3)]
+    columns += numbers(*(_AMOUNTS[name].replace(" ", "\n") for name in shown), importance=1)
+    table = new_table(title, columns, also_in="advise.json")
     last = ""
     for row in found.rows:
         one = row.candidate
@@ -51,7 +50,7 @@ def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -
         if row.failed:
             cells = [f"{row.failed} of {row.runs} runs failed", *[""] * (len(cells) - 1)]
         style_ = "bold green" if is_chosen else "red" if row.failed else ""
-        table.add_row(">" if is_chosen else "", one.mechanism, Text(one.policies), *cells, style=style_)
+        table.add_row(">" if is_chosen else "", one.mechanism, one.policies, *cells, style=style_)
     return table
 
 

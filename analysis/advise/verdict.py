@@ -27,12 +27,12 @@ from analysis.advise.candidates import NO_POLICIES, WAIT
 from analysis.advise.outcomes import Outcome, Outcomes
 from analysis.curves import known
 from analysis.frames import Series
+from analysis.statistics import mean_interval
 
 MISSED_TOLERANCE = 0.01
 PRODUCTION_WEIGHT = 3
 COST_TOLERANCE = 0.03
 """One percent of production's time."""
-CONFIDENCE = 0.95
 _LEAST_SEEDS = 3
 
 
@@ -160,14 +160,9 @@ def ratio_of(log_ratios: ArrayLike, comparisons: int = 1) -> Ratio | None:
     n = len(found)
     if not n:
         return None
-    mean = float(found.mean())
-    if n < _LEAST_SEEDS:
-        return Ratio(math.exp(mean), None, None)
-    from scipy.stats import t as student_t  # here, because its import takes long
-
-    tail = (1 - CONFIDENCE) / 2 / max(1, comparisons)
-    half = float(student_t.ppf(1 - tail, n - 1)) * float(found.std(ddof=1)) / math.sqrt(n)
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    interval = mean_interval(found, comparisons) if n >= _LEAST_SEEDS else None
+    low, high = (None, None) if interval is None else map(math.exp, interval)
+    return Ratio(math.exp(float(found.mean())), low, high)
 
 
 # ---- in words ----

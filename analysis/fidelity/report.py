@@ -20,9 +20,10 @@ from analysis.fidelity.figures import (
 )
 from analysis.figures.fidelity import fidelity_figure
 from analysis.figures.style import save
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_table, numbers
 from emulator.files.whole_files import write_json
 
+_FILE = "fidelity.json"
 _SHOWN_JOBS = 12
 """With more jobs than this, only the completion times with the largest errors are shown; the file has all."""
 
@@ -44,14 +45,18 @@ def write_report(fidelity: Fidelity, found: Sequence[Drift], directory: Path) ->
             for drift in found
         ]
         report["highest_faithful_time_scale"] = highest_faithful_scale(found)
-    write_json(directory / "fidelity.json", report)
+    write_json(directory / _FILE, report)
     save(fidelity_figure(fidelity), [directory / "fidelity.png"])
 
 
 def file_table(file: FileFidelity) -> Table:
     """Every figure of one experiment: simulated, live, their difference, and the spread of live runs."""
-    numbers = ("simulated", "live", "difference", "error", "live spread", *(["fluid"] if file.fluid else []))
-    table = new_table(f"{file.name} at time scale {file.time_scale:g}", ("job", "figure"), numbers)
+    columns = [*names("job", "figure"), *numbers("simulated", "live", importance=ALWAYS), *numbers("difference")]
+    columns += [
+        *numbers("error", "live spread", importance=3),
+    ]
+    columns += numbers("fluid", importance=1) if file.fluid else []
+    table = new_table(f"{file.name} at time scale {file.time_scale:g}", columns, also_in=_FILE)
     for metric in _shown(file):
         fluid_s = file.fluid.get(str(metric.job)) if metric.name == COMPLETION else None
         table.add_row(
@@ -79,8 +84,8 @@ def _shown(file: FileFidelity) -> list[Metric]:
 
 def choices_table(fidelity: Fidelity) -> Table:
     """Errors of job completion times for every policy and mechanism in use."""
-    numbers = ("jobs", "mean error", "worst error", "live spread")
-    table = new_table("completion times by policy and mechanism", ("axis", "name"), numbers)
+    columns = [*names("axis", "name"), *numbers("jobs", "mean error", "worst error", "live spread")]
+    table = new_table("completion times by policy and mechanism", columns, also_in=_FILE)
     for (axis, name), group in fidelity.by_choice().items():
         errors = (_percent(group.mean_abs_error, ""), _percent(group.worst_abs_error, ""))
         table.add_row(axis, name, str(len(group.errors)), *errors, _percent(group.live_spread, ""))
@@ -105,7 +110,7 @@ def drift_tables(found: Sequence[Drift]) -> list[RenderableType]:
     """How completion times change as time is compressed, and how far time can be compressed."""
     scales = sorted({drift.time_scale for drift in found})
     title = "completion times by time scale, against the lowest: live (simulated)"
-    table = new_table(title, ["job"], (f"{scale:g}x" for scale in scales))
+    table = new_table(title, [*names("job"), *numbers(*(f"{scale:g}x" for scale in scales))], also_in=_FILE)
     jobs = dict.fromkeys((drift.file, drift.job) for drift in found)
     by_place = {(drift.file, drift.job, drift.time_scale): drift for drift in found}
     for file, job in jobs:

@@ -25,16 +25,16 @@ DETAILED_RUNS = 12
 """Most runs shown in detail; further runs are only in the overview."""
 
 
-def report_of(paths: Sequence[Path]) -> str:
-    """The report of the runs at ``paths``, as HTML.
+def report_of(paths: Sequence[Path], baseline: str | None = None) -> str:
+    """The report of the runs at ``paths``, as HTML; ``baseline`` is the variant that the others are compared with.
 
     Raises:
-        ConfigError: a path has no finished run, or a file of a run is missing or broken.
+        ConfigError: a path has no finished run, a file of a run is missing or broken, or there is no such variant.
     """
     runs = find_runs(paths)
     several = len({run.run for run in runs}) < len(runs)
     detailed = to_detail(runs)
-    return render_report([_report_run(run, several, run.path in detailed) for run in runs])
+    return render_report([_report_run(run, several, run.path in detailed) for run in runs], baseline)
 
 
 def to_detail(runs: Sequence[RunPath]) -> set[Path]:

@@ -14,7 +14,9 @@ import jinja2
 from markupsafe import Markup
 
 from analysis.report import facts
-from analysis.report.variants import differences_grid, find_variants, interval_charts, variants_grid
+from analysis.report.differences import difference_charts, differences_grid, differences_of
+from analysis.report.variants import find_variants, interval_charts, variants_grid
+from emulator.errors import ConfigError
 
 WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("payload.js", "states.js", "timeline_drawing.js", "timeline.js", "charts.js", "describe.js")
@@ -37,10 +39,16 @@ class ReportRun:
     """From ``analysis.report.payload``; None if the run is not shown in detail."""
 
 
-def render_report(runs: Sequence[ReportRun]) -> str:
-    """The report's HTML; it opens with the first run."""
+def render_report(runs: Sequence[ReportRun], baseline: str | None = None) -> str:
+    """The report's HTML; it opens with the first run.  Variants are compared with ``baseline``, or with the first.
+
+    Raises ConfigError: there is no such variant.
+    """
     shown = [run for run in runs if run.payload is not None]
     variants = find_variants([run.variant for run in runs], [run.summary for run in runs])
+    if baseline is not None and len(variants) < 2:
+        raise ConfigError(f"--baseline {baseline}: needs several variants, each with several seeds")
+    differences = differences_of(variants, baseline) if len(variants) > 1 else None
     return (
         environment()
         .get_template("report.html.j2")
@@ -49,8 +57,10 @@ def render_report(runs: Sequence[ReportRun]) -> str:
             shown=shown,
             facts=facts,
             variants=variants_grid(variants) if variants else None,
-            differences=differences_grid(variants) if len(variants) > 1 else None,
+            differences=differences,
+            differences_grid=differences_grid(differences) if differences else None,
             interval_charts=interval_charts(variants) if variants else [],
+            difference_charts=difference_charts(differences) if differences else [],
             most_together=MOST_TOGETHER,
             overview=facts.overview([run.label for run in runs], [run.summary for run in runs]),
             style=style(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,13 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.report.facts import Cell, Grid, failed_jobs, figure, mean_completion_s, percent, text
-from analysis.statistics import Spread, compare_pairs, spread
+from analysis.statistics import Spread, spread
 from emulator.display.closing_tables import missed_text
+from emulator.display.tables import names, new_table, numbers
 
 _NEUTRAL_COLOUR = 3
 MOST_ON_TERMINAL = 40
 """Most variants in the closing table of a campaign."""
 _Summary = Mapping[str, Any]
+Measure = Callable[[_Summary], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +29,36 @@ class Variant:
     name: str
     summaries: tuple[_Summary, ...]
 
-    def spread(self, values: Sequence[float | None]) -> Spread | None:
-        """The spread of one value for each run; None if there is none."""
-        known = [value for value in values if value is not None]
+    def spread(self, read: Measure) -> Spread | None:
+        """The spread of one value of each run; None if no run has it."""
+        known = [value for summary in self.summaries if (value := read(summary)) is not None]
         return spread(known) if known else None
 
-    def makespan_s(self) -> Spread | None:
-        return self.spread([summary["makespan_s"] for summary in self.summaries])
+    def wasted(self) -> Cell:
+        """The share of work that was lost, the mean over the runs."""
+        found = self.spread(lambda summary: summary["work"]["wasted_fraction"])
+        return percent(found.mean if found else None)
 
-    def completion_s(self, queue: str) -> Spread | None:
-        """The spread of the mean completion time of a queue's jobs in each run."""
-        return self.spread([_mean_completion_s(summary, queue) for summary in self.summaries])
+
+def measures_of(variants: Sequence[Variant]) -> dict[str, Measure]:
+    """What variants are compared by, in emulated seconds: the makespan, and each queue's mean completion."""
+    queues = {job["queue"]: None for variant in variants for summary in variant.summaries for job in summary["jobs"]}
+    found: dict[str, Measure] = {"makespan": lambda summary: summary["makespan_s"]}
+    return found | {f"{queue}: mean completion": partial(_mean_completion_s, queue=queue) for queue in queues}
 
 
 def _mean_completion_s(summary: _Summary, queue: str) -> float | None:
     return mean_completion_s(job for job in summary["jobs"] if job["queue"] == queue)
 
 
-def _interval(found: Spread | None) -> list[Cell]:
-    return [figure(value) for value in ((found.mean, found.low, found.high) if found else (None, None, None))]
+def interval_cell(found: Spread | None, sign: bool = False) -> Cell:
+    """A mean with its interval."""
+    if found is None:
+        return Cell(None, "-")
+    said = [figure(value).text for value in (found.mean, found.low, found.high) if value is not None]
+    if sign:
+        said = [text if text.startswith("-") else f"+{text}" for text in said]
+    return Cell(found.mean, said[0] if len(said) == 1 else f"{said[0]} ({said[1]} to {said[2]})")
 
 
 def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[Variant]:
@@ -58,82 +71,47 @@ def find_variants(names: Sequence[str], summaries: Sequence[_Summary]) -> list[V
     return [Variant(name, tuple(found)) for name, found in by_name.items()]
 
 
-def _queues(variants: Sequence[Variant]) -> list[str]:
-    found = {job["queue"]: None for variant in variants for summary in variant.summaries for job in summary["jobs"]}
-    return list(found)
-
-
 def variants_grid(variants: Sequence[Variant]) -> Grid:
-    """One row for each variant: means with their 95% bootstrap intervals."""
-    queues = _queues(variants)
-    measures = ["makespan, s", *(f"{queue}: mean completion, s" for queue in queues)]
-    heads = ["variant", "runs", "jobs failed"]
-    heads += [head for measure in measures for head in (measure, "95% from", "to")]
-    rows = []
+    """One row for each variant: means with their intervals over the runs."""
+    measures, rows = measures_of(variants), []
     for variant in variants:
         jobs = (job for summary in variant.summaries for job in summary["jobs"])
-        row = [text(variant.name), figure(len(variant.summaries)), failed_jobs(jobs)]
-        for found in (variant.makespan_s(), *map(variant.completion_s, queues)):
-            row += _interval(found)
-        wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
-        rows.append((*row, percent(wasted.mean if wasted else None)))
-    return Grid((*heads, "work lost"), tuple(rows))
-
-
-def differences_grid(variants: Sequence[Variant]) -> Grid | None:
-    """Every variant minus the first one, for runs with the same seed; None if they have no seed in common."""
-    queues = _queues(variants)
-    names = _short([variant.name for variant in variants])
-    measures: list[tuple[str, Callable[[_Summary], float | None]]] = [
-        ("makespan, s", lambda found: found["makespan_s"])
-    ]
-    measures += [(f"{queue}: mean completion, s", partial(_mean_completion_s, queue=queue)) for queue in queues]
-    first = {summary["seed"]: summary for summary in variants[0].summaries}
-    rows = []
-    for name, variant in list(zip(names, variants, strict=True))[1:]:
-        pairs = [(summary, first[summary["seed"]]) for summary in variant.summaries if summary["seed"] in first]
-        row = [text(name), figure(len(pairs))]
-        for _, measure in measures:
-            values = [(measure(a), measure(b)) for a, b in pairs]
-            known = [a - b for a, b in values if a is not None and b is not None]
-            found = compare_pairs(known).spread if known else None
-            row += _interval(found)
-        rows.append(tuple(row))
-        if not pairs:
-            return None
-    heads = [head for measure, _ in measures for head in (measure, "95% from", "to")]
-    return Grid(("variant", "seeds", *heads), tuple(rows))
+        found = (interval_cell(variant.spread(read)) for read in measures.values())
+        start = (text(variant.name), figure(len(variant.summaries)), failed_jobs(jobs))
+        rows.append((*start, *found, variant.wasted()))
+    heads = (f"{measure}, s" for measure in measures)
+    return Grid(("variant", "runs", "jobs failed", *heads, "work lost"), tuple(rows))
 
 
 def campaign_table(variants: Sequence[Variant], most: int = MOST_ON_TERMINAL) -> Table:
-    """The last table of a campaign on a terminal: one row for each variant, with means over its runs.
-
-    With several runs, each mean is followed by half of its 95% bootstrap interval.
-    """
-    queues = _queues(variants)
+    """The last table of a campaign on a terminal: one row for each variant, with means and intervals over its runs."""
+    measures = measures_of(variants)
     jobs = [job for variant in variants for summary in variant.summaries for job in summary["jobs"]]
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    table = Table(title="emulated seconds; means over the runs, ± 95%", title_justify="left")
-    table.add_column("variant", overflow="fold")
-    heads = ["runs", "jobs\nfailed", "makespan", *(f"{queue}:\nmean completion" for queue in queues)]
-    for head in (*heads, *(("deadlines\nmissed",) if has_deadlines else ()), "work\nlost"):
-        table.add_column(head, justify="right")
-    names = _short([variant.name for variant in variants])
-    for name, variant in list(zip(names, variants, strict=True))[:most]:
+    columns = [*names("variant"), *numbers("runs", importance=1), *numbers("jobs\nfailed", importance=5)]
+    columns += numbers("makespan") + numbers(*(head_of(name) for name in list(measures)[1:]), importance=4)
+    columns += numbers("deadlines\nmissed", importance=4) if has_deadlines else []
+    columns += numbers("work\nlost", importance=3)
+    table = new_table("emulated seconds; means over the runs, ± 95%", columns, also_in="campaign.parquet")
+    for name, variant in list(zip(short_names([one.name for one in variants]), variants, strict=True))[:most]:
         mine = [job for summary in variant.summaries for job in summary["jobs"]]
         failed = failed_jobs(mine)
-        wasted = variant.spread([summary["work"]["wasted_fraction"] for summary in variant.summaries])
         table.add_row(
-            Text(name),
+            name,
             str(len(variant.summaries)),
             Text(failed.text, "red" if failed.value else ""),
-            *(_mean_and_half(found) for found in (variant.makespan_s(), *map(variant.completion_s, queues))),
+            *(_mean_and_half(variant.spread(read)) for read in measures.values()),
             *((missed_text(mine),) if has_deadlines else ()),
-            percent(wasted.mean if wasted else None).text,
+            variant.wasted().text,
         )
     if len(variants) > most:
         table.caption = f"... and {len(variants) - most} more"
     return table
+
+
+def head_of(measure: str) -> str:
+    """A measure as the head of a column."""
+    return measure.replace(": ", ":\n")
 
 
 def _mean_and_half(found: Spread | None) -> str:
@@ -145,32 +123,34 @@ def _mean_and_half(found: Spread | None) -> str:
 
 def interval_charts(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     """The charts beside the table: for each a title, and for every variant mean, low and high."""
-    queues = _queues(variants)
-    charts = [("makespan", _NEUTRAL_COLOUR, [variant.makespan_s() for variant in variants])]
-    charts += [
-        (
-            f"{queue}: mean completion",
-            sorted(queues).index(queue),
-            [variant.completion_s(queue) for variant in variants],
-        )
-        for queue in queues
-    ]
-    names = _short([variant.name for variant in variants])
+    shown, measures = short_names([variant.name for variant in variants]), measures_of(variants)
     return [
-        {
-            "title": title,
-            "colour": colour,
-            "rows": [
-                {"name": name, "mean": found.mean, "low": found.low, "high": found.high}
-                for name, found in zip(names, spreads, strict=True)
-                if found is not None
-            ],
-        }
-        for title, colour, spreads in charts
+        interval_chart(measure, colour, zip(shown, [variant.spread(read) for variant in variants], strict=True))
+        for (measure, read), colour in zip(measures.items(), colours_of(measures), strict=True)
     ]
 
 
-def _short(names: Sequence[str]) -> list[str]:
+def colours_of(measures: Iterable[str]) -> list[int]:
+    """The colours of the measures' charts: each queue's is that of the queue in all pictures of a page."""
+    queues = sorted(measure for measure in measures if ": " in measure)
+    return [queues.index(measure) if measure in queues else _NEUTRAL_COLOUR for measure in measures]
+
+
+def interval_chart(
+    title: str, colour: int, found: Iterable[tuple[str, Spread | None]], *, zero: bool = False
+) -> dict[str, Any]:
+    """One chart; ``zero``: its axis has a line at 0, otherwise it shows what lies between the values only."""
+    return {
+        "title": title,
+        "colour": colour,
+        "zero": zero,
+        "rows": [
+            {"name": name, "mean": one.mean, "low": one.low, "high": one.high} for name, one in found if one is not None
+        ],
+    }
+
+
+def short_names(names: Sequence[str]) -> list[str]:
     """Names without their common parts: the campaign's directory, the keys of its grid."""
     first = names[0].rpartition("/")[0]
     common = f"{first}/" if first and all(name.startswith(f"{first}/") for name in names) else ""

@@ -14,10 +14,23 @@ from analysis.reproduce.definitions import FigureDefinition, all_claims
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.run import Reproduced, Reproduction
 from analysis.reproduce.verdict import Verdict, misses
+from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 
 COLUMNS = ("cell", "published", "measured", "s.d.", "n", "error", "accepted", "ok")
 SIMULATED = "simulated"
 _SIMULATED_PLACE = COLUMNS.index("measured") + 1
+_COLUMNS = {
+    "cell": words("cell"),
+    "published": numbers("published", importance=ALWAYS),
+    "measured": words("measured"),
+    SIMULATED: numbers(SIMULATED, importance=3),
+    "s.d.": numbers("s.d."),
+    "n": words("n", importance=1),
+    "error": numbers("error", importance=4),
+    "accepted": words("accepted", importance=5),
+    "ok": names("ok"),
+}
+"""On a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +120,12 @@ def number(value: float | None) -> str:
 def figure_table(figure: Reproduced) -> Table:
     """A figure's table for the terminal."""
     definition = figure.definition
-    table = Table(title=f"{definition.id}: {definition.title} ({definition.source})", title_justify="left")
-    for column in columns(figure):
-        table.add_column(column, justify="left" if column in ("cell", "accepted", "ok") else "right")
+    found = [column for head in columns(figure) for column in _COLUMNS[head]]
+    title = f"{definition.id}: {definition.title} ({definition.source})"
+    table = new_table(title, found, also_in="claims.json")
     for row in rows(figure):
         style = {None: None, True: "green", False: "red"}[row.ok]
-        table.add_row(*map(Text, row.texts[:-1]), Text(row.texts[-1], style or ""))
+        table.add_row(*row.texts[:-1], Text(row.texts[-1], style or ""))
     return table
 
 
@@ -148,13 +161,12 @@ def closing_lines(reproduction: Reproduction) -> Iterator[str]:
 
 def list_table(figures: list[FigureDefinition], runs: dict[str, dict[str, int]]) -> Table:
     """What can be reproduced; ``runs`` by engine and figure."""
-    table = Table(title="natjam reproduce ID", title_justify="left")
-    for column in ("id", "what it shows", "source", "engines", "claims", "runs sim", "live"):
-        table.add_column(column, justify="right" if column in ("claims", "runs sim", "live") else "left")
+    heads = [*names("id"), *words("what it shows"), *words("source", importance=1), *words("engines", importance=3)]
+    table = new_table("natjam reproduce ID", [*heads, *numbers("claims", "runs sim", "live")])
     for figure in figures:
         counts = [str(count[figure.id]) if engine in figure.engines else "" for engine, count in runs.items()]
         row = (figure.id, figure.title, figure.source, ", ".join(figure.engines), str(len(figure.claims)), *counts)
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table
 
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from emulator.campaign.directory import TABLE_NAME
 from emulator.campaign.runner import CampaignResult, CampaignStatus
 from emulator.display.run_display import PLAIN_PERIOD_S, LiveDisplay, render_status, status_line
+from emulator.display.work_display import progress_bar
 
 _FAILURES_SHOWN = 10
 _BAR_LINES = 2
@@ -22,8 +22,7 @@ class CampaignDisplay(LiveDisplay):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-        self._bar = Progress(*columns, console=console)
+        self._bar = progress_bar(console, "{task.description}", "{task.fields[told]}")
         self._task = self._bar.add_task("", total=1, told="")
 
     def update(self, status: CampaignStatus) -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.console import results_console
-from emulator.display.tables import new_table
+from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -232,7 +232,8 @@ def _live_table(facts: Sequence[dict[str, Any]]) -> Table:
         kind for kind in ("production", "others") if any(fact[f"{kind}_simulated_s"] is not None for fact in facts)
     ]
     title = "on real processes, one run each: mean completion, emulated seconds"
-    table = new_table(title, ["choice"], (name for kind in kinds for name in (f"{kind}, live", "simulated")))
+    heads = (name for kind in kinds for name in (f"{kind}, live", "simulated"))
+    table = new_table(title, [*names("choice"), *numbers(*heads)], also_in="advise.json")
     for fact in facts:
         cells = [fact[f"{kind}_{label}_s"] for kind in kinds for label in ("live", "simulated")]
         table.add_row(fact["name"], *("-" if value is None else f"{value:,.1f}" for value in cells))

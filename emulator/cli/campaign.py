@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,8 @@ from emulator.cli import detached
 from emulator.display.console import results_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from analysis.report.variants import Variant
     from emulator.campaign.plan import Variant as PlannedVariant
     from emulator.campaign.runner import CampaignResult
@@ -26,6 +28,10 @@ def campaign(
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Set any key of the experiments; may be repeated."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory for the results [default: runs/NAME]")] = None,
     detach: detached.Detach = False,
@@ -51,10 +57,11 @@ def campaign(
     \b
     Examples:
       natjam campaign task-eviction.yaml
+      natjam campaign task-eviction.yaml --baseline kill      # the others minus this one, seed by seed
       natjam campaign task-eviction.yaml --engine live --time-scale 20 --out live
       natjam campaign task-eviction.yaml --cluster cluster.yaml
     """
-    from analysis.report.variants import campaign_table
+    from analysis.report.differences import baseline_among
     from analysis.whole_run import run_experiment
     from emulator.campaign.definition import load_campaign
     from emulator.campaign.display import CampaignDisplay, closing_lines
@@ -66,17 +73,19 @@ def campaign(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     wanted = load_campaign(file, [*(set_ or ()), *options])
     sys.path += map(str, wanted.import_dirs)  # so that every process of the campaign finds the user's own policies
+    if baseline is not None:
+        baseline_among(baseline, [variant.name for variant in wanted.variants])
     out = out or Path("runs") / wanted.name
     if detach or cluster is not None:
         again = [f"--set={setting}" for setting in (*(set_ or ()), *options)]
+        again += [] if baseline is None else [f"--baseline={baseline}"]
         detached.start("campaign", file, out, again, cluster, detach)
         return
     _warn_of_calibrations(wanted.variants)
     console = results_console()
     with CampaignDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
-    if variants := _with_summaries(result):
-        console.print(campaign_table(variants))
+    _print_variants(console, _with_summaries(result), baseline)
     for line in closing_lines(result):
         console.print(line, soft_wrap=True, highlight=False)
     if result.failures:
@@ -160,6 +169,19 @@ def reproduce(
     missed = sum(not verdict.ok for verdict in result.verdicts)
     if strict and missed:
         raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
+
+
+def _print_variants(console: Console, variants: Sequence[Variant], baseline: str | None) -> None:
+    """What each variant took, and how it differs from the baseline under the same seeds."""
+    from analysis.report.differences import differences_of, differences_table
+    from analysis.report.variants import campaign_table
+
+    if not variants:
+        return
+    console.print(campaign_table(variants))
+    if len(variants) > 1 and (found := differences_of(variants, baseline)):
+        console.print(differences_table(found))
+        console.print(Text(found.in_words()), soft_wrap=True)
 
 
 def _with_summaries(result: CampaignResult) -> list[Variant]:

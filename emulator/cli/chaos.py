@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.display.console import results_console
-from emulator.display.tables import new_table
+from emulator.display.tables import names, new_table, numbers
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -127,7 +127,7 @@ def _table(tally: Tally) -> Table:
     from emulator.chaos.schedule import FaultKind
 
     title = f"{tally.seeds} seeds, {sum(tally.jobs.values())} jobs"
-    table = new_table(title, ["what happened"], ("times", "alone", "time added", "work lost"))
+    table = new_table(title, [*names("what happened"), *numbers("times", "alone", "time added", "work lost")])
     for kind in FaultKind:
         if tally.happened[kind]:
             costs = tally.costs.get(kind, [])

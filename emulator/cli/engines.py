@@ -11,7 +11,7 @@ from rich.table import Table
 
 from emulator.cli import detached
 from emulator.display.console import results_console
-from emulator.display.tables import new_table
+from emulator.display.tables import names, new_table, numbers
 from emulator.display.work_display import WorkDisplay
 
 if TYPE_CHECKING:
@@ -93,8 +93,16 @@ _SWAP = (("swap_out", "paged out"), ("swap_in", "paged in"))
 
 
 def _operations_table(calibration: Calibration) -> Table:
+    from emulator.measure.campaign import CALIBRATION_NAME
+
     title = "real milliseconds; the mean with its 95% interval"
-    table = new_table(title, ("operation", "at"), ("n", "mean", "p50", "p95", "p99", "max"))
+    columns = [
+        *names("operation", "at"),
+        *numbers("n", "mean", importance=4),
+        *numbers("p50", "p95"),
+        *numbers("p99", importance=3),
+    ]
+    table = new_table(title, [*columns, *numbers("max")], also_in=CALIBRATION_NAME)
     for group in (calibration.operations, calibration.observations):
         for name, distribution in group:
             table.add_row(name, "", *_cells(distribution))

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from emulator.display.console import results_console
+from emulator.display.tables import new_table, words
 from emulator.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
     from workloads.yarn.settings import LeftOut
 
@@ -67,18 +68,15 @@ def yarn(
         with reading(apps) as on_bytes:
             imported = import_yarn(sources, name, on_bytes)
     write_import(imported, sources, out)
-    _print("assumed", imported.assumed)
-    _print("not carried over", imported.left_out)
+    for title, notes in (("assumed", imported.assumed), ("not carried over", imported.left_out)):
+        if notes:
+            results_console().print(_notes_table(title, notes))
     jobs = f"{len(imported.applications.jobs):,} jobs" if imported.applications else "an example job for each queue"
     typer.echo(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
 
 
-def _print(title: str, notes: Sequence[LeftOut]) -> None:
-    if not notes:
-        return
-    table = Table(title=title, title_justify="left")
-    for column in ("setting", "value", "why", "where"):
-        table.add_column(column, overflow="fold")
+def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:
+    table = new_table(title, words("setting", "value", "why", "where"))
     for note in notes:
-        table.add_row(*map(Text, note.shown()))
-    results_console().print(table)
+        table.add_row(*note.shown())
+    return table

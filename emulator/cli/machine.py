@@ -7,12 +7,20 @@ import json
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.display.console import results_console
+from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from emulator.live.doctor import Finding
 
 
 def doctor(
@@ -25,22 +33,23 @@ def doctor(
       natjam doctor
       natjam doctor --json
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from emulator.live.doctor import examine
 
     findings = examine()
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
         return
-    table = Table()
-    for column in ("what", "", "found", "without it"):
-        table.add_column(column, no_wrap=column == "what")
+    results_console().print(_findings_table(findings))
+
+
+def _findings_table(findings: Sequence[Finding]) -> Table:
+    from rich.text import Text
+
+    table = new_table(None, [*names("what", ""), *words("found", "without it")])
     for finding in findings:
         mark = Text("yes", "green") if finding.works else Text("no", "yellow")
-        table.add_row(finding.name, mark, Text(finding.found), Text(finding.without))
-    results_console().print(table)
+        table.add_row(finding.name, mark, finding.found, finding.without)
+    return table
 
 
 def probe(

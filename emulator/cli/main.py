@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -31,6 +30,7 @@ from emulator.cli import (
     workload,
 )
 from emulator.display.console import results_console
+from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError, NatjamError, RunError
 from emulator.interruption import EXIT_CODE
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
+    from rich.table import Table
 
     from emulator.display.status import RunStatus
     from emulator.engine import OnStatus
@@ -255,16 +256,18 @@ def policies() -> None:
     Example:
       natjam policies
     """
-    table = Table(show_lines=False)
-    for column in ("axis", "name", "what it does", "source"):
-        table.add_column(column, no_wrap=column in ("axis", "name"))
+    results_console().print(_policies_table())
+
+
+def _policies_table() -> Table:
+    table = new_table(None, [*names("axis", "name"), *words("what it does", "source")])
     last_axis = ""
     for axis, name, description, source in list_policies():
         if axis != last_axis and last_axis:
             table.add_section()
-        table.add_row(axis if axis != last_axis else "", name, Text(description), Text(source))
+        table.add_row(axis if axis != last_axis else "", name, description, source)
         last_axis = axis
-    results_console().print(table)
+    return table
 
 
 @app.command()

@@ -20,6 +20,9 @@ def compare(
     quantity: Annotated[
         str, typer.Option("--by", help="completion_s, margin_s, start_s or lost_work_s.")
     ] = "completion_s",
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The side that is subtracted: A or B [default: B]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="New or empty directory [default: runs/compare-TIME]")] = None,
 ) -> None:
     """Compare two runs job by job.
@@ -28,23 +31,27 @@ def compare(
     percentiles for each queue; compare.png draws the differences (of many jobs their CDF), compare.json has them all.
     A second table has what the whole runs took: CPU time wasted, energy, and storage where images were saved.
 
+    Runs are paired by seed. The interval of a mean is over the seeds, so it needs several of them: give repeats or
+    campaigns.
+
     \b
     Examples:
       natjam compare runs/checkpoint runs/kill
+      natjam compare runs/wait runs/checkpoint --baseline wait
       natjam compare campaign/runs/checkpoint campaign/runs/kill --out compared
       natjam compare runs/mdf runs/soft-cap --by margin_s
     """
-    from analysis.compare import compare_runs, comparison_notes, comparison_table, totals_table, write_comparison
+    from analysis import compare as comparisons
     from emulator.records.run_directory import RunDirectory
 
-    comparison = compare_runs(a, b, quantity)
+    comparison = comparisons.compare_runs(*comparisons.in_order(a, b, baseline), quantity)
     directory = RunDirectory.create(out or Path("runs") / f"compare-{datetime.now():%Y%m%d-%H%M%S}").path
-    write_comparison(comparison, directory)
+    comparisons.write_comparison(comparison, directory)
     console = results_console()
-    console.print(comparison_table(comparison))
+    console.print(comparisons.comparison_table(comparison))
     if comparison.totals:
-        console.print(totals_table(comparison))
-    for note in comparison_notes(comparison):
+        console.print(comparisons.totals_table(comparison))
+    for note in comparisons.comparison_notes(comparison):
         console.print(note, soft_wrap=True, highlight=False, markup=False)
     console.print(f"results in {directory}", soft_wrap=True, highlight=False, markup=False)
 
@@ -90,6 +97,10 @@ def report(
     paths: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Any number of directories of runs, repeats or campaigns.")
     ],
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="VARIANT", help="The variant that others are compared with [default: the first]"),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write; an existing one is replaced.")] = Path("report.html"),
 ) -> None:
     """Make one HTML file of one or several runs.
@@ -101,7 +112,7 @@ def report(
     Examples:
       natjam report runs/fig4
       natjam report runs/checkpoint runs/kill --out both.html
-      natjam report mycampaign --out mycampaign.html
+      natjam report mycampaign --baseline mechanism=kill --out mycampaign.html
     """
     from analysis.report.build import report_of
     from analysis.run_paths import ended_without_results
@@ -112,7 +123,7 @@ def report(
     with console.status("reading runs"):
         for path in ended_without_results(paths):
             salvage(path)
-        page = report_of(paths)
+        page = report_of(paths, baseline)
     with written_whole(out) as unfinished:
         unfinished.write_text(page)
     size = len(page.encode()) / 2**20

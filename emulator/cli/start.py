@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.display.console import results_console
+from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def init(
@@ -51,14 +55,13 @@ def examples() -> None:
       natjam run catalog:natjam-fig4
       natjam run catalog:facebook-50 --engine sim
     """
-    from rich.table import Table
-    from rich.text import Text
+    results_console().print(_examples_table())
 
+
+def _examples_table() -> Table:
     from emulator.experiment.catalog import examples as found
 
-    table = Table(show_lines=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it is")
+    table = new_table(None, [*names("name"), *words("what it is")])
     for example in found():
-        table.add_row(example.name, Text(example.summary))
-    results_console().print(table)
+        table.add_row(example.name, example.summary)
+    return table

@@ -10,12 +10,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
 WORK_KEPT = "preempted,\nwork kept"
 """Head of ``suspensions``: evictions that keep the work, by any mechanism (suspend, checkpoint, image)."""
+_FILE = "summary.json"
 
 
 def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
@@ -26,9 +27,9 @@ def closing_tables(summary: Mapping[str, Any]) -> list[RenderableType]:
     if len(summary["jobs"]) > MOST_JOBS:
         tables.insert(0, _queues_table(summary["jobs"]))
     if summary["overheads"]:
-        tables.append(_overheads_table(summary["overheads"]))
+        tables.append(_overheads_table(summary["overheads"], summary["engine"] == "live"))
     work, output, lag = summary["work"], summary["output"], summary["lag"]
-    facts = Table.grid(padding=(0, 2))
+    facts = new_facts()
     facts.add_row("output", "none: simulated" if output is None else _output_text(output))
     facts.add_row(
         "work",
@@ -97,9 +98,10 @@ def _wrong_files(output: Mapping[str, Any]) -> str:
 
 def _queues_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    missed_column = ("deadlines missed",) if has_deadlines else ()
-    numbers = ("jobs", "failed", "mean completion", "longest", *missed_column, WORK_KEPT, "kills", "lost work")
-    table = new_table("queues (emulated seconds)", ["queue"], numbers)
+    columns = [*names("queue"), *numbers("jobs", "failed", "mean completion", importance=4), *numbers("longest")]
+    columns += numbers("deadlines missed", importance=4) if has_deadlines else []
+    columns += numbers(WORK_KEPT, "kills", "lost work", importance=3)
+    table = new_table("queues (emulated seconds)", columns, also_in=_FILE)
     by_queue: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:
         by_queue.setdefault(job["queue"], []).append(job)
@@ -137,9 +139,11 @@ def _to_show(jobs: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[s
 def _jobs_table(all_jobs: Sequence[Mapping[str, Any]]) -> Table:
     title, jobs = _to_show(all_jobs)
     has_deadlines = any(job["deadline_s"] is not None for job in jobs)
-    deadline_columns = ("deadline\nat", "margin") if has_deadlines else ()
-    numbers = ("submitted\nat", "completion", *deadline_columns, "attempts", WORK_KEPT, "kills", "lost work")
-    table = new_table(title, ("job", "queue", "state"), numbers)
+    columns = [*names("job"), *names("queue", importance=5), *names("state")]
+    columns += [*numbers("submitted\nat"), *numbers("completion", importance=ALWAYS)]
+    columns += [*numbers("deadline\nat"), *numbers("margin", importance=4)] if has_deadlines else []
+    columns += [*numbers("attempts", importance=1), *numbers(WORK_KEPT, "kills", "lost work", importance=3)]
+    table = new_table(title, columns, also_in=_FILE)
     for job in jobs:
         table.add_row(
             Text(job["name"]),
@@ -163,19 +167,19 @@ def _margin(job: Mapping[str, Any]) -> Text:
     return Text("missed" if margin_s is None else _number(margin_s), "red" if is_missed else "")
 
 
-def _overheads_table(overheads: Mapping[str, Mapping[str, Any]]) -> Table:
-    numbers = ("n", "mean", "p50", "p95", "p99", "overruns", "mechanism p50 ms", "p99 ms")
-    table = new_table("overheads (emulated seconds; mechanism in real milliseconds)", ["operation"], numbers)
+def _overheads_table(overheads: Mapping[str, Mapping[str, Any]], is_live: bool) -> Table:
+    columns = [*names("operation"), *numbers("n", "mean", importance=4), *numbers("p50", "p95")]
+    columns += numbers("p99", importance=3)
+    if is_live:
+        columns += [*numbers("overruns", importance=3), *numbers("mechanism p50 ms", "p99 ms", importance=1)]
+    title = f"overheads (emulated seconds{'; mechanism in real milliseconds' if is_live else ''})"
+    table = new_table(title, columns, also_in=_FILE)
     for name, cost in overheads.items():
-        mechanism = cost.get("real_ms", {}).get("mechanism", {})
-        table.add_row(
-            name.removesuffix("_s"),
-            str(cost["n"]),
-            *(_number(cost[column]) for column in ("mean", "p50", "p95", "p99")),
-            str(cost["overruns"]),
-            _number(mechanism.get("p50")),
-            _number(mechanism.get("p99")),
-        )
+        cells = [str(cost["n"]), *(_number(cost[column]) for column in ("mean", "p50", "p95", "p99"))]
+        if is_live:
+            mechanism = cost["real_ms"]["mechanism"]
+            cells += [str(cost["overruns"]), *(_number(mechanism[column]) for column in ("p50", "p99"))]
+        table.add_row(name.removesuffix("_s"), *cells)
     return table
 
 
@@ -185,7 +189,13 @@ def _metrics_table(summary: Mapping[str, Any]) -> Table:
     if sum(name.startswith("jobs.") and name.endswith(".completion_s") for name in metrics) > MOST_JOBS:
         metrics = {name: metric for name, metric in metrics.items() if not name.startswith("jobs.")}
         title += "; metrics of jobs are in summary.json"
-    table = new_table(title, ["metric"], ("n", "mean", "sd", "95% from", "to"))
+    columns = [
+        *names("metric"),
+        *numbers("n", "mean", importance=ALWAYS),
+        *numbers("sd"),
+        *numbers("95% from", "to", importance=3),
+    ]
+    table = new_table(title, columns, also_in=_FILE)
     for name, metric in metrics.items():
         figures = (_number(metric[column]) for column in ("mean", "sd", "ci95_low", "ci95_high"))
         table.add_row(Text(name), str(metric["n"]), *figures)

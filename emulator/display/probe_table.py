@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.tables import new_table
+from emulator.display.tables import names, new_table, numbers, words
 from emulator.live.probe.result import ImageCost, Probed
 
 
@@ -32,8 +32,9 @@ def probe_tables(probed: Probed) -> Iterator[RenderableType]:
 
 
 def _images_table(probed: Probed) -> Table:
-    numbers = ("written MB", "dump s", "restore s", "break-even s")
-    table = new_table(f"images, by {probed.dumper}", ("store", "image"), numbers)
+    columns = [*words("store"), *names("image"), *numbers("written MB", "dump s", "restore s")]
+    columns += numbers("break-even s", importance=3)
+    table = new_table(f"images, by {probed.dumper}", columns, also_in="probe.json")
     for store in probed.stores:
         speeds = f"{store.write_mb_s:.0f}, {store.read_mb_s:.0f} MB/s"
         how = "measured" if store.measured else "estimated"

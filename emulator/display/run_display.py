@@ -6,7 +6,11 @@ every few seconds.  The bars' segments differ in shape, not only in colour.
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +21,10 @@ from emulator.display.status import JobStatus, RunStatus
 PLAIN_PERIOD_S = 5.0
 """Real seconds between two lines of text, if there is no terminal."""
 BAR_CELLS = 40
+"""The length of a bar where there is room for it."""
+_FEWEST_CELLS = 12
+_Segment = tuple[int, str, str]
+"""How many tasks or containers, and the character and style of their cells."""
 _DONE, _RUNNING, _SUSPENDED, _WAITING = ("█", "green"), ("▓", "cyan"), ("▒", "yellow"), ("░", "bright_black")
 _QUEUE_STYLES = ("magenta", "blue", "cyan", "green")
 
@@ -78,22 +86,17 @@ def render_status(status: RunStatus, height: int) -> RenderableType:
         f"   {status.emulated_ns / 1e9:.1f} s emulated at {status.time_scale:g}x   {status.real_s:.1f} s real{lag}",
     )
     shown = _jobs_to_show(status.jobs, max(1, height - 6))
-    grid = Table.grid(padding=(0, 1))
-    for column in range(4):
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=24 if column == 0 else None)
-    for job in shown:
-        grid.add_row(Text(job.name), Text(job.queue, "bright_black"), _job_bar(job), Text(_job_counts(job)))
-    hidden = len(status.jobs) - len(shown)
-    if hidden:
-        ended = sum(job.ended for job in status.jobs)
-        grid.add_row("", "", Text(f"... and {hidden} more jobs; {ended} of {len(status.jobs)} ended"), "")
+    rows = [_Row(job.name, job.queue, _job_segments(job), job.total, _job_counts(job)) for job in shown]
     if status.containers_total:
-        grid.add_row("containers", "", _container_bar(status), Text(_container_counts(status)))
+        segments, counts = _container_segments(status), _container_counts(status)
+        rows.append(_Row("containers", "", segments, status.containers_total, counts))
+    hidden, ended = len(status.jobs) - len(shown), sum(job.ended for job in status.jobs)
+    more = [Text(f"... and {hidden} more jobs; {ended} of {len(status.jobs)} ended")] if hidden else []
     legend = Text.assemble(
         *(part for (cell, style), word in _LEGEND for part in ((cell, style), f" {word}   ")),
         style="bright_black",
     )
-    return Group(head, grid, legend)
+    return Group(head, _Bars(rows), *more, legend)
 
 
 def _jobs_to_show(jobs: tuple[JobStatus, ...], room: int) -> list[JobStatus]:
@@ -110,17 +113,48 @@ def _jobs_to_show(jobs: tuple[JobStatus, ...], room: int) -> list[JobStatus]:
     return [jobs[index] for index in sorted(sorted(range(len(jobs)), key=rank)[: room - 1])]
 
 
-def _job_bar(job: JobStatus) -> Text:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A bar with its names and figures."""
+
+    name: str
+    queue: str
+    segments: list[_Segment]
+    total: int
+    counts: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Bars:
+    """Rows below each other.  Where they are too wide, first the bars get shorter, then the queues are left out."""
+
+    rows: list[_Row]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        queues = _widest([row.queue for row in self.rows])
+        names, counts = _widest([row.name for row in self.rows]), _widest([row.counts for row in self.rows])
+        room = options.max_width - names - counts
+        has_queues = room - queues >= _FEWEST_CELLS
+        bar_cells = max(_FEWEST_CELLS, min(BAR_CELLS, room - (queues if has_queues else 0)))
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=names < options.max_width // 2, overflow="fold")
+        for _ in range(3 if has_queues else 2):
+            grid.add_column(overflow="fold")
+        for row in self.rows:
+            queue = [Text(row.queue, "bright_black")] if has_queues else []
+            grid.add_row(Text(row.name), *queue, _bar(row.segments, row.total, bar_cells), Text(row.counts))
+        yield grid
+
+
+def _widest(texts: Sequence[str]) -> int:
+    """The width of a column, with its padding."""
+    return 1 + max((cell_len(text) for text in texts), default=0)
+
+
+def _job_segments(job: JobStatus) -> list[_Segment]:
     style = "red" if job.state in ("failed", "killed") else _DONE[1]
-    return _bar(
-        [
-            (job.done, _DONE[0], style),
-            (job.running, *_RUNNING),
-            (job.suspended, *_SUSPENDED),
-            (job.waiting, *_WAITING),
-        ],
-        job.total,
-    )
+    done = (job.done, _DONE[0], style)
+    return [done, (job.running, *_RUNNING), (job.suspended, *_SUSPENDED), (job.waiting, *_WAITING)]
 
 
 def _job_counts(job: JobStatus) -> str:
@@ -130,13 +164,13 @@ def _job_counts(job: JobStatus) -> str:
     return f"{job.done}/{job.total} done  {job.running} running{suspended}"
 
 
-def _container_bar(status: RunStatus) -> Text:
+def _container_segments(status: RunStatus) -> list[_Segment]:
     segments = [
         (used, "█▓▒"[index % 3], _QUEUE_STYLES[index % len(_QUEUE_STYLES)])
         for index, (_, used) in enumerate(sorted(status.containers_used_by_queue.items()))
     ]
     free = max(0, status.containers_total - sum(status.containers_used_by_queue.values()))
-    return _bar([*segments, (free, "·", "bright_black")], status.containers_total)
+    return [*segments, (free, "·", "bright_black")]
 
 
 def _container_counts(status: RunStatus) -> str:
@@ -146,12 +180,12 @@ def _container_counts(status: RunStatus) -> str:
     return f"{used}/{status.containers_total}  {queues}{stopped}"
 
 
-def _bar(segments: list[tuple[int, str, str]], total: int) -> Text:
+def _bar(segments: list[_Segment], total: int, bar_cells: int) -> Text:
     """Segments as cells; running sums are rounded, so that the lengths always add up to the bar's."""
     bar, before, end = Text(), 0, 0
     for count, cell, style in segments:
         before += count
-        start, end = end, round(BAR_CELLS * min(before, total) / total) if total else 0
+        start, end = end, round(bar_cells * min(before, total) / total) if total else 0
         bar.append(cell * (end - start), style)
     return bar
 

@@ -1,18 +1,197 @@
-"""Tables for the terminal."""
+"""Tables for the terminal, which never cut a number or a name.
+
+Every column has an importance.  Where a window is too narrow, the least important columns are left out, and a line
+below the table names them; if the most important ones alone are too wide, each row becomes a block of lines.  Columns
+of words wrap.  A column of numbers in which every figure is 0 or missing is named below the table instead of shown.
+Output that does not go to a terminal has all columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from enum import Enum
 
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.style import StyleType
+from rich.table import Column as ShownColumn
 from rich.table import Table
 from rich.text import Text
 
+ALWAYS = sys.maxsize
+"""The importance of columns that are never left out."""
+_USUAL = 2
+_TEXT_WIDTH = 140
+"""Words wrap at this width where the output is not a terminal."""
+_NARROW, _LONGEST_WORD = 12, 30
+"""No column of words gets narrower than the first, nor wider than the second for the sake of one long word."""
+_ZERO = re.compile(r"-|[-+]?0*(\.0*)?( ?%)?")
+_WIDER = "a wider window, or '| less -S', shows all"
 
-def new_table(title: str | Text | None, words: Iterable[str | Text], numbers: Iterable[str | Text] = ()) -> Table:
-    """A table without rows: first columns of words, aligned to the left, then columns of numbers, to the right."""
-    table = Table(title=title, title_justify="left")
-    for name in words:
-        table.add_column(name)
-    for name in numbers:
-        table.add_column(name, justify="right")
+
+class Kind(Enum):
+    """What a column holds."""
+
+    NAME = "name"
+    WORDS = "words"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's head, what it holds, and how important it is: of equal ones, the one on the right goes first."""
+
+    head: str | Text
+    kind: Kind
+    importance: int
+
+
+def names(*heads: str | Text, importance: int = ALWAYS) -> list[Column]:
+    """Columns of names, on the left, which users copy: they never wrap."""
+    return [Column(head, Kind.NAME, importance) for head in heads]
+
+
+def words(*heads: str | Text, importance: int = ALWAYS) -> list[Column]:
+    """Columns of words, on the left, which wrap."""
+    return [Column(head, Kind.WORDS, importance) for head in heads]
+
+
+def numbers(*heads: str | Text, importance: int = _USUAL) -> list[Column]:
+    """Columns of numbers, on the right."""
+    return [Column(head, Kind.NUMBER, importance) for head in heads]
+
+
+def new_table(
+    title: str | Text | None, columns: Sequence[Column], *, also_in: str = "", plain: bool = False
+) -> FittedTable:
+    """A table without rows.
+
+    Args:
+        title: the line above it; empty: none.
+        columns: from ``names``, ``words`` and ``numbers``.
+        also_in: the file that has all columns, where the command cannot simply be given again in a wider window.
+        plain: without heads and lines.
+    """
+    return FittedTable(title, columns, also_in, plain)
+
+
+def new_facts() -> Table:
+    """A table of facts without rows: a name and some words, without heads and lines."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
     return table
+
+
+class FittedTable(Table):
+    """Chooses its columns and their widths when it is printed, for the width that it then has."""
+
+    def __init__(self, title: str | Text | None, columns: Sequence[Column], also_in: str, plain: bool) -> None:
+        super().__init__(title=title or None, show_header=not plain)
+        self.specs, self._also_in = tuple(columns), also_in
+        if plain:
+            self.box = None
+        for column in columns:
+            justify = "right" if column.kind is Kind.NUMBER else "left"
+            self.add_column(_text(column.head), justify=justify, overflow="fold")
+
+    def add_row(self, *cells: object, style: StyleType | None = None, end_section: bool = False) -> None:
+        """A row; cells are words as they are, without markup."""
+        super().add_row(*map(_text, cells), style=style, end_section=end_section)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        shown = [place for place in range(len(self.columns)) if not self._is_empty(place)]
+        empty = [place for place in range(len(self.columns)) if place not in shown]
+        narrow: list[int] = []
+        while self._least_width(shown) > options.max_width and (place := self._least_important(shown)) is not None:
+            shown.remove(place)
+            narrow.append(place)
+        if self.title:
+            yield Text.assemble(_text(self.title), style="table.title")
+        if self._least_width(shown) > options.max_width:
+            yield from self._stacked(shown)
+        else:
+            room = options.max_width if console.is_terminal else min(options.max_width, _TEXT_WIDTH)
+            yield from self._chosen(shown, room).__rich_console__(console, options)
+        yield from self._below(empty, sorted(narrow), options.max_width)
+
+    def _below(self, empty: Sequence[int], narrow: Sequence[int], width: int) -> Iterator[Text]:
+        if self.caption:
+            yield Text(str(self.caption), "table.caption")
+        if empty:
+            yield Text(f"0 or missing in every row: {self._heads(empty)}", "table.caption")
+        if narrow:
+            how = f"{self._also_in} has all" if self._also_in else _WIDER
+            yield Text(f"not shown in {width} columns: {self._heads(narrow)} ({how})", "table.caption")
+
+    def _heads(self, places: Sequence[int]) -> str:
+        return "; ".join(" ".join(_text(self.specs[place].head).plain.split()) for place in places)
+
+    def _is_empty(self, place: int) -> bool:
+        spec, cells = self.specs[place], self.columns[place]._cells
+        if spec.kind is not Kind.NUMBER or spec.importance == ALWAYS or not cells:
+            return False
+        return all(_ZERO.fullmatch(_text(cell).plain) for cell in cells)
+
+    def _least_important(self, shown: Sequence[int]) -> int | None:
+        ranked = [(self.specs[place].importance, -place) for place in shown]
+        importance, place = min(ranked, default=(ALWAYS, 0))
+        return None if importance == ALWAYS else -place
+
+    def _lines(self, place: int) -> tuple[list[str], list[str]]:
+        """The lines of a column's head, and of its cells."""
+        cells = [line for cell in self.columns[place]._cells for line in _text(cell).plain.split("\n")]
+        return (_text(self.specs[place].head).plain.split("\n") if self.show_header else []), cells
+
+    def _width(self, place: int, *, least: bool) -> int:
+        head, cells = self._lines(place)
+        if not least:
+            return max(map(cell_len, [*head, *cells]), default=0)
+        longest = [cell_len(word) for line in head for word in line.split()]
+        if self.specs[place].kind is not Kind.WORDS:
+            return max([*longest, *map(cell_len, cells)], default=0)
+        longest += [cell_len(word) for line in cells for word in line.split()]
+        least_width = max(_NARROW, min(max(longest, default=0), _LONGEST_WORD))
+        return min(least_width, self._width(place, least=False))
+
+    def _lines_width(self, shown: Sequence[int]) -> int:
+        """The width of padding and lines."""
+        return 2 * len(shown) + (0 if self.box is None else len(shown) + 1)
+
+    def _least_width(self, shown: Sequence[int]) -> int:
+        return self._lines_width(shown) + sum(self._width(place, least=True) for place in shown)
+
+    def _chosen(self, shown: Sequence[int], room: int) -> Table:
+        """The table of the shown columns; what room is left goes to the columns that would wrap most."""
+        widths = {place: self._width(place, least=True) for place in shown}
+        natural = {place: self._width(place, least=False) for place in shown}
+        for _ in range(room - self._least_width(shown)):
+            wrapped = [place for place in shown if widths[place] < natural[place]]
+            if not wrapped:
+                break
+            widths[max(wrapped, key=lambda place: natural[place] / widths[place])] += 1
+        found = Table(show_header=self.show_header, box=self.box)
+        found.rows = self.rows
+        for place in shown:
+            column: ShownColumn = copy(self.columns[place])
+            column.width, column._index = widths[place], len(found.columns)
+            found.columns.append(column)
+        return found
+
+    def _stacked(self, shown: Sequence[int]) -> Iterator[Text]:
+        """A block of lines for each row."""
+        for row in range(len(self.rows)):
+            for place in shown:
+                cell = _text(self.columns[place]._cells[row])
+                head = " ".join(_text(self.specs[place].head).plain.split())
+                if cell.plain:
+                    yield Text.assemble(f"{head}: " if head else "", cell, overflow="fold")
+            yield Text()
+
+
+def _text(value: object) -> Text:
+    return value if isinstance(value, Text) else Text(str(value))

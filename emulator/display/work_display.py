@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from emulator.display.run_display import PLAIN_PERIOD_S
 
 _SILENT_S = 1.0
+_BAR_CELLS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class WorkStatus:
     """None if not known."""
 
 
+def progress_bar(console: Console, before: str, after: str) -> Progress:
+    """A bar between two texts, which wrap where the terminal is narrow."""
+    first, last = (TextColumn(text, table_column=Column(overflow="fold")) for text in (before, after))
+    return Progress(first, BarColumn(_BAR_CELLS), last, console=console, transient=True)
+
+
 class WorkDisplay:
     """A context manager around the work."""
 
@@ -32,8 +40,9 @@ class WorkDisplay:
         self._console = console
         self._last_line_s = float("-inf")
         self._last_part = ""
-        columns = (TextColumn("{task.description:<12}"), BarColumn(), TextColumn("{task.fields[left]}"))
-        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._bar = (
+            progress_bar(console, "{task.description:<12}", "{task.fields[left]}") if console.is_terminal else None
+        )
         self._task = None if self._bar is None else self._bar.add_task("", total=1.0, left="")
 
     def __enter__(self) -> WorkDisplay:

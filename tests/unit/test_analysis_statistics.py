@@ -85,9 +85,10 @@ def test_spread_and_its_interval() -> None:
     assert found.mean == pytest.approx(values.mean())
     assert found.sd == pytest.approx(values.std(ddof=1))
     low, high = scipy.stats.t.interval(0.95, 199, values.mean(), scipy.stats.sem(values))
-    assert found.low == pytest.approx(low, abs=0.05)
-    assert found.high == pytest.approx(high, abs=0.05)
-    assert statistics.spread(values) == found, "drawn from a seed"
+    assert found.low == pytest.approx(low)
+    assert found.high == pytest.approx(high)
+    wider = statistics.mean_interval(values, comparisons=10)
+    assert wider == pytest.approx(scipy.stats.t.interval(0.995, 199, values.mean(), scipy.stats.sem(values)))
     assert statistics.spread([4.0]) == statistics.Spread(1, 4.0, None, None, None)
     with pytest.raises(ValueError, match="no values"):
         statistics.spread([math.nan])
@@ -100,12 +101,34 @@ def test_jobs_are_paired_by_repeat_and_name() -> None:
 
     pairs = statistics.pair_jobs(jobs(x=10, y=20, z=5, only_a=1), jobs(x=14, y=20, z=math.nan, only_b=1))
     assert pairs[["name", "a", "b", "difference"]].to_numpy().tolist() == [["x", 10, 14, -4], ["y", 20, 20, 0]]
-    found = statistics.compare_pairs(pairs["difference"])
-    assert (found.a_lower, found.b_lower, found.spread.mean) == (0.5, 0.0, -2)
+    found = statistics.compare_pairs(pairs["difference"], pairs["repeat"])
+    assert (found.jobs, found.a_lower, found.b_lower, found.spread.mean) == (2, 0.5, 0.0, -2)
     assert found.percentiles[50] == -2
-    assert statistics.compare_pairs([0, 0]).p_value is None
-    assert statistics.compare_pairs([-3, -2, -4, -1]).spread.low is None
-    few = statistics.compare_pairs([-3, -2, -4, -1, -5]).spread
-    assert few.low is not None
-    assert few.low < few.mean
-    assert statistics.compare_pairs([-3, -2, -4, -1, -5, -2.5, -7]).p_value == pytest.approx(2 / 2**7)
+    assert (found.spread.low, found.p_value) == (None, None), "one run"
+
+
+def test_runs_weigh_the_same_and_their_means_are_tested() -> None:
+    differences, runs = [-3, -5, -1, -6, -2, -2.5], [1, 1, 2, 3, 4, 4]
+    found = statistics.compare_pairs(differences, runs)
+    means = [-4, -1, -6, -2.25]
+    assert found.spread == statistics.spread(means)
+    assert found.p_value == pytest.approx(scipy.stats.ttest_1samp(means, 0).pvalue)
+    assert statistics.compare_pairs([0, 0], [1, 2]).p_value is None
+    (low, high) = statistics.mean_interval([7.0, 7.0]) or (0, 0)
+    assert (low, high) == (7, 7), "the seed changes nothing"
+
+
+@pytest.mark.parametrize("seeds", [3, 10, 40])
+def test_the_interval_holds_where_the_jobs_of_a_run_depend_on_each_other(seeds: int) -> None:
+    """Jobs of one run share most of their luck; over 1,000 experiments the interval has the true mean in 95%."""
+    random, experiments, jobs, true_s = numpy.random.default_rng(7), 1000, 20, 5.0
+    shared_s = random.normal(true_s, 10, (experiments, seeds, 1))
+    differences_s = shared_s + random.normal(0, 2, (experiments, seeds, jobs))
+    runs = numpy.repeat(numpy.arange(seeds), jobs)
+    hits = 0
+    for one in differences_s:
+        found = statistics.compare_pairs(one.ravel(), runs).spread
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= true_s <= found.high
+    assert hits / experiments == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / experiments))

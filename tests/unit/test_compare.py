@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import scipy.stats
 from typer.testing import CliRunner
 
-from analysis.compare import compare_runs
+from analysis.compare import compare_runs, in_order
 from emulator.cli.main import app
 from emulator.errors import ConfigError
 from tests.simulated_runs import simulate
@@ -47,7 +48,7 @@ def test_every_job_is_paired_with_itself_under_the_same_seed(runs: Path) -> None
     assert research.spread.mean < -10, "suspended research does not lose its work"
     assert research.a_lower == 1
     assert set(found.differences) == {"research", "production", "all queues"}
-    assert (research.spread.low, research.spread.high) == (None, None), "two jobs make no interval"
+    assert (research.jobs, found.differences["all queues"].jobs, found.differences["all queues"].spread.n) == (2, 4, 2)
 
 
 def test_campaigns_and_their_variants(runs: Path) -> None:
@@ -102,6 +103,34 @@ def test_whole_runs_are_compared_by_what_they_took(runs: Path, tmp_path: Path) -
     assert f"{sum(peak_bytes) / 2e9:,.1f}" in done.stdout
     without = compare_runs(runs / "kept", runs / "killed").totals
     assert set(without) == {"wasted_fraction", "energy_j"}, "no images, so nothing about storage"
+
+
+def test_the_interval_is_over_the_seeds_and_its_count_is_said(runs: Path, tmp_path: Path) -> None:
+    kept, killed = runs / "kept", runs / "killed"
+    found = compare_runs(kept, killed).differences["all queues"].spread
+    means = compare_runs(kept, killed).pairs.groupby("run_number")["difference"].mean()
+    low, high = scipy.stats.t.interval(0.95, 1, means.mean(), scipy.stats.sem(means))
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    several = CliRunner().invoke(app, ["compare", str(kept), str(killed), "--out", str(tmp_path / "several")])
+    assert "2 pairs of runs, paired by seed; the interval is over the runs' mean differences" in several.stdout
+    assert "3 intervals, each of 95% by itself, not adjusted for their number" in several.stdout
+    pair = ["compare", str(kept / "repeat-1"), str(killed / "repeat-1"), "--out", str(tmp_path / "one")]
+    one = CliRunner().invoke(app, pair)
+    assert "one pair of runs (seed 1): no interval over seeds can be given" in one.stdout
+    assert json.loads((tmp_path / "one/compare.json").read_text())["queues"]["all queues"]["ci95_low"] is None
+
+
+def test_variants_of_a_campaign_share_their_seeds(runs: Path) -> None:
+    whole = compare_runs(runs / "campaign", runs / "campaign").differences["all queues"]
+    assert (whole.jobs, whole.spread.n) == (8, 2)
+
+
+def test_the_baseline_is_the_second_or_the_one_named(runs: Path) -> None:
+    a, b = runs / "kept", runs / "killed"
+    assert in_order(a, b, None) == in_order(a, b, Path("killed")) == in_order(a, b, b) == (a, b)
+    assert in_order(a, b, Path("kept")) == in_order(a, b, a) == (b, a)
+    with pytest.raises(ConfigError, match="--baseline other: must be one of the two sides"):
+        in_order(a, b, Path("other"))
 
 
 def test_what_cannot_be_compared_is_said(runs: Path) -> None:

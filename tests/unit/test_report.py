@@ -223,9 +223,9 @@ def test_repeats_and_variants_are_taken_together(tmp_path: Path) -> None:
     for row in page.tables["variants"][1:]:
         makespans = runs.runs[runs.runs["run"] == row[0]]["makespan_s"]
         found = spread(makespans)
-        assert row[1:6] == texts([3, 0, found.mean, found.low, found.high])
+        assert row[1:4] == texts([3, 0, found.mean])
         research = runs.jobs[(runs.jobs["run"] == row[0]) & (runs.jobs["queue"] == "research")]
-        assert row[6] == str(spread(research["completion_s"]).mean)
+        assert row[4] == str(spread(research["completion_s"]).mean)
     (charts,) = re.findall(r'id="interval-charts">(.*)</script>', html)
     makespan = json.loads(charts)[0]
     assert [row["name"] for row in makespan["rows"]] == ["random, checkpoint", "random, kill"]
@@ -237,6 +237,25 @@ def test_repeats_and_variants_are_taken_together(tmp_path: Path) -> None:
     checkpoint, kill = (by_run[row[0]] for row in page.tables["variants"][1:])
     assert difference is not None
     assert float(difference) == pytest.approx(float((kill - checkpoint).mean()))
+    assert "3 intervals over the seeds (Student&#39;s), each of 95% by itself" in html
+    (charts,) = re.findall(r'id="difference-charts">(.*)</script>', html)
+    ((of_makespan,),) = (chart["rows"] for chart in json.loads(charts)[:1])
+    found = spread(kill - checkpoint)
+    assert (of_makespan["mean"], of_makespan["low"], of_makespan["high"]) == (found.mean, found.low, found.high)
+
+
+def test_the_baseline_is_the_variant_named(tmp_path: Path) -> None:
+    for mechanism in ("checkpoint", "kill"):
+        for seed in (3, 4):
+            place = tmp_path / "campaign/runs" / f"mechanism={mechanism}"
+            simulate(place, f"seed-{seed}", f"seed={seed}", f"scheduler.mechanism={mechanism}")
+    first, named = (Page(report_of([tmp_path / "campaign"], name)).tables["differences"] for name in (None, "kill"))
+    assert [row[0] for row in (first[1], named[1])] == ["kill", "checkpoint"]
+    assert float(first[1][2] or 0) == pytest.approx(-float(named[1][2] or 0))
+    command = ["report", str(tmp_path / "campaign"), "--baseline", "swap", "--out", str(tmp_path / "page.html")]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
+    assert "--baseline swap: there is no such variant; there are checkpoint; kill" in refused.stderr
 
 
 def test_of_many_runs_those_of_every_variant_are_shown_first(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const CHART = { width: 460, height: 210, left: 46, right: 12, top: 10, bottom: 36 };
 const MOST_POINTS = 1200;
+const LETTER_PIXELS = 6.2;
+const FEWEST_VALUES = 5;
 
 function svg(name, attributes, ...children) {
   const element = document.createElementNS(SVG, name);
@@ -20,11 +22,21 @@ function stepChart(element, curves, { xLabel, yLabel, until, most }) {
   });
 }
 
-/** Share of values at or below x.  groups: [{name, values}], with ascending values. */
+/**
+ * Share of values at or below x.  groups: [{name, values}], with ascending values.  Of fewer than five values a curve would say more
+ * than is known, so each of them is a dot.
+ */
 function distributionChart(element, groups, { xLabel, yLabel }) {
-  const curves = groups
-    .filter(({ values }) => values.length)
-    .map(({ name, values, colour }) => ({ name, colour, x: values, y: Array.from(values, (_, place) => (place + 1) / values.length) }));
+  const known = groups.map((group, place) => ({ colour: place, ...group })).filter(({ values }) => values.length);
+  const [few, many] = [known.filter(({ values }) => values.length < FEWEST_VALUES), known.filter(({ values }) => values.length >= FEWEST_VALUES)];
+  const [curves, dots] = [document.createElement("div"), document.createElement("div")];
+  element.replaceChildren(...(many.length ? [curves] : []), ...(few.length ? [dots] : []));
+  if (many.length) distributionCurves(curves, many, { xLabel, yLabel });
+  if (few.length) rowsChart(dots, few.map(({ name, values, colour }) => ({ name, dots: values, colour })), { xLabel, zero: true });
+}
+
+function distributionCurves(element, groups, { xLabel, yLabel }) {
+  const curves = groups.map(({ name, values, colour }) => ({ name, colour, x: values, y: Array.from(values, (_, place) => (place + 1) / values.length) }));
   const xTo = Math.max(...curves.map(({ x }) => x.at(-1)), 1e-9);
   drawChart(element, curves, { xLabel, yLabel, xFrom: 0, xTo: xTo * 1.02, yTo: 1, before: 0 });
 }
@@ -112,36 +124,59 @@ function readOnHover(picture, curves, reading, { xFrom, xTo, toX, before, unit }
   });
 }
 
-/** Means with their intervals, one row each, and a line at 0.  rows: [{name, mean, low, high}]; low and high may be null. */
-function intervalChart(element, rows, { xLabel, colour = 0 }) {
+/** Means with their intervals, one row each.  rows: [{name, mean, low, high}]; low and high may be null. */
+function intervalChart(element, rows, { xLabel, colour = 0, zero = false }) {
+  rowsChart(element, rows.map(({ name, mean, low, high }) => ({ name, dots: [mean], low, high, colour })), { xLabel, zero });
+}
+
+/**
+ * One row each: dots, and an interval where there is one.  The axis shows what lies between the values, so that differences can be
+ * seen; with `zero` it has a line at 0.
+ */
+function rowsChart(element, rows, { xLabel, zero }) {
   const { width, right, top, bottom } = CHART;
-  const row = { height: 24, left: 150 };
+  const longest = LETTER_PIXELS * greatest(rows.map(({ name }) => name.length));
+  const isAbove = longest > width / 3; // a long name is above its row, so that none is cut
+  const row = isAbove ? { height: 36, left: 14, at: 0.7 } : { height: 24, left: longest + 16, at: 0.5 };
   const height = top + rows.length * row.height + bottom;
-  const xTo = 1.05 * Math.max(...rows.map(({ mean, high }) => high ?? mean), 1e-9);
-  const xFrom = 1.05 * Math.min(...rows.map(({ mean, low }) => low ?? mean), 0);
-  const toX = (value) => row.left + ((value - xFrom) / (xTo - xFrom)) * (width - row.left - right);
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": xLabel });
-  const step = niceStep(xTo - xFrom, 4);
-  for (let at = Math.ceil(xFrom / step) * step; at <= xTo; at += step) {
-    picture.append(svg("line", { x1: toX(at), x2: toX(at), y1: top, y2: height - bottom, class: at ? "grid" : "hair" }));
-    picture.append(svg("text", { x: toX(at), y: height - bottom + 15, "text-anchor": "middle" }, tidy(at)));
+  const scale = rowsScale(rows, zero);
+  const toX = (value) => row.left + ((value - scale.from) / (scale.to - scale.from)) * (width - row.left - right);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${xLabel}: ${rows.map(({ name }) => name).join(", ")}` });
+  for (let at = Math.ceil(scale.from / scale.step) * scale.step; at <= scale.to; at += scale.step) {
+    const isZero = Math.abs(at) < scale.step / 1e6;
+    picture.append(svg("line", { x1: toX(at), x2: toX(at), y1: top, y2: height - bottom, class: isZero ? "hair" : "grid" }));
+    picture.append(svg("text", { x: toX(at), y: height - bottom + 15, "text-anchor": "middle" }, tickText(at, scale.step)));
   }
-  rows.forEach(({ name, mean, low, high }, place) => {
-    const y = top + (place + 0.5) * row.height;
-    const said = low === null ? tidy(mean) : `${tidy(mean)}, 95% from ${tidy(low)} to ${tidy(high)}`;
-    const label = svg("text", { x: row.left - 8, y: y + 4, "text-anchor": "end" }, shortened(name));
-    label.append(svg("title", {}, `${name}: ${said}`));
-    picture.append(label, svg("circle", { cx: toX(mean), cy: y, r: 3.5, class: `mean-${colour % CURVES}` }));
-    if (low === null) return;
-    const whisker = `M${toX(low)} ${y}H${toX(high)}M${toX(low)} ${y - 5}v10M${toX(high)} ${y - 5}v10`;
-    picture.append(svg("path", { d: whisker, class: `interval curve-${colour % CURVES}` }));
+  rows.forEach((one, place) => {
+    const y = top + (place + row.at) * row.height;
+    const label = isAbove ? { x: row.left, y: y - 10 } : { x: row.left - 8, y: y + 4, "text-anchor": "end" };
+    picture.append(svg("text", label, one.name), ...rowMarks(one, y, toX));
   });
   picture.append(svg("text", { x: (row.left + width - right) / 2, y: height - 5, "text-anchor": "middle" }, xLabel));
   element.replaceChildren(picture);
 }
 
-function shortened(name) {
-  return name.length > 23 ? `…${name.slice(-22)}` : name;
+/** The ends of the axis of rows, and the step between its numbers. */
+function rowsScale(rows, zero) {
+  const values = rows.flatMap(({ dots, low, high }) => [...dots, low ?? dots[0], high ?? dots[0]]).concat(zero ? [0] : []);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const margin = 0.08 * (most - least || Math.abs(most) || 1);
+  const [from, to] = [zero && least === 0 ? 0 : least - margin, most + margin];
+  return { from, to, step: niceStep(to - from, 4) };
+}
+
+function rowMarks({ name, dots, low, high, colour }, y, toX) {
+  const said = (low ?? null) === null ? dots.map(tidy).join(", ") : `${tidy(dots[0])}, 95% from ${tidy(low)} to ${tidy(high)}`;
+  const marks = Array.from(dots, (value) => svg("circle", { cx: toX(value), cy: y, r: 3.5, class: `mean-${colour % CURVES}` }, svg("title", {}, `${name}: ${said}`)));
+  if ((low ?? null) === null) return marks;
+  const whisker = `M${toX(low)} ${y}H${toX(high)}M${toX(low)} ${y - 5}v10M${toX(high)} ${y - 5}v10`;
+  return [...marks, svg("path", { d: whisker, class: `interval curve-${colour % CURVES}` })];
+}
+
+/** A number on an axis, with as many decimals as the steps between its numbers need. */
+function tickText(value, step) {
+  const decimals = Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  return (Math.abs(value) < step / 1e6 ? 0 : value).toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 }
 
 function greatest(values) {

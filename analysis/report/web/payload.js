@@ -26,6 +26,37 @@ function readPayload(buffer) {
   return run;
 }
 
+/**
+ * Where evicted tasks that keep their work wait, by lane: [{from, to, attempt}], from leaving the container of that lane until the
+ * process or its saved work goes on, wherever that is; to the end of the run if it does not.
+ */
+function gapsOf(run) {
+  const [lastOf, firstOf] = [new Map(), new Map()];
+  const gaps = new Map();
+  const add = (segment, to) => {
+    const lane = run.segment_lane[segment];
+    const gap = { from: run.segment_end[segment], to, attempt: run.segment_attempt[segment] };
+    if (to <= gap.from) return;
+    if (!gaps.has(lane)) gaps.set(lane, []);
+    gaps.get(lane).push(gap);
+  };
+  const inOrder = Array.from(run.segment_start.keys()).sort((a, b) => run.segment_start[a] - run.segment_start[b]);
+  for (const segment of inOrder) {
+    const attempt = run.segment_attempt[segment];
+    if (run.lanes[run.segment_lane[segment]].stopped) {
+      if (lastOf.has(attempt)) add(lastOf.get(attempt), run.segment_end[segment]);
+      continue;
+    }
+    if (!firstOf.has(attempt)) firstOf.set(attempt, segment);
+    lastOf.set(attempt, segment);
+  }
+  for (const [attempt, segment] of firstOf) {
+    const saved = lastOf.get(run.attempt_resumed_from[attempt]);
+    if (saved !== undefined) add(saved, run.segment_start[segment]);
+  }
+  return gaps;
+}
+
 /** The queues of a run, sorted by name; this order decides their colours in every picture. */
 function queuesOf(run) {
   return [...new Set(run.jobs.map(({ queue }) => queue))].sort();

@@ -120,8 +120,8 @@ for (const choice of document.querySelectorAll("[name=run]")) {
   choice.addEventListener("change", () => showRun(Number(choice.value)));
 }
 for (const place of document.querySelectorAll("[data-intervals]")) {
-  const { title, rows, colour } = JSON.parse(document.getElementById("interval-charts").textContent)[place.dataset.intervals];
-  intervalChart(place, rows, { xLabel: `${title}, emulated s`, colour });
+  const { title, rows, colour, zero } = JSON.parse(document.getElementById(place.dataset.intervals).textContent)[place.dataset.place];
+  intervalChart(place, rows, { xLabel: `${title}, emulated s`, colour, zero });
 }
 bindSorting();
 showRun(0);

@@ -78,6 +78,10 @@ function drawLegend(element, view) {
   const idle = document.createElement("span");
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));
+  if (view.gaps.size) {
+    const line = (context) => drawGap(context, 0, 9, 22, groupColour(element, 0), "transparent");
+    element.append(legendItem(paintedSwatch(line), "below a row: the task that was evicted here waits, its work is kept"));
+  }
   element.append(legendItem(paintedSwatch((context) => drawSubmission(context, 11, 2, groupColour(element, 0))), "submission"));
   if (run.jobs.some(({ deadline_s: deadline }) => deadline !== null)) {
     element.append(legendItem(paintedSwatch((context) => drawDeadline(context, 11, 0, 12, groupColour(element, 0), "transparent")), "deadline"));
@@ -119,6 +123,14 @@ function drawDeadline(context, x, top, bottom, colour, ground) {
     context.stroke();
   }
   context.restore();
+}
+
+/** A line on the lower edge of a row: here an evicted task would run; its work is kept. */
+function drawGap(context, x, bottom, width, colour, ground) {
+  context.fillStyle = ground;
+  context.fillRect(x, bottom - GAP_PIXELS - 1, width, 1);
+  context.fillStyle = colour;
+  context.fillRect(x, bottom - GAP_PIXELS, width, GAP_PIXELS);
 }
 
 /** A bar with the marks of a queue: lines along it. */

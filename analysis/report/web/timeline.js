@@ -35,7 +35,7 @@ class Timeline {
     this.tooltip = root.querySelector(".tooltip");
     this.details = root.querySelector(".timeline-details");
     this.faintJobs = new Set();
-    this.colourBy = "state";
+    this.colourBy = root.querySelector("[data-colour]").value;
     this.selected = -1;
     this.hovered = -1;
     this.wanted = 0;
@@ -61,6 +61,7 @@ class Timeline {
     this.lined = [...new Set(run.jobs.map(({ queue }) => queue))]; // the first queue's bars are plain, the next one's have a line
     const linesOfJob = run.jobs.map(({ queue }) => Math.min(MOST_LINES, this.lined.indexOf(queue)));
     this.linesOf = Uint8Array.from(this.jobOf, (job) => linesOfJob[job] ?? 0);
+    this.gaps = gapsOf(run);
     if (!this.rowPixels) this.rowPixels = this.comfortableRow();
     this.drawLegend();
     this.measure();

@@ -3,6 +3,8 @@
 
 const PATTERN_FROM_PIXELS = 4;
 const LINED_FROM_PIXELS = 6;
+const GAPS_FROM_PIXELS = 5;
+const GAP_PIXELS = 2;
 const FAINT = 0.13;
 const FONT = "11px system-ui, sans-serif";
 
@@ -20,6 +22,7 @@ function drawTimeline(view) {
   context.clip();
   drawRows(view, colour);
   drawSegments(view, colour);
+  if (view.rowPixels >= GAPS_FROM_PIXELS) drawGaps(view, colour("--surface"));
   drawDeadlines(view, colour("--surface"));
   if (!run.segment_start.length && run.status) {
     context.fillStyle = colour("--muted");
@@ -142,6 +145,20 @@ function drawSegments(view, colour) {
   context.lineWidth = 1.5;
   for (let at = 0; at < outlined.length; at += 3) {
     context.strokeRect(outlined[at], outlined[at + 1] - 0.25, outlined[at + 2], height + 0.5);
+  }
+}
+
+/** Evicted tasks that keep their work: a line below the row that they left, until they go on. */
+function drawGaps(view, ground) {
+  const { context, gaps } = view;
+  const right = view.gutter + view.plotWidth;
+  for (const [lane, y] of visibleRows(view)) {
+    for (const { from, to, attempt } of gaps.get(lane) ?? []) {
+      const job = view.jobOf[attempt];
+      if (to <= view.from || from >= view.to || view.faintJobs.has(job)) continue;
+      const [x, until] = [Math.max(view.gutter, view.xOf(from)), Math.min(right, view.xOf(to))];
+      drawGap(context, x, y + barHeight(view), until - x, markColour(view, job), ground);
+    }
   }
 }
 

@@ -1,0 +1,126 @@
+"""Each variant of a campaign minus its baseline, in runs of the same seed: as a table, as a page's grid and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from analysis.report.facts import Grid, figure, text
+from analysis.report.variants import (
+    MOST_ON_TERMINAL,
+    Variant,
+    colours_of,
+    head_of,
+    interval_cell,
+    interval_chart,
+    measures_of,
+    short_names,
+)
+from analysis.statistics import Spread, spread
+from emulator.display.tables import names, new_table, numbers
+from emulator.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant."""
+
+    name: str
+    seeds: int
+    """How many it shares with the baseline."""
+    spreads: tuple[Spread | None, ...]
+    """For each measure; over the seeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """All variants but the baseline, each minus the baseline."""
+
+    baseline: str
+    measures: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def in_words(self) -> str:
+        """What the intervals are, and how many."""
+        intervals = sum(found is not None and found.low is not None for row in self.rows for found in row.spreads)
+        if not intervals:
+            return "One seed: no interval over seeds can be given."
+        count = "One interval" if intervals == 1 else f"{intervals} intervals"
+        return (
+            f"{count} over the seeds (Student's), each of 95% by itself and not adjusted for their number:"
+            " of 20 such intervals, one leaves out its true value by chance."
+        )
+
+
+def differences_of(variants: Sequence[Variant], baseline: str | None = None) -> Differences | None:
+    """Every variant minus ``baseline``, by default the first; None if a variant shares no seed with it.
+
+    Raises ConfigError: there is no such variant.
+    """
+    shown = short_names([variant.name for variant in variants])
+    place = 0 if baseline is None else baseline_among(baseline, [variant.name for variant in variants])
+    first = {summary["seed"]: summary for summary in variants[place].summaries}
+    measures = measures_of(variants)
+    rows = []
+    for name, variant in zip(shown, variants, strict=True):
+        if variant is variants[place]:
+            continue
+        pairs = [(summary, first[summary["seed"]]) for summary in variant.summaries if summary["seed"] in first]
+        if not pairs:
+            return None
+        values = [[(read(a), read(b)) for a, b in pairs] for read in measures.values()]
+        known = [[a - b for a, b in of_measure if a is not None and b is not None] for of_measure in values]
+        rows.append(Row(name, len(pairs), tuple(spread(found) if found else None for found in known)))
+    return Differences(shown[place], tuple(measures), tuple(rows))
+
+
+def baseline_among(baseline: str, variants: Sequence[str]) -> int:
+    """The place of the variant that is called so, in full or without what all names share.
+
+    Raises ConfigError: there is none.
+    """
+    shown = short_names(variants)
+    for place, (name, short) in enumerate(zip(variants, shown, strict=True)):
+        if baseline in (name, name.rpartition("/")[2], short):
+            return place
+    raise ConfigError(f"--baseline {baseline}: there is no such variant; there are {'; '.join(shown)}")
+
+
+def differences_table(found: Differences, most: int = MOST_ON_TERMINAL) -> Table:
+    """For the terminal."""
+    columns = [*names("variant"), *numbers("seeds", importance=1)]
+    columns += numbers(*map(head_of, found.measures), importance=3)
+    title = f"minus {found.baseline}, seed by seed: mean difference (95% interval), emulated seconds"
+    table = new_table(title, columns, also_in="campaign.parquet")
+    for row in found.rows[:most]:
+        table.add_row(row.name, str(row.seeds), *(interval_cell(one, sign=True).text for one in row.spreads))
+    if len(found.rows) > most:
+        table.caption = f"... and {len(found.rows) - most} more"
+    return table
+
+
+def differences_grid(found: Differences) -> Grid:
+    """For a page."""
+    return Grid(
+        ("variant", "seeds", *(f"{measure}, s" for measure in found.measures)),
+        tuple(
+            (text(row.name), figure(row.seeds), *(interval_cell(one, sign=True) for one in row.spreads))
+            for row in found.rows
+        ),
+    )
+
+
+def difference_charts(found: Differences) -> list[dict[str, Any]]:
+    """For a page: a chart for each measure, with a line at 0."""
+    return [
+        interval_chart(
+            f"{measure}, minus {found.baseline}",
+            colour,
+            ((row.name, row.spreads[place]) for row in found.rows),
+            zero=True,
+        )
+        for place, (measure, colour) in enumerate(zip(found.measures, colours_of(found.measures), strict=True))
+    ]
