@@ -153,17 +153,17 @@ def test_margins_are_shown_where_a_job_has_a_deadline() -> None:
     one = with_deadlines["jobs"][0]
     assert "margin" not in "".join(text_of(table) for table in closing_tables(with_deadlines))
     with_deadlines["jobs"] = [
-        {**one, "name": "late", "deadline_s": 190.0, "margin_s": -7.25},
+        {**one, "name": "late", "submit_s": 5.0, "deadline_s": 190.0, "margin_s": -7.25},
         {**one, "name": "never", "deadline_s": 190.0, "margin_s": None},
         {**one, "name": "free"},
     ]
     lines = "".join(text_of(table) for table in closing_tables(with_deadlines)).splitlines()
-    heads = " ".join(lines[:4])
+    heads = " ".join(lines[:5])
     assert all(head in heads for head in ("submitted", "completion", "deadline", "margin")), (
         "instants, and what is left"
     )
     rows = [[cell.strip() for cell in line.split("│")] for line in lines if line.startswith("│ ")]
-    assert {row[1]: row[5:7] for row in rows[:3]} == {
+    assert {row[1]: row[6:8] for row in rows[:3]} == {
         "late": ["190.0", "-7.250"],
         "never": ["190.0", "missed"],
         "free": ["-", "-"],
