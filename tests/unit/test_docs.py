@@ -124,6 +124,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
     (block,) = re.findall(r"<!-- advise:begin -->\n(.*?)<!-- advise:end -->", PAGES[0].read_text(), re.DOTALL)
     call, *shown = [line.removeprefix("    ") for line in block.splitlines()]
