@@ -1,0 +1,177 @@
+"""Which flavors a workload gets (https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavors-and-resources).
+
+Podset by podset, group by group, flavors in the queue's order.  A flavor is as good as its worst resource; the search ends
+at one that is good enough for the queue's ``flavorFungibility`` and takes it; where none is, the best is taken, the first
+of equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from emulator.policies.kueue.candidates import Request, Target, restore
+from emulator.policies.kueue.classical import classical_targets
+from emulator.policies.kueue.fair import fair_targets
+from emulator.policies.kueue.model import (
+    Assignment,
+    FlavorPolicy,
+    Mode,
+    PodSet,
+    Policy,
+    ResourceGroup,
+    Ties,
+    Tried,
+    Workload,
+)
+from emulator.policies.kueue.snapshot import Node, Snapshot
+
+FROM_THE_FIRST: Mapping[tuple[int, int], int] = {}
+
+
+@dataclass(slots=True)
+class _Search:
+    """The flavors found so far for one workload."""
+
+    snapshot: Snapshot
+    node: Node
+    workload: Workload
+    ties: Ties
+    begin: Mapping[tuple[int, int], int]
+    taken: dict[int, int] = field(default_factory=dict)
+    """By cell, for the podsets before."""
+    flavors: list[dict[str, str]] = field(default_factory=list)
+    contested: dict[tuple[str, str], None] = field(default_factory=dict)
+    tried: list[Tried] = field(default_factory=list)
+    goes_on: list[tuple[int, int, int]] = field(default_factory=list)
+    mode: Mode = Mode.FIT
+    borrow: int = 0
+
+    def result(self) -> Assignment:
+        mode = Mode.PREEMPT if Mode.NO_FIT < self.mode < Mode.FIT else self.mode
+        flavors = tuple(self.flavors) if mode is not Mode.NO_FIT else ()
+        return Assignment(
+            mode, flavors, tuple(self.contested), self.borrow, tuple(self.tried), tuple(self.goes_on)
+        )
+
+
+def targets_of(request: Request) -> list[Target]:
+    """Whom a request preempts, in either way."""
+    strategies = request.snapshot.fair
+    return classical_targets(request) if strategies is None else fair_targets(request, strategies)
+
+
+def assign_flavors(
+    snapshot: Snapshot, workload: Workload, ties: Ties, begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST
+) -> Assignment:
+    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with where it is not the first."""
+    search = _Search(snapshot, snapshot.queues[workload.queue], workload, ties, begin)
+    for number, podset in enumerate(workload.podsets):
+        if not _assign_podset(search, number, podset):
+            search.mode = Mode.NO_FIT
+            break
+    return search.result()
+
+
+def _assign_podset(search: _Search, number: int, podset: PodSet) -> bool:
+    """Whether each of its resources got a flavor."""
+    chosen: dict[str, str] = {}
+    asked = {resource: podset.count * amount for resource, amount in podset.requests.items()}
+    for index, group in enumerate(search.node.settings.groups):
+        resources = [resource for resource in group.resources if resource in asked]
+        if resources:
+            best = _best_flavor(search, (number, index), podset.name, group, {each: asked[each] for each in resources})
+            if best is None:
+                return False
+            chosen.update(dict.fromkeys(resources, best))
+    if len(chosen) < len(asked):
+        return False
+    for resource, flavor in chosen.items():
+        cell = search.snapshot.cells[flavor, resource]
+        search.taken[cell] = search.taken.get(cell, 0) + asked[resource]
+    search.flavors.append(chosen)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A flavor's resources as they were found."""
+
+    flavor: str
+    worst: Tried
+    modes: Mapping[str, Mode]
+    borrow: int
+    """Of the resource that borrows highest."""
+
+    @property
+    def rank(self) -> tuple[Mode, int]:
+        return (self.worst.mode, -self.worst.borrow)
+
+
+def _best_flavor(
+    search: _Search, place: tuple[int, int], podset: str, group: ResourceGroup, asked: Mapping[str, int]
+) -> str | None:
+    """The flavor for a group's resources; None if none fits."""
+    best: _Found | None = None
+    last = len(group.flavors) - 1
+    for index in range(search.begin.get(place, 0), len(group.flavors)):
+        found = _look_at(search, podset, group.flavors[index].name, asked)
+        search.tried.append(found.worst)
+        ends = _is_good_enough(search.node, found.worst)
+        if best is None or ends or found.rank > best.rank:
+            best = found
+        if ends:
+            if index < last:
+                search.goes_on.append((*place, index + 1))
+            break
+    if best is None or best.worst.mode is Mode.NO_FIT:
+        return None
+    search.mode = min(search.mode, best.worst.mode)
+    search.borrow = max(search.borrow, best.borrow)
+    search.contested.update({(best.flavor, each): None for each, mode in best.modes.items() if mode is not Mode.FIT})
+    return best.flavor
+
+
+def _is_good_enough(node: Node, found: Tried) -> bool:
+    """Whether the search ends here."""
+    fungibility = node.settings.fungibility
+    if found.mode <= Mode.NO_CANDIDATES:
+        return False
+    if found.mode < Mode.FIT and fungibility.when_can_preempt is FlavorPolicy.TRY_NEXT_FLAVOR:
+        return False
+    return found.borrow == 0 or fungibility.when_can_borrow is FlavorPolicy.MAY_STOP_SEARCH
+
+
+def _look_at(search: _Search, podset: str, flavor: str, asked: Mapping[str, int]) -> _Found:
+    """One flavor for all of a group's resources, with what earlier podsets take of it."""
+    looked: list[Tried] = []
+    for resource, amount in asked.items():
+        cell = search.snapshot.cells[flavor, resource]
+        amount += search.taken.get(cell, 0)
+        mode, borrow = _mode(search, cell, amount)
+        looked.append(Tried(podset, flavor, mode, borrow, resource, amount, search.node.available(cell)))
+    worst = min(looked, key=lambda each: (each.mode, -each.borrow))
+    return _Found(flavor, worst, {each.resource: each.mode for each in looked}, max(each.borrow for each in looked))
+
+
+def _mode(search: _Search, cell: int, amount: int) -> tuple[Mode, int]:
+    """How well one resource fits, and how high it borrows; the preemptor is asked for this resource alone."""
+    node, preemption = search.node, search.node.settings.preemption
+    borrow, below_root = node.lowest_with_room(cell, amount)
+    if amount > node.potential[cell]:
+        return Mode.NO_FIT, borrow
+    if amount <= node.available(cell):
+        return Mode.FIT, borrow
+    by_fairness = search.snapshot.fair is not None and preemption.reclaim_within_cohort is not Policy.NEVER
+    if not (amount <= node.nominal[cell] or below_root or preemption.may_borrow or by_fairness):
+        return Mode.NO_FIT, borrow
+    request = Request(search.snapshot, node, search.workload, {cell: amount}, frozenset((cell,)), search.ties)
+    targets = targets_of(request)
+    if not targets:
+        return Mode.NO_CANDIDATES, borrow
+    for target in targets:
+        search.snapshot.take(target.held)
+    borrow, _ = node.lowest_with_room(cell, amount)
+    restore(search.snapshot, targets)
+    own = any(target.held.node is node for target in targets)
+    return Mode.PREEMPT if own else Mode.RECLAIM, borrow

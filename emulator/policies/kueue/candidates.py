@@ -1,0 +1,84 @@
+"""Who may be preempted for a request, and what both ways of preemption share: trying, and giving back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from emulator.policies.kueue.model import Policy, Reason, Ties, Victim, Workload
+from emulator.policies.kueue.snapshot import Held, Node, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a workload asks for, by cell, and which of these cells have no room."""
+
+    snapshot: Snapshot
+    node: Node
+    """Its queue."""
+    workload: Workload
+    amounts: dict[int, int]
+    contested: frozenset[int]
+    ties: Ties
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A candidate that was taken, and why it could be."""
+
+    held: Held
+    reason: Reason
+    shares: tuple[float, float] | None = None
+
+    def victim(self) -> Victim:
+        """It as an answer."""
+        workload = self.held.workload
+        return Victim(workload.name, workload.queue, self.reason, workload.priority, self.shares)
+
+
+def candidates_in(request: Request, queue: Node) -> Iterator[Held]:
+    """The workloads of a queue that use a contested cell and that the preemptor's policy lets it take."""
+    preemption = request.node.settings.preemption
+    policy = preemption.within_queue if queue is request.node else preemption.reclaim_within_cohort
+    if policy is Policy.NEVER:
+        return
+    own = request.workload
+    for held in request.snapshot.held[queue.name].values():
+        other = held.workload
+        allowed = (
+            policy is Policy.ANY
+            or other.priority < own.priority
+            or policy is Policy.LOWER_OR_NEWER_EQUAL_PRIORITY
+            and other.priority == own.priority
+            and other.created_ns > own.created_ns
+        )
+        if allowed and not request.contested.isdisjoint(held.amounts):
+            yield held
+
+
+def fits(request: Request, may_borrow: bool = True) -> bool:
+    """Whether the request has room now; without borrowing, within its queue's own quota of everything it asks for."""
+    node, amounts = request.node, request.amounts
+    return node.fits(amounts) and (may_borrow or not node.borrows(amounts))
+
+
+def give_back(request: Request, targets: list[Target], may_borrow: bool = True) -> list[Target]:
+    """Put back whoever need not go after all, and take the others' places.
+
+    From the last but one to the first; the gap is filled with the last of the list, so the order is not the candidates'.
+    The last one taken is needed, or the search would have ended before it.
+    """
+    for index in range(len(targets) - 2, -1, -1):
+        request.snapshot.put(targets[index].held)
+        if fits(request, may_borrow):
+            targets[index] = targets[-1]
+            targets.pop()
+        else:
+            request.snapshot.take(targets[index].held)
+    return targets
+
+
+def restore(snapshot: Snapshot, targets: Iterable[Target]) -> None:
+    """Put all of them back."""
+    for target in targets:
+        snapshot.put(target.held)

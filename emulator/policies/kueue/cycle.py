@@ -1,0 +1,146 @@
+"""One scheduling cycle: nominate the heads, put them in order, admit or preempt one after another.
+
+All heads get flavors and victims on the cluster as it is at the start.  Then each in its order takes what is left by those
+before it.  A preemptor is not admitted: it starts in a later cycle, when its victims have gone, and must win again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from emulator.policies.kueue.assigner import assign_flavors, targets_of
+from emulator.policies.kueue.candidates import Request, Target, restore
+from emulator.policies.kueue.model import Admitted, Assignment, Mode, Policy, Ties, Victim, Workload
+from emulator.policies.kueue.order import Entry, in_order
+from emulator.policies.kueue.queues import Queues, Waiting
+from emulator.policies.kueue.snapshot import Held, Node, Snapshot, amounts_of
+from emulator.vocabulary import Frozen
+
+
+class Outcome(str, Enum):
+    """What a cycle does with a head."""
+
+    ADMITTED = "admitted"
+    PREEMPTS = "preempts"
+    """Its victims are evicted, or still being so."""
+    NO_ROOM = "no room"
+    """No flavor can have it as the cluster is."""
+    NO_VICTIMS = "no victims"
+    """It would have to preempt, and whom it may preempt is not enough."""
+    VICTIMS_TAKEN = "victims taken"
+    """Another preemptor of the cycle has a victim of its own."""
+    ROOM_TAKEN = "room taken"
+    """Those before it in the cycle have taken its room."""
+
+
+class Decision(Frozen):
+    """What a cycle did with one head."""
+
+    workload: Workload
+    outcome: Outcome
+    assignment: Assignment
+    victims: tuple[Victim, ...] = ()
+    evicted: tuple[str, ...] = ()
+    """Those of the victims whose eviction begins now."""
+    aside: bool = False
+    """Whether it waits now until quota is freed."""
+
+
+@dataclass(slots=True)
+class _Cycle:
+    snapshot: Snapshot
+    now_ns: int
+    victims: dict[str, Target] = field(default_factory=dict)
+    """Of the preemptors so far."""
+    counted: list[tuple[Node, dict[int, int]]] = field(default_factory=list)
+    """Usage that is held until the cycle ends: of preemptors, and of those who found no victims."""
+
+    def count(self, entry: Entry, amounts: dict[int, int]) -> None:
+        entry.node.add(amounts)
+        self.counted.append((entry.node, amounts))
+
+
+def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties: Ties) -> list[Decision]:
+    """Run cycle ``number``: changes the snapshot and the queues, and says what it did, in the order it was decided."""
+    entries = [_nominate(snapshot, waiting, number, ties) for waiting in queues.heads()]
+    cycle = _Cycle(snapshot, now_ns)
+    outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []
+    for entry in in_order(snapshot, entries):
+        outcome = _decide(cycle, entry)
+        evicted = _evict(entry) if outcome is Outcome.PREEMPTS else ()
+        outcomes.append((entry, outcome, evicted))
+    for node, amounts in cycle.counted:
+        node.remove(amounts)
+    return [_conclude(queues, *each) for each in outcomes]
+
+
+def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> Entry:
+    workload = waiting.workload
+    assignment = assign_flavors(snapshot, workload, ties, waiting.begin(number))
+    waiting.goes_on, waiting.assigned_cycle, waiting.freed_since = assignment.goes_on, number, False
+    entry = Entry(waiting, waiting.node, assignment)
+    if assignment.mode is not Mode.NO_FIT:
+        entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)
+    if assignment.mode is Mode.PREEMPT:
+        contested = frozenset(snapshot.cells[pair] for pair in assignment.contested)
+        entry.targets = targets_of(Request(snapshot, entry.node, workload, entry.amounts, contested, ties))
+    return entry
+
+
+def _decide(cycle: _Cycle, entry: Entry) -> Outcome:
+    assignment = entry.assignment
+    if assignment.mode is Mode.NO_FIT:
+        return Outcome.NO_ROOM
+    if assignment.mode is Mode.PREEMPT and not entry.targets:
+        if entry.node.settings.preemption.reclaim_within_cohort is not Policy.ANY:
+            cycle.count(entry, _kept_for(entry))
+        return Outcome.NO_VICTIMS
+    if any(target.held.workload.name in cycle.victims for target in entry.targets):
+        return Outcome.VICTIMS_TAKEN
+    going = [*cycle.victims.values(), *entry.targets]
+    for target in going:
+        cycle.snapshot.take(target.held)
+    has_room = entry.node.fits(entry.amounts)
+    restore(cycle.snapshot, going)
+    if not has_room:
+        return Outcome.ROOM_TAKEN
+    if entry.targets:
+        cycle.victims.update((target.held.workload.name, target) for target in entry.targets)
+        cycle.count(entry, entry.amounts)
+        return Outcome.PREEMPTS
+    cycle.snapshot.admit(Admitted(entry.waiting.workload, assignment.flavors, cycle.now_ns))
+    return Outcome.ADMITTED
+
+
+def _kept_for(entry: Entry) -> dict[int, int]:
+    """What one who found no victims keeps from those after it: its request, within what its queue may use."""
+    node, kept = entry.node, {}
+    for cell, amount in entry.amounts.items():
+        limit = node.borrowing[cell]
+        if entry.assignment.borrow == 0:
+            amount = min(amount, node.nominal[cell] - node.usage[cell])
+        elif limit is not None:
+            amount = min(amount, node.nominal[cell] + limit - node.usage[cell])
+        kept[cell] = max(0, amount)
+    return kept
+
+
+def _evict(entry: Entry) -> tuple[str, ...]:
+    new: list[Held] = [target.held for target in entry.targets if not target.held.evicted]
+    for held in new:
+        held.evict()
+    return tuple(held.workload.name for held in new)
+
+
+def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str, ...]) -> Decision:
+    """Put the entry back in its queue if it has not started; a preemptor will look at all flavors again."""
+    waiting, aside = entry.waiting, False
+    if outcome is not Outcome.ADMITTED:
+        at_once = outcome in (Outcome.PREEMPTS, Outcome.VICTIMS_TAKEN, Outcome.ROOM_TAKEN)
+        if outcome is Outcome.PREEMPTS:
+            waiting.goes_on = ()
+        waiting.expects_victims = outcome is Outcome.PREEMPTS or (waiting.expects_victims and at_once)
+        aside = queues.back(waiting, at_once)
+    victims = tuple(target.victim() for target in entry.targets)
+    return Decision(waiting.workload, outcome, entry.assignment, victims, evicted, aside)

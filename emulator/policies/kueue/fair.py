@@ -1,0 +1,177 @@
+"""Preemption under fair sharing: the queue with the largest share loses first.
+
+https://kueue.sigs.k8s.io/docs/concepts/preemption/#fair-sharing.  It reads top to bottom: collect, hold a tournament,
+compare shares, give back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from emulator.policies.kueue.candidates import Request, Target, candidates_in, fits, give_back, restore
+from emulator.policies.kueue.model import Reason, ShareStrategy
+from emulator.policies.kueue.snapshot import NOTHING, Held, Node, Share
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search; the preemptor's request counts as its queue's usage while shares are compared."""
+
+    request: Request
+    waiting: dict[str, list[Held]]
+    """Candidates left, by queue, the next one last."""
+    targets: list[Target] = field(default_factory=list)
+    refused: dict[str, list[Held]] = field(default_factory=dict)
+    """The first that each queue refused to give."""
+
+    def share(self, node: Node) -> Share:
+        return self.request.snapshot.share(node)
+
+    def take(self, held: Held, reason: Reason, shares: tuple[float, float] | None = None) -> bool:
+        """Take a candidate away; whether that was enough."""
+        request = self.request
+        request.snapshot.take(held)
+        self.targets.append(Target(held, reason, shares))
+        request.node.remove(request.amounts)
+        enough = fits(request)
+        request.node.add(request.amounts)
+        return enough
+
+
+def fair_targets(request: Request, strategies: tuple[ShareStrategy, ...]) -> list[Target]:
+    """Whom the request preempts; empty if nobody, or not enough, may go.  The snapshot is left as it was."""
+    search = _Search(request, _candidates(request))
+    request.node.add(request.amounts)
+    enough = _first_round(search, strategies[0])
+    if not enough and len(strategies) > 1:
+        search.waiting = search.refused
+        enough = _second_round(search)
+    request.node.remove(request.amounts)
+    if enough:
+        search.targets = give_back(request, search.targets)
+    restore(request.snapshot, search.targets)
+    return search.targets if enough else []
+
+
+def _candidates(request: Request) -> dict[str, list[Held]]:
+    """By queue: its own, and of every queue in the tree that borrows something contested."""
+    found: dict[str, list[Held]] = {}
+    for queue in _queues_below(request.node.root):
+        if queue is request.node or queue.is_above(request.contested):
+            held = sorted(candidates_in(request, queue), key=lambda each: each.key, reverse=True)
+            if held:
+                found[queue.name] = held
+    return found
+
+
+def _queues_below(node: Node) -> Iterator[Node]:
+    if node.queue is not None:
+        yield node
+    yield from node.queues
+    for cohort in node.cohorts:
+        yield from _queues_below(cohort)
+
+
+def _first_round(search: _Search, strategy: ShareStrategy) -> bool:
+    own = search.request.node
+    within = not own.is_above(search.request.contested)
+    while (queue := _largest(search)) is not None:
+        waiting = search.waiting[queue.name]
+        if queue is own:
+            if search.take(waiting.pop(), Reason.IN_CLUSTER_QUEUE):
+                return True
+        elif within:
+            if search.take(waiting.pop(), Reason.RECLAMATION):
+                return True
+        elif _next_that_gives(search, strategy, queue):
+            return True
+    return False
+
+
+def _next_that_gives(search: _Search, strategy: ShareStrategy, queue: Node) -> bool:
+    """Take the queue's next candidate that the shares let go, if any; whether that was enough."""
+    mine, theirs = _below_common(search.request.node, queue)
+    own, before = search.share(mine), search.share(theirs)
+    waiting = search.waiting[queue.name]
+    while waiting:
+        held = waiting.pop()
+        if strategy is ShareStrategy.INITIAL_SHARE:
+            against, gives = before, own < before
+        else:
+            queue.remove(held.amounts)
+            against = search.share(theirs)
+            queue.add(held.amounts)
+            gives = own <= against
+        if gives:
+            return search.take(held, Reason.FAIR_SHARING, (own[1], against[1]))
+        search.refused.setdefault(queue.name, [held])
+    return False
+
+
+def _second_round(search: _Search) -> bool:
+    """Each queue's first refused candidate may go if its queue had more than the preemptor will have."""
+    while (queue := _largest(search)) is not None:
+        mine, theirs = _below_common(search.request.node, queue)
+        own, before = search.share(mine), search.share(theirs)
+        held = search.waiting[queue.name].pop()
+        if own < before and search.take(held, Reason.FAIR_SHARING, (own[1], before[1])):
+            return True
+    return False
+
+
+def _below_common(mine: Node, theirs: Node) -> tuple[Node, Node]:
+    """The ancestors of both right below their lowest common cohort, the queues themselves included."""
+    above = {node.parent: node for node in mine.path()}
+    for node in theirs.path():
+        if node.parent in above:
+            return above[node.parent], node
+    raise AssertionError("the queues are of one tree")
+
+
+def _largest(search: _Search) -> Node | None:
+    """The queue that loses next: from the root, always the child with the largest share.  None: nobody is left."""
+    root = search.request.node.root
+    alive = _alive(search)
+    if root not in alive:
+        return None
+    node = root
+    while node.queue is None:
+        node = _largest_child(search, node, alive)
+    return node
+
+
+def _largest_child(search: _Search, cohort: Node, alive: dict[Node, Share]) -> Node:
+    """Of equal queues, the one with the better candidate; a cohort before an equal queue; of equal cohorts, a tie."""
+    most = max(alive[child] for child in (*cohort.cohorts, *cohort.queues) if child in alive)
+    equal = {child.name: child for child in cohort.cohorts if alive.get(child) == most}
+    if len(equal) > 1:
+        return equal[search.request.ties(sorted(equal))]
+    if equal:
+        return next(iter(equal.values()))
+    return min((child for child in cohort.queues if alive.get(child) == most), key=lambda child: _rank(search, child))
+
+
+def _rank(search: _Search, queue: Node) -> tuple[object, ...]:
+    """How soon the queue's next candidate would go; other queues' before the preemptor's own."""
+    evicted, *rest = search.waiting[queue.name][-1].key
+    return (evicted, queue is search.request.node, *rest)
+
+
+def _alive(search: _Search) -> dict[Node, Share]:
+    """The nodes with a candidate that borrow something, or are the preemptor's, with their shares."""
+    own = set(search.request.node.path())
+    alive: dict[Node, Share] = {}
+
+    def look(node: Node) -> bool:
+        below = [look(child) for child in (*node.cohorts, *node.queues)]
+        if not (any(below) or search.waiting.get(node.name) and node.queue is not None):
+            return False
+        share = search.share(node)
+        if share == NOTHING and node not in own:
+            return False
+        alive[node] = share
+        return True
+
+    look(search.request.node.root)
+    return alive

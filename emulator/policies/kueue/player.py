@@ -1,0 +1,218 @@
+"""Plays arrivals through whole cycles in virtual time: what becomes of each workload, and whether evictions ever end.
+
+At each instant one cycle follows another until nothing changes.  A workload ends when it has run for its duration in one
+piece; what is evicted gives its quota back ``release_ns`` later, goes back into its queue with its old age, and starts
+anew.  Whoever is set aside is woken ``batch_ns`` after quota was freed in its tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kueue.model import Cluster, Flavors, Reason, Ties, Workload
+from emulator.policies.kueue.queues import Queues
+from emulator.policies.kueue.snapshot import Held, Node, Snapshot
+from emulator.vocabulary import Frozen
+
+BATCH_NS = 10**9
+"""Kueue collects what was freed for a second before it wakes whoever is set aside."""
+MOST_IDLE_CYCLES = 6
+"""A cycle may change nothing that shows and yet go on to a workload's next flavor."""
+RETURNS = 10
+"""How often the same workloads run again, after evictions and with no arrival or end between, to call it a loop."""
+
+
+class Arrival(Frozen):
+    """A workload, submitted at its ``created_ns``, and how long it runs."""
+
+    workload: Workload
+    duration_ns: int
+
+
+class Admission(Frozen):
+    """A start."""
+
+    at_ns: int
+    flavors: Flavors
+
+
+class Eviction(Frozen):
+    """An end before its time."""
+
+    at_ns: int
+    by: str
+    reason: Reason
+    lost_ns: int
+    """Of its run."""
+
+
+@dataclass(slots=True)
+class History:
+    """What became of a workload."""
+
+    admissions: list[Admission] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    finish_ns: int | None = None
+
+
+class Loop(Frozen):
+    """The same workloads run again and again."""
+
+    at_ns: int
+    since_ns: int
+    """The last arrival or end before."""
+    period_ns: int
+    workloads: tuple[str, ...]
+    """Those that were evicted since."""
+
+
+@dataclass(slots=True)
+class Day:
+    """What a player has played."""
+
+    histories: dict[str, History]
+    cycles: int = 0
+    end_ns: int = 0
+    loop: Loop | None = None
+
+
+@dataclass(slots=True)
+class _Returns:
+    """Counts how often what runs has come back since the last arrival or end."""
+
+    since_ns: int = 0
+    times: dict[frozenset[str], int] = field(default_factory=dict)
+    last_ns: dict[frozenset[str], int] = field(default_factory=dict)
+    evicted: set[str] = field(default_factory=set)
+
+    def look(self, running: Iterable[str], now_ns: int) -> Loop | None:
+        key = frozenset(running)
+        self.times[key] = self.times.get(key, 0) + 1
+        last_ns = self.last_ns.get(key, 0)
+        self.last_ns[key] = now_ns
+        if self.times[key] <= RETURNS:
+            return None
+        return Loop(now_ns, self.since_ns, now_ns - last_ns, tuple(sorted(self.evicted)))
+
+
+OnDecision = Callable[[int, Decision], None]
+
+
+class Player:
+    """One play of a cluster and its arrivals."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        arrivals: Iterable[Arrival],
+        ties: Ties,
+        release_ns: int = 0,
+        batch_ns: int = BATCH_NS,
+        on_decision: OnDecision | None = None,
+    ) -> None:
+        self._snapshot = Snapshot(cluster)
+        self._queues = Queues(self._snapshot)
+        self._ties = ties
+        self._release_ns, self._batch_ns = release_ns, batch_ns
+        self._on_decision = on_decision
+        self._durations_ns: dict[str, int] = {}
+        self._running: dict[str, tuple[int, Held]] = {}
+        """When each was admitted."""
+        self._freed: dict[Node, None] = {}
+        """Trees to wake."""
+        self._returns = _Returns()
+        self._now_ns = 0
+        self._events: list[tuple[int, bool, int, Callable[[], None]]] = []
+        self._pushed = 0
+        self.day = Day({})
+        for arrival in arrivals:
+            workload = arrival.workload
+            self._durations_ns[workload.name] = arrival.duration_ns
+            self.day.histories[workload.name] = History()
+            self._push(workload.created_ns, lambda workload=workload: self._arrive(workload))
+
+    def play(self) -> Day:
+        """Play until nothing is left to happen, or until a loop."""
+        while self._events and self.day.loop is None:
+            self._now_ns = self._events[0][0]
+            while self._events and self._events[0][0] == self._now_ns:
+                heappop(self._events)[-1]()
+            idle = 0
+            while idle < MOST_IDLE_CYCLES and self._queues.has_active and self.day.loop is None:
+                idle = 0 if self._cycle() else idle + 1
+        self.day.end_ns = self._now_ns
+        return self.day
+
+    def _push(self, at_ns: int, event: Callable[[], None], is_first: bool = False) -> None:
+        heappush(self._events, (at_ns, not is_first, self._pushed, event))
+        self._pushed += 1
+
+    def _arrive(self, workload: Workload) -> None:
+        self._returns = _Returns(self._now_ns)
+        self._queues.add(workload)
+
+    def _finish(self, name: str, held: Held) -> None:
+        if name not in self._running or self._running[name][1] is not held:
+            return  # this run was evicted
+        self._returns = _Returns(self._now_ns)
+        del self._running[name]
+        self.day.histories[name].finish_ns = self._now_ns
+        self._free(held)
+
+    def _release(self, held: Held) -> None:
+        self._free(held)
+        self._queues.add(held.workload)
+
+    def _free(self, held: Held) -> None:
+        root = held.node.root
+        self._snapshot.take(held)
+        self._queues.freed(root)
+        if not self._freed:
+            self._push(self._now_ns + self._batch_ns, self._wake, is_first=True)
+        self._freed[root] = None
+
+    def _wake(self) -> None:
+        for root in self._freed:
+            self._queues.wake(root)
+        self._freed = {}
+
+    def _cycle(self) -> bool:
+        """One cycle; whether anything changed."""
+        day = self.day
+        day.cycles += 1
+        decisions = run_cycle(self._snapshot, self._queues, day.cycles, self._now_ns, self._ties)
+        effects: dict[str, Callable[[], None]] = {}
+        for decision in decisions:
+            if self._on_decision is not None:
+                self._on_decision(self._now_ns, decision)
+            if decision.outcome is Outcome.ADMITTED:
+                effects[decision.workload.name] = lambda decision=decision: self._start(decision)
+            for victim in decision.victims:
+                if victim.name in decision.evicted:
+                    by, reason = decision.workload.name, victim.reason
+                    effects[victim.name] = lambda name=victim.name, by=by, reason=reason: self._evict(name, by, reason)
+        for name in sorted(effects):
+            effects[name]()
+        if effects:
+            day.loop = self._returns.look(self._running, self._now_ns)
+        return bool(effects) or any(decision.aside for decision in decisions)
+
+    def _start(self, decision: Decision) -> None:
+        name, now_ns = decision.workload.name, self._now_ns
+        held = self._snapshot.held[decision.workload.queue][name]
+        self._running[name] = now_ns, held
+        self.day.histories[name].admissions.append(Admission(now_ns, decision.assignment.flavors))
+        self._push(now_ns + self._durations_ns[name], lambda: self._finish(name, held))
+
+    def _evict(self, name: str, by: str, reason: Reason) -> None:
+        since_ns, held = self._running.pop(name)
+        now_ns = self._now_ns
+        self.day.histories[name].evictions.append(Eviction(now_ns, by, reason, now_ns - since_ns))
+        self._returns.evicted.add(name)
+        if self._release_ns:
+            self._push(now_ns + self._release_ns, lambda: self._release(held))
+        else:
+            self._release(held)

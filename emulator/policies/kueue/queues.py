@@ -1,0 +1,170 @@
+"""Who waits: the head of each queue, who is set aside until quota is freed, and where the next search begins.
+
+A workload waits *active*, and is tried when it is the head of its queue, or *aside*.  In a BestEffortFIFO queue whoever
+cannot start is set aside, with all of its shape and priority; they are woken when quota is freed in their tree of cohorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from emulator.policies.kueue.model import QueueingStrategy, Workload
+from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.vocabulary import Frozen
+
+Shape = tuple[object, ...]
+
+
+class Pending(Frozen):
+    """A workload that waits."""
+
+    workload: Workload
+    aside: bool = False
+    expects_victims: bool = False
+    """It preempted and waits for them to go: in a BestEffortFIFO queue it stays the head."""
+    goes_on: tuple[tuple[int, int, int], ...] = ()
+    """Where its next search for flavors begins: ``Assignment.goes_on``."""
+    assigned_cycle: int = 0
+    """When it was last looked at."""
+    freed_since: bool = False
+    """Whether quota was freed in its tree since."""
+
+
+class Waiting:
+    """``Pending``, in a queue."""
+
+    __slots__ = ("assigned_cycle", "expects_victims", "freed_since", "goes_on", "key", "node", "shape", "workload")
+
+    def __init__(self, workload: Workload, node: Node) -> None:
+        self.workload = workload
+        self.node = node
+        self.key = (-workload.priority, workload.created_ns, workload.name)
+        podsets = ((each.count, *sorted(each.requests.items())) for each in workload.podsets)
+        self.shape: Shape = (workload.priority, *podsets)
+        self.expects_victims = False
+        self.goes_on: tuple[tuple[int, int, int], ...] = ()
+        self.assigned_cycle = 0
+        self.freed_since = False
+
+    def begin(self, cycle: int) -> dict[tuple[int, int], int]:
+        """Where its search for flavors begins in this cycle.
+
+        It is forgotten once quota was freed, but not in the very next cycle.
+        """
+        if self.freed_since and cycle > self.assigned_cycle + 1:
+            return {}
+        return {(podset, group): flavor for podset, group, flavor in self.goes_on}
+
+
+class _Queue:
+    """One queue: a heap of the active, with entries of those that have left it since."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.is_strict = node.settings.strategy is QueueingStrategy.STRICT_FIFO
+        self.active: dict[str, Waiting] = {}
+        self.heap: list[tuple[tuple[int, int, str], str]] = []
+        self.aside: dict[str, Waiting] = {}
+        self.shapes: set[Shape] = set()
+        """Of those aside."""
+        self.first: Waiting | None = None
+        """Stays the head, because it expects its victims to go."""
+
+    def push(self, waiting: Waiting) -> None:
+        self.active[waiting.workload.name] = waiting
+        heappush(self.heap, (waiting.key, waiting.workload.name))
+
+    def pop(self) -> Waiting | None:
+        first, self.first = self.first, None
+        if first is not None:
+            return self.active.pop(first.workload.name)
+        while self.heap:
+            _, name = heappop(self.heap)
+            if (waiting := self.active.pop(name, None)) is not None:
+                return waiting
+        return None
+
+    def set_aside(self, waiting: Waiting) -> None:
+        self.shapes.add(waiting.shape)
+        self.aside[waiting.workload.name] = waiting
+        for other in [each for each in self.active.values() if each.shape == waiting.shape]:
+            self.aside[other.workload.name] = self.active.pop(other.workload.name)
+
+
+class Queues:
+    """All queues of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._queues = {name: _Queue(node) for name, node in snapshot.queues.items()}
+
+    @property
+    def has_active(self) -> bool:
+        """Whether a cycle would have anybody to look at."""
+        return any(queue.active for queue in self._queues.values())
+
+    def add(self, workload: Workload) -> None:
+        """A workload arrives, or comes back after it was evicted; it waits aside if its like do."""
+        queue = self._queues[workload.queue]
+        waiting = Waiting(workload, queue.node)
+        if waiting.shape in queue.shapes:
+            queue.aside[workload.name] = waiting
+        else:
+            queue.push(waiting)
+
+    def heads(self) -> list[Waiting]:
+        """Take the head of each queue out: the one that expects its victims, else by priority, then age."""
+        return [head for queue in self._queues.values() if (head := queue.pop()) is not None]
+
+    def back(self, waiting: Waiting, at_once: bool) -> bool:
+        """Put a head back, to be tried in the next cycle (``at_once``) or when quota is freed; whether it is set aside."""
+        queue = self._queues[waiting.workload.queue]
+        if waiting.expects_victims and not queue.is_strict:
+            queue.first = waiting
+        if at_once or queue.is_strict or waiting.goes_on:
+            queue.push(waiting)
+            return False
+        queue.set_aside(waiting)
+        return True
+
+    def freed(self, root: Node) -> None:
+        """Quota was freed in a tree."""
+        for queue in self._of_tree(root):
+            for waiting in (*queue.active.values(), *queue.aside.values()):
+                waiting.freed_since = True
+
+    def wake(self, root: Node) -> None:
+        """Make active all that is aside in a tree."""
+        for queue in self._of_tree(root):
+            for waiting in queue.aside.values():
+                queue.push(waiting)
+            queue.aside, queue.shapes = {}, set()
+
+    def _of_tree(self, root: Node) -> Iterable[_Queue]:
+        return (queue for queue in self._queues.values() if queue.node.root is root)
+
+    def restore(self, pending: Iterable[Pending]) -> None:
+        """Put workloads in as they waited."""
+        for each in pending:
+            queue = self._queues[each.workload.queue]
+            waiting = Waiting(each.workload, queue.node)
+            waiting.goes_on, waiting.assigned_cycle = each.goes_on, each.assigned_cycle
+            waiting.expects_victims, waiting.freed_since = each.expects_victims, each.freed_since
+            if each.aside:
+                queue.aside[each.workload.name] = waiting
+                queue.shapes.add(waiting.shape)
+                continue
+            queue.push(waiting)
+            if each.expects_victims and not queue.is_strict:
+                queue.first = waiting
+
+    def pending(self) -> tuple[Pending, ...]:
+        """All that wait, by queue, the active first and in their order."""
+        return tuple(
+            Pending(
+                each.workload, aside, each.expects_victims, each.goes_on, each.assigned_cycle, each.freed_since
+            )
+            for queue in self._queues.values()
+            for aside, members in ((False, queue.active), (True, queue.aside))
+            for each in sorted(members.values(), key=lambda waiting: waiting.key)
+        )

@@ -1,0 +1,281 @@
+"""The tree of quotas with what is admitted, to try additions and removals on.
+
+A *cell* is one resource in one flavor, by number.  A node keeps back what it does not lend (``local``); what it uses
+beyond that counts in its parent too.  A change walks up from one queue only, so a question costs the depth of the tree
+and not the number of queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet, Workload
+
+Amounts = Mapping[int, int]
+"""By cell."""
+Share = tuple[bool, float]
+"""Whether it is infinite (weight 0), and the value; compared as tuples."""
+NOTHING: Share = (False, 0.0)
+
+
+class Held:
+    """An admitted workload with what it uses, by cell."""
+
+    __slots__ = ("amounts", "evicted", "key", "node", "workload")
+
+    def __init__(self, admitted: Admitted, node: Node, cells: Mapping[tuple[str, str], int]) -> None:
+        self.workload = admitted.workload
+        self.node = node
+        self.amounts = amounts_of(admitted.workload.podsets, admitted.flavors, cells)
+        self.evicted = admitted.evicted
+        self.key = (not admitted.evicted, admitted.workload.priority, -admitted.reserved_ns, admitted.workload.name)
+        """Who goes first among candidates of one kind."""
+
+    def evict(self) -> None:
+        """Its eviction begins."""
+        self.evicted = True
+        self.key = (False, *self.key[1:])
+
+
+class Node:
+    """A queue or a cohort."""
+
+    __slots__ = (
+        *("borrowing", "cohorts", "height", "lendable", "lending", "local", "name", "nominal", "parent", "potential"),
+        *("queue", "queues", "root", "subtree", "usage", "version", "weight"),
+    )
+
+    def __init__(self, name: str, weight: float, queue: ClusterQueue | None, size: int) -> None:
+        self.name = name
+        self.weight = weight
+        self.queue = queue
+        """None: a cohort."""
+        self.parent: Node | None = None
+        self.root = self
+        self.cohorts: list[Node] = []
+        self.queues: list[Node] = []
+        self.height = 0
+        self.nominal = [0] * size
+        self.borrowing: list[int | None] = [None] * size
+        self.lending: list[int | None] = [None] * size
+        self.local = [0] * size
+        """Own and not lent."""
+        self.subtree = [0] * size
+        """Its nominal quota and what its children lend."""
+        self.potential = [0] * size
+        """What it could get with nothing used."""
+        self.lendable: dict[str, int] = {}
+        """``potential`` by resource, over flavors."""
+        self.usage = [0] * size
+        self.version = 0
+        """Changes with the usage."""
+
+    @property
+    def settings(self) -> ClusterQueue:
+        """Of a queue."""
+        assert self.queue is not None
+        return self.queue
+
+    def path(self) -> Iterator[Node]:
+        """This node and those above it, the root last."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def add(self, amounts: Amounts) -> None:
+        """Count usage of it here and above."""
+        for cell, amount in amounts.items():
+            node: Node | None = self
+            while node is not None and amount > 0:
+                local_left = node.local[cell] - node.usage[cell]
+                node.usage[cell] += amount
+                node.version += 1
+                amount -= max(0, local_left)
+                node = node.parent
+
+    def remove(self, amounts: Amounts) -> None:
+        """Take back ``add``."""
+        for cell, amount in amounts.items():
+            node: Node | None = self
+            while node is not None and amount > 0:
+                above = node.usage[cell] - node.local[cell]
+                node.usage[cell] -= amount
+                node.version += 1
+                amount = min(amount, above)
+                node = node.parent
+
+    def available(self, cell: int) -> int:
+        """What it can still use; negative where the quota was lowered below the usage."""
+        if self.parent is None:
+            return self.subtree[cell] - self.usage[cell]
+        above = self.parent.available(cell)
+        local, limit = self.local[cell], self.borrowing[cell]
+        over = self.usage[cell] - local
+        if limit is not None:
+            above = min(above, self.subtree[cell] - local + limit - max(0, over))
+        return above + max(0, -over)
+
+    def fits(self, amounts: Amounts) -> bool:
+        """Whether there is room for all of it."""
+        return all(amount <= self.available(cell) for cell, amount in amounts.items())
+
+    def borrows(self, amounts: Amounts) -> bool:
+        """Whether it would be above its quota in some cell with this."""
+        return any(self.usage[cell] + amount > self.subtree[cell] for cell, amount in amounts.items())
+
+    def is_above(self, cells: Iterable[int]) -> bool:
+        """Whether it uses more than its quota of some cell."""
+        return any(self.usage[cell] > self.subtree[cell] for cell in cells)
+
+    def lowest_with_room(self, cell: int, amount: int) -> tuple[int, bool]:
+        """Height of the lowest subtree whose quota has room for it, and whether that is below the root."""
+        node = self
+        while node.usage[cell] + amount > node.subtree[cell]:
+            if node.parent is None:
+                return node.height, False
+            amount -= max(0, node.local[cell] - node.usage[cell])
+            node = node.parent
+        return node.height, node.parent is not None
+
+    def share(self, resource_of: Sequence[str]) -> Share:
+        """Its dominant share: the largest part, of what its parent could get, that it uses above its own quota."""
+        if self.parent is None:
+            return NOTHING
+        over: dict[str, int] = {}
+        for resource, used, quota in zip(resource_of, self.usage, self.subtree, strict=True):
+            if used > quota:
+                over[resource] = over.get(resource, 0) + used - quota
+        ratio, lendable = 0.0, self.parent.lendable
+        for resource, amount in over.items():
+            if lendable.get(resource, 0) > 0:
+                ratio = max(ratio, amount / lendable[resource])
+        if self.weight == 0:
+            return (ratio > 0, ratio)
+        return (False, ratio / self.weight)
+
+
+class Snapshot:
+    """The tree, and the admitted workloads of each queue."""
+
+    def __init__(self, cluster: Cluster, admitted: Iterable[Admitted] = ()) -> None:
+        admitted = tuple(admitted)
+        self.cluster = cluster
+        self.fair = cluster.fair_sharing
+        self.cells = _cells(cluster, admitted)
+        self.resource_of = [resource for _, resource in self.cells]
+        self.queues: dict[str, Node] = {}
+        self.cohorts: dict[str, Node] = {}
+        self._build()
+        self.held: dict[str, dict[str, Held]] = {name: {} for name in self.queues}
+        """By queue, by workload."""
+        for each in admitted:
+            self.admit(each)
+
+    def admit(self, admitted: Admitted) -> Held:
+        """Put a workload in."""
+        held = Held(admitted, self.queues[admitted.workload.queue], self.cells)
+        self.put(held)
+        return held
+
+    def put(self, held: Held) -> None:
+        """Put it in again."""
+        held.node.add(held.amounts)
+        self.held[held.node.name][held.workload.name] = held
+
+    def take(self, held: Held) -> None:
+        """Take it out."""
+        held.node.remove(held.amounts)
+        del self.held[held.node.name][held.workload.name]
+
+    def share(self, node: Node) -> Share:
+        """The node's dominant share."""
+        return node.share(self.resource_of)
+
+    def _build(self) -> None:
+        size = len(self.cells)
+        for cohort in self.cluster.cohorts:
+            self.cohorts[cohort.name] = self._node(cohort, None)
+        named = [cohort.parent for cohort in self.cluster.cohorts] + [queue.cohort for queue in self.cluster.queues]
+        for name in named:
+            if name is not None and name not in self.cohorts:
+                self.cohorts[name] = Node(name, 1.0, None, size)
+        for cohort in self.cluster.cohorts:
+            if cohort.parent is not None:
+                child, parent = self.cohorts[cohort.name], self.cohorts[cohort.parent]
+                child.parent = parent
+                parent.cohorts.append(child)
+        for queue in self.cluster.queues:
+            node = self.queues[queue.name] = self._node(queue, queue)
+            if queue.cohort is not None:
+                node.parent = self.cohorts[queue.cohort]
+                node.parent.queues.append(node)
+        for root in [*self.cohorts.values(), *self.queues.values()]:
+            if root.parent is None:
+                _gather(root)
+                _spread(root, self.resource_of)
+
+    def _node(self, of: ClusterQueue | Cohort, queue: ClusterQueue | None) -> Node:
+        node = Node(of.name, of.weight, queue, len(self.cells))
+        for group in of.groups:
+            for flavor in group.flavors:
+                for resource, quota in flavor.quotas.items():
+                    cell = self.cells[flavor.name, resource]
+                    node.nominal[cell] = quota.nominal
+                    node.borrowing[cell] = quota.borrowing_limit
+                    node.lending[cell] = quota.lending_limit
+        return node
+
+
+def _gather(node: Node) -> None:
+    """Set quotas and heights from the leaves up."""
+    node.subtree = list(node.nominal)
+    for child in (*node.cohorts, *node.queues):
+        _gather(child)
+        node.height = max(node.height, child.height + 1)
+        for cell, quota in enumerate(child.subtree):
+            node.subtree[cell] += quota - child.local[cell]
+    node.local = [
+        0 if limit is None else max(0, quota - limit) for quota, limit in zip(node.subtree, node.lending, strict=True)
+    ]
+
+
+def _spread(node: Node, resource_of: Sequence[str]) -> None:
+    """Set from the root down what each node could get."""
+    if node.parent is None:
+        node.potential = list(node.subtree)
+    else:
+        node.root = node.parent.root
+        for cell, (above, local, limit) in enumerate(
+            zip(node.parent.potential, node.local, node.borrowing, strict=True)
+        ):
+            node.potential[cell] = above + local
+            if limit is not None:
+                node.potential[cell] = min(above + local, node.subtree[cell] + limit)
+    for resource, amount in zip(resource_of, node.potential, strict=True):
+        node.lendable[resource] = node.lendable.get(resource, 0) + amount
+    for child in (*node.cohorts, *node.queues):
+        _spread(child, resource_of)
+
+
+def amounts_of(podsets: Sequence[PodSet], flavors: Sequence[Mapping[str, str]], cells: Mapping[tuple[str, str], int]) -> dict[int, int]:
+    """What podsets use of each cell in these flavors."""
+    amounts: dict[int, int] = {}
+    for podset, chosen in zip(podsets, flavors, strict=True):
+        for resource, flavor in chosen.items():
+            cell = cells[flavor, resource]
+            amounts[cell] = amounts.get(cell, 0) + podset.count * podset.requests.get(resource, 0)
+    return amounts
+
+
+def _cells(cluster: Cluster, admitted: Iterable[Admitted]) -> dict[tuple[str, str], int]:
+    """The number of each (flavor, resource) that the cluster or a workload names."""
+    pairs = [
+        (flavor.name, resource)
+        for of in (*cluster.cohorts, *cluster.queues)
+        for group in of.groups
+        for flavor in group.flavors
+        for resource in flavor.quotas
+    ]
+    pairs += [(flavor, resource) for each in admitted for chosen in each.flavors for resource, flavor in chosen.items()]
+    return {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}

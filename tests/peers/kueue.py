@@ -1,0 +1,238 @@
+"""Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops FILE.jsonl.gz ...
+
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  The records are described in
+tests/data/PROVENANCE.md; docs/kueue.md says how to record those of a newer Kueue.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from emulator.policies.kueue.decisions import Incoming, State, assign, victims
+from emulator.policies.kueue.model import (
+    DEFAULT_STRATEGIES,
+    Admitted,
+    BorrowWithinCohort,
+    Cluster,
+    ClusterQueue,
+    Cohort,
+    FlavorPolicy,
+    FlavorQuotas,
+    Fungibility,
+    Mode,
+    PodSet,
+    Policy,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    ResourceGroup,
+    ShareStrategy,
+    Workload,
+    first_name,
+)
+from emulator.policies.kueue.player import Arrival, History, Loop, Player
+
+SECOND_NS = 10**9
+MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
+
+
+def records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file."""
+    with gzip.open(path, "rt") as lines:
+        yield from map(json.loads, lines)
+
+
+# ---- the recorded form as our values ----
+
+
+def cluster_of(record: Mapping[str, Any]) -> Cluster:
+    """The cluster of a case or a day."""
+    fair = record["fair_sharing"]
+    strategies = None if fair is None else tuple(map(ShareStrategy, fair["strategies"] or ())) or DEFAULT_STRATEGIES
+    cohorts = tuple(
+        Cohort(each["name"], each.get("parent"), _groups(each.get("groups")), _weight(each))
+        for each in record["cohorts"] or ()
+    )
+    return Cluster(tuple(map(_queue, record["queues"])), cohorts, strategies)
+
+
+def _queue(given: Mapping[str, Any]) -> ClusterQueue:
+    preemption, fungibility = given["preemption"], given["fungibility"]
+    borrow = preemption.get("borrow") or {}
+    return ClusterQueue(
+        given["name"],
+        given.get("cohort"),
+        _groups(given["groups"]),
+        _weight(given),
+        QueueingStrategy(given.get("strategy") or "BestEffortFIFO"),
+        Preemption(
+            Policy(preemption.get("within_queue") or "Never"),
+            Policy(preemption.get("reclaim") or "Never"),
+            BorrowWithinCohort(Policy(borrow.get("policy") or "Never"), borrow.get("max_priority")),
+        ),
+        Fungibility(
+            FlavorPolicy(fungibility.get("when_can_borrow") or "MayStopSearch"),
+            FlavorPolicy(fungibility.get("when_can_preempt") or "TryNextFlavor"),
+        ),
+    )
+
+
+def _weight(given: Mapping[str, Any]) -> float:
+    weight = given.get("weight")
+    return 1.0 if weight is None else float(weight)
+
+
+def _groups(given: list[dict[str, Any]] | None) -> tuple[ResourceGroup, ...]:
+    return tuple(
+        ResourceGroup(
+            tuple(group["resources"] or ()),
+            tuple(
+                FlavorQuotas(
+                    flavor["name"],
+                    {
+                        resource: Quota(quota["nominal"], quota.get("borrowing"), quota.get("lending"))
+                        for resource, quota in flavor["quotas"].items()
+                    },
+                )
+                for flavor in group["flavors"]
+            ),
+        )
+        for group in given or ()
+    )
+
+
+def workload_of(given: Mapping[str, Any], created: str = "created") -> Workload:
+    """A workload, waiting or admitted."""
+    podsets = tuple(PodSet(each["name"], each["count"], each["requests"]) for each in given["podsets"])
+    return Workload(given["name"], given["queue"], podsets, given["priority"], given[created] * SECOND_NS)
+
+
+def state_of(case: Mapping[str, Any]) -> State:
+    """The cluster of a case, with what is admitted."""
+    admitted = tuple(
+        Admitted(
+            workload_of(each),
+            tuple(podset.get("flavors") or {} for podset in each["podsets"]),
+            each.get("reserved", 0) * SECOND_NS,
+            each.get("evicted", False),
+        )
+        for each in case["admitted"]
+    )
+    return State(cluster_of(case), admitted)
+
+
+# ---- cases ----
+
+
+def differs_in_case(case: Mapping[str, Any]) -> str | None:
+    """What natjam answers differently: the victims for the recorded flavors, and the flavors where Kueue chose them."""
+    state, given, answer = state_of(case), case["incoming"], case["answer"]
+    workload = workload_of(given)
+    if "borrow" in answer:
+        assignment = assign(state, workload, first_name)
+        mode = MODES[assignment.mode]
+        if mode != answer["mode"]:
+            return f"mode {mode}, recorded {answer['mode']}"
+        if mode != "NoFit":
+            mine = (assignment.borrow, list(map(dict, assignment.flavors)), sorted(assignment.contested))
+            recorded = (answer["borrow"], [each.get("flavors") or {} for each in given["podsets"]], _contested(given))
+            if mine != recorded:
+                return f"borrow, flavors, contested {mine}, recorded {recorded}"
+    if answer["mode"] != "Preempt":
+        return None
+    flavors = tuple(each.get("flavors") or {} for each in given["podsets"])
+    chosen = victims(state, Incoming(workload, flavors, tuple(_contested(given))), first_name)
+    mine = [{"name": each.name, "reason": each.reason.value} for each in chosen]
+    if mine not in (answer["targets"], *answer.get("other", ())):
+        return f"victims {mine}, recorded {answer['targets']}"
+    return None
+
+
+def _contested(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pairs = {(each["flavors"][resource], resource) for each in given["podsets"] for resource in each.get("preempt", ())}
+    return sorted(pairs)
+
+
+# ---- days and loops ----
+
+
+def arrivals_of(day: Mapping[str, Any]) -> list[Arrival]:
+    """The workloads of a day, or of a loop."""
+    return [Arrival(workload_of(each, "submit"), each["duration"] * SECOND_NS) for each in day["workloads"]]
+
+
+def differs_in_day(record: Mapping[str, Any]) -> str | None:
+    """The first workload, by its first difference in time, of which something else became; else the loop, if another."""
+    player = Player(
+        cluster_of(record), arrivals_of(record), first_name, record["release"] * SECOND_NS, record["batch"] * SECOND_NS
+    )
+    day, answer = player.play(), record["answer"]
+    found = []
+    for outcome in answer["outcomes"]:
+        mine, recorded = _lines(day.histories[outcome["name"]]), _recorded_lines(outcome)
+        differences = [line[0] for line in (*mine, *recorded) if (line in mine) != (line in recorded)]
+        if differences:
+            found.append((min(differences), outcome["name"], mine, recorded))
+    if found:
+        at, name, mine, recorded = min(found, key=lambda each: each[:2])
+        return f"{len(found)} of {len(answer['outcomes'])} workloads; first at {at}: {name} {mine}, recorded {recorded}"
+    loop = None if day.loop is None else _seconds_of(day.loop)
+    return None if loop == answer.get("loop") else f"loop {loop}, recorded {answer.get('loop')}"
+
+
+def _lines(history: History) -> list[tuple[Any, ...]]:
+    """What became of a workload, as (time, what, details)."""
+    flavors = [(each.at_ns // SECOND_NS, "admitted", list(map(dict, each.flavors))) for each in history.admissions]
+    evictions = [
+        (each.at_ns // SECOND_NS, "evicted", each.by, each.reason.value, each.lost_ns // SECOND_NS)
+        for each in history.evictions
+    ]
+    finish = [] if history.finish_ns is None else [(history.finish_ns // SECOND_NS, "finished")]
+    return sorted([*flavors, *evictions, *finish], key=lambda line: line[0])
+
+
+def _recorded_lines(outcome: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    flavors = [(each["at"], "admitted", list(each["flavors"].values())) for each in outcome["admissions"]]
+    evictions = [(each["at"], "evicted", each["by"], each["reason"], each["lost"]) for each in outcome["evictions"]]
+    finish = [] if outcome["finish"] is None else [(outcome["finish"], "finished")]
+    return sorted([*flavors, *evictions, *finish], key=lambda line: line[0])
+
+
+def _seconds_of(loop: Loop) -> dict[str, Any]:
+    times = {"at": loop.at_ns, "since": loop.since_ns, "period": loop.period_ns}
+    return {**{name: value // SECOND_NS for name, value in times.items()}, "workloads": list(loop.workloads)}
+
+
+DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "cases": differs_in_case,
+    "days": differs_in_day,
+    "loops": differs_in_day,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Hold files against natjam; the exit status."""
+    if len(arguments) < 2 or arguments[0] not in DIFFERS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    differs = DIFFERS[arguments[0]]
+    equal = total = 0
+    for record in (record for path in arguments[1:] for record in records(path)):
+        total += 1
+        if (difference := differs(record)) is None:
+            equal += 1
+        else:
+            print(f"{record['name']}: {difference}")
+    print(f"{equal} of {total} equal")
+    return int(equal < total)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
