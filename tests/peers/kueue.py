@@ -169,7 +169,7 @@ def arrivals_of(day: Mapping[str, Any]) -> list[Arrival]:
 
 
 def differs_in_day(record: Mapping[str, Any]) -> str | None:
-    """The first workload, by its first difference in time, of which something else became; else the loop, if another."""
+    """The workload that differs first; else the loop, if it is another."""
     player = Player(
         cluster_of(record), arrivals_of(record), first_name, record["release"] * SECOND_NS, record["batch"] * SECOND_NS
     )

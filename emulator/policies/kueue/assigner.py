@@ -1,8 +1,7 @@
 """Which flavors a workload gets (https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavors-and-resources).
 
-Podset by podset, group by group, flavors in the queue's order.  A flavor is as good as its worst resource; the search ends
-at one that is good enough for the queue's ``flavorFungibility`` and takes it; where none is, the best is taken, the first
-of equals.
+Podset by podset, group by group, flavors in the queue's order.  A flavor is as good as its worst resource.  The search
+ends at one that is good enough for the queue's ``flavorFungibility``; where none is, it takes the best.
 """
 
 from __future__ import annotations
@@ -50,9 +49,7 @@ class _Search:
     def result(self) -> Assignment:
         mode = Mode.PREEMPT if Mode.NO_FIT < self.mode < Mode.FIT else self.mode
         flavors = tuple(self.flavors) if mode is not Mode.NO_FIT else ()
-        return Assignment(
-            mode, flavors, tuple(self.contested), self.borrow, tuple(self.tried), tuple(self.goes_on)
-        )
+        return Assignment(mode, flavors, tuple(self.contested), self.borrow, tuple(self.tried), tuple(self.goes_on))
 
 
 def targets_of(request: Request) -> list[Target]:
@@ -64,7 +61,7 @@ def targets_of(request: Request) -> list[Target]:
 def assign_flavors(
     snapshot: Snapshot, workload: Workload, ties: Ties, begin: Mapping[tuple[int, int], int] = FROM_THE_FIRST
 ) -> Assignment:
-    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with where it is not the first."""
+    """The flavors of a workload; ``begin`` has, by podset and group, the flavor to begin with if not the first."""
     search = _Search(snapshot, snapshot.queues[workload.queue], workload, ties, begin)
     for number, podset in enumerate(workload.podsets):
         if not _assign_podset(search, number, podset):

@@ -48,9 +48,11 @@ def candidates_in(request: Request, queue: Node) -> Iterator[Held]:
         allowed = (
             policy is Policy.ANY
             or other.priority < own.priority
-            or policy is Policy.LOWER_OR_NEWER_EQUAL_PRIORITY
-            and other.priority == own.priority
-            and other.created_ns > own.created_ns
+            or (
+                policy is Policy.LOWER_OR_NEWER_EQUAL_PRIORITY
+                and other.priority == own.priority
+                and other.created_ns > own.created_ns
+            )
         )
         if allowed and not request.contested.isdisjoint(held.amounts):
             yield held
@@ -65,7 +67,7 @@ def fits(request: Request, may_borrow: bool = True) -> bool:
 def give_back(request: Request, targets: list[Target], may_borrow: bool = True) -> list[Target]:
     """Put back whoever need not go after all, and take the others' places.
 
-    From the last but one to the first; the gap is filled with the last of the list, so the order is not the candidates'.
+    From the last but one to the first.  The gap is filled with the last of the list: the order is not the candidates'.
     The last one taken is needed, or the search would have ended before it.
     """
     for index in range(len(targets) - 2, -1, -1):

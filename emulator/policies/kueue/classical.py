@@ -72,9 +72,7 @@ def _elsewhere(request: Request) -> tuple[list[_Candidate], list[_Candidate]]:
     below, asked, has_room = request.node, dict(request.amounts), False
     while below.parent is not None:
         has_room = has_room or not below.borrows(asked)
-        asked = {
-            cell: max(0, amount - max(0, below.local[cell] - below.usage[cell])) for cell, amount in asked.items()
-        }
+        asked = {cell: max(0, amount - max(0, below.local[cell] - below.usage[cell])) for cell, amount in asked.items()}
         found = _in_subtree(request, below.parent, below, ())
         if has_room:
             hierarchical += (_Candidate(held, Reason.RECLAMATION, True, between) for held, between in found)

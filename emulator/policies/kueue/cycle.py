@@ -1,7 +1,7 @@
 """One scheduling cycle: nominate the heads, put them in order, admit or preempt one after another.
 
-All heads get flavors and victims on the cluster as it is at the start.  Then each in its order takes what is left by those
-before it.  A preemptor is not admitted: it starts in a later cycle, when its victims have gone, and must win again.
+All heads get flavors and victims on the cluster as it is at the start.  Then each in its order takes what is left by
+those before it.  A preemptor is not admitted: it must win again in a later cycle, when its victims have gone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from enum import Enum
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
 from emulator.policies.kueue.model import Admitted, Assignment, Mode, Policy, Ties, Victim, Workload
-from emulator.policies.kueue.order import Entry, in_order
+from emulator.policies.kueue.order import Basis, Entry, in_order
 from emulator.policies.kueue.queues import Queues, Waiting
-from emulator.policies.kueue.snapshot import Held, Node, Snapshot, amounts_of
+from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
 from emulator.vocabulary import Frozen
 
 
@@ -68,18 +68,29 @@ def run_cycle(snapshot: Snapshot, queues: Queues, number: int, now_ns: int, ties
     outcomes: list[tuple[Entry, Outcome, tuple[str, ...]]] = []
     for entry in in_order(snapshot, entries):
         outcome = _decide(cycle, entry)
-        evicted = _evict(entry) if outcome is Outcome.PREEMPTS else ()
-        outcomes.append((entry, outcome, evicted))
+        evicted = [target.held for target in entry.targets if not target.held.evicted and outcome is Outcome.PREEMPTS]
+        for held in evicted:
+            snapshot.evict(held)
+        outcomes.append((entry, outcome, tuple(held.workload.name for held in evicted)))
     for node, amounts in cycle.counted:
         node.remove(amounts)
     return [_conclude(queues, *each) for each in outcomes]
 
 
 def _nominate(snapshot: Snapshot, waiting: Waiting, number: int, ties: Ties) -> Entry:
+    """A head's flavors and victims; as in its last cycle, if nothing has changed in its tree."""
+    basis = snapshot.revisions[waiting.node.root], waiting.begin(number)
+    entry = waiting.entry
+    if entry is None or entry.basis != basis:
+        entry = waiting.entry = _new_entry(snapshot, waiting, basis, ties)
+    waiting.goes_on, waiting.assigned_cycle, waiting.freed_since = entry.assignment.goes_on, number, False
+    return entry
+
+
+def _new_entry(snapshot: Snapshot, waiting: Waiting, basis: Basis, ties: Ties) -> Entry:
     workload = waiting.workload
-    assignment = assign_flavors(snapshot, workload, ties, waiting.begin(number))
-    waiting.goes_on, waiting.assigned_cycle, waiting.freed_since = assignment.goes_on, number, False
-    entry = Entry(waiting, waiting.node, assignment)
+    assignment = assign_flavors(snapshot, workload, ties, basis[1])
+    entry = Entry(waiting, waiting.node, basis, assignment)
     if assignment.mode is not Mode.NO_FIT:
         entry.amounts = amounts_of(workload.podsets, assignment.flavors, snapshot.cells)
     if assignment.mode is Mode.PREEMPT:
@@ -124,13 +135,6 @@ def _kept_for(entry: Entry) -> dict[int, int]:
             amount = min(amount, node.nominal[cell] + limit - node.usage[cell])
         kept[cell] = max(0, amount)
     return kept
-
-
-def _evict(entry: Entry) -> tuple[str, ...]:
-    new: list[Held] = [target.held for target in entry.targets if not target.held.evicted]
-    for held in new:
-        held.evict()
-    return tuple(held.workload.name for held in new)
 
 
 def _conclude(queues: Queues, entry: Entry, outcome: Outcome, evicted: tuple[str, ...]) -> Decision:

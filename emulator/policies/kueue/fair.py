@@ -19,11 +19,27 @@ class _Search:
     """One search; the preemptor's request counts as its queue's usage while shares are compared."""
 
     request: Request
-    waiting: dict[str, list[Held]]
+    waiting: dict[Node, list[Held]]
     """Candidates left, by queue, the next one last."""
+    below: dict[Node, list[Node]] = field(default_factory=dict)
+    """The part of the tree that has candidates: the children of each cohort."""
+    own: frozenset[Node] = frozenset()
+    """The preemptor's queue and the cohorts above it."""
     targets: list[Target] = field(default_factory=list)
-    refused: dict[str, list[Held]] = field(default_factory=dict)
+    refused: dict[Node, list[Held]] = field(default_factory=dict)
     """The first that each queue refused to give."""
+
+    def __post_init__(self) -> None:
+        self.own = frozenset(self.request.node.path())
+        self.look_at(self.waiting)
+
+    def look_at(self, waiting: dict[Node, list[Held]]) -> None:
+        """Begin with these candidates."""
+        self.waiting, self.below = waiting, {}
+        for queue in waiting:
+            for node in queue.path():
+                if node.parent is not None and node not in (children := self.below.setdefault(node.parent, [])):
+                    children.append(node)
 
     def share(self, node: Node) -> Share:
         return self.request.snapshot.share(node)
@@ -45,7 +61,7 @@ def fair_targets(request: Request, strategies: tuple[ShareStrategy, ...]) -> lis
     request.node.add(request.amounts)
     enough = _first_round(search, strategies[0])
     if not enough and len(strategies) > 1:
-        search.waiting = search.refused
+        search.look_at(search.refused)
         enough = _second_round(search)
     request.node.remove(request.amounts)
     if enough:
@@ -54,14 +70,14 @@ def fair_targets(request: Request, strategies: tuple[ShareStrategy, ...]) -> lis
     return search.targets if enough else []
 
 
-def _candidates(request: Request) -> dict[str, list[Held]]:
+def _candidates(request: Request) -> dict[Node, list[Held]]:
     """By queue: its own, and of every queue in the tree that borrows something contested."""
-    found: dict[str, list[Held]] = {}
+    found: dict[Node, list[Held]] = {}
     for queue in _queues_below(request.node.root):
         if queue is request.node or queue.is_above(request.contested):
             held = sorted(candidates_in(request, queue), key=lambda each: each.key, reverse=True)
             if held:
-                found[queue.name] = held
+                found[queue] = held
     return found
 
 
@@ -77,7 +93,7 @@ def _first_round(search: _Search, strategy: ShareStrategy) -> bool:
     own = search.request.node
     within = not own.is_above(search.request.contested)
     while (queue := _largest(search)) is not None:
-        waiting = search.waiting[queue.name]
+        waiting = search.waiting[queue]
         if queue is own:
             if search.take(waiting.pop(), Reason.IN_CLUSTER_QUEUE):
                 return True
@@ -93,7 +109,7 @@ def _next_that_gives(search: _Search, strategy: ShareStrategy, queue: Node) -> b
     """Take the queue's next candidate that the shares let go, if any; whether that was enough."""
     mine, theirs = _below_common(search.request.node, queue)
     own, before = search.share(mine), search.share(theirs)
-    waiting = search.waiting[queue.name]
+    waiting = search.waiting[queue]
     while waiting:
         held = waiting.pop()
         if strategy is ShareStrategy.INITIAL_SHARE:
@@ -105,7 +121,7 @@ def _next_that_gives(search: _Search, strategy: ShareStrategy, queue: Node) -> b
             gives = own <= against
         if gives:
             return search.take(held, Reason.FAIR_SHARING, (own[1], against[1]))
-        search.refused.setdefault(queue.name, [held])
+        search.refused.setdefault(queue, [held])
     return False
 
 
@@ -114,7 +130,7 @@ def _second_round(search: _Search) -> bool:
     while (queue := _largest(search)) is not None:
         mine, theirs = _below_common(search.request.node, queue)
         own, before = search.share(mine), search.share(theirs)
-        held = search.waiting[queue.name].pop()
+        held = search.waiting[queue].pop()
         if own < before and search.take(held, Reason.FAIR_SHARING, (own[1], before[1])):
             return True
     return False
@@ -143,35 +159,37 @@ def _largest(search: _Search) -> Node | None:
 
 def _largest_child(search: _Search, cohort: Node, alive: dict[Node, Share]) -> Node:
     """Of equal queues, the one with the better candidate; a cohort before an equal queue; of equal cohorts, a tie."""
-    most = max(alive[child] for child in (*cohort.cohorts, *cohort.queues) if child in alive)
-    equal = {child.name: child for child in cohort.cohorts if alive.get(child) == most}
-    if len(equal) > 1:
-        return equal[search.request.ties(sorted(equal))]
-    if equal:
-        return next(iter(equal.values()))
-    return min((child for child in cohort.queues if alive.get(child) == most), key=lambda child: _rank(search, child))
+    children = [child for child in search.below[cohort] if child in alive]
+    most = max(alive[child] for child in children)
+    equal = [child for child in children if alive[child] == most]
+    cohorts = {child.name: child for child in equal if child.queue is None}
+    if not cohorts:
+        return min(equal, key=lambda child: _rank(search, child))
+    return cohorts[search.request.ties(sorted(cohorts)) if len(cohorts) > 1 else next(iter(cohorts))]
 
 
 def _rank(search: _Search, queue: Node) -> tuple[object, ...]:
     """How soon the queue's next candidate would go; other queues' before the preemptor's own."""
-    evicted, *rest = search.waiting[queue.name][-1].key
+    evicted, *rest = search.waiting[queue][-1].key
     return (evicted, queue is search.request.node, *rest)
 
 
 def _alive(search: _Search) -> dict[Node, Share]:
     """The nodes with a candidate that borrow something, or are the preemptor's, with their shares."""
-    own = set(search.request.node.path())
     alive: dict[Node, Share] = {}
 
     def look(node: Node) -> bool:
-        below = [look(child) for child in (*node.cohorts, *node.queues)]
-        if not (any(below) or search.waiting.get(node.name) and node.queue is not None):
-            return False
         share = search.share(node)
-        if share == NOTHING and node not in own:
+        if share == NOTHING and node not in search.own:
             return False
-        alive[node] = share
-        return True
+        if node.queue is not None:
+            has_candidates = bool(search.waiting.get(node))
+        else:
+            below = [look(child) for child in search.below.get(node, ())]
+            has_candidates = any(below)
+        if has_candidates:
+            alive[node] = share
+        return has_candidates
 
     look(search.request.node.root)
     return alive

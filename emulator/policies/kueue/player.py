@@ -1,8 +1,8 @@
 """Plays arrivals through whole cycles in virtual time: what becomes of each workload, and whether evictions ever end.
 
-At each instant one cycle follows another until nothing changes.  A workload ends when it has run for its duration in one
-piece; what is evicted gives its quota back ``release_ns`` later, goes back into its queue with its old age, and starts
-anew.  Whoever is set aside is woken ``batch_ns`` after quota was freed in its tree.
+At each instant one cycle follows another until nothing changes.  A workload ends when it has run for its duration in
+one piece; what is evicted gives its quota back ``release_ns`` later, goes back into its queue with its old age, and
+starts anew.  Whoever is set aside is woken ``batch_ns`` after quota was freed in its tree.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Player:
 
     def _free(self, held: Held) -> None:
         root = held.node.root
-        self._snapshot.take(held)
+        self._snapshot.discharge(held)
         self._queues.freed(root)
         if not self._freed:
             self._push(self._now_ns + self._batch_ns, self._wake, is_first=True)

@@ -1,17 +1,21 @@
 """Who waits: the head of each queue, who is set aside until quota is freed, and where the next search begins.
 
 A workload waits *active*, and is tried when it is the head of its queue, or *aside*.  In a BestEffortFIFO queue whoever
-cannot start is set aside, with all of its shape and priority; they are woken when quota is freed in their tree of cohorts.
+cannot start is set aside, with all of its shape and priority; they are woken when quota is freed in their tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from emulator.policies.kueue.model import QueueingStrategy, Workload
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.vocabulary import Frozen
+
+if TYPE_CHECKING:
+    from emulator.policies.kueue.order import Entry
 
 Shape = tuple[object, ...]
 
@@ -34,7 +38,9 @@ class Pending(Frozen):
 class Waiting:
     """``Pending``, in a queue."""
 
-    __slots__ = ("assigned_cycle", "expects_victims", "freed_since", "goes_on", "key", "node", "shape", "workload")
+    __slots__ = (
+        *("assigned_cycle", "entry", "expects_victims", "freed_since", "goes_on", "key", "node", "shape", "workload"),
+    )
 
     def __init__(self, workload: Workload, node: Node) -> None:
         self.workload = workload
@@ -46,6 +52,8 @@ class Waiting:
         self.goes_on: tuple[tuple[int, int, int], ...] = ()
         self.assigned_cycle = 0
         self.freed_since = False
+        self.entry: Entry | None = None
+        """As it was nominated last."""
 
     def begin(self, cycle: int) -> dict[tuple[int, int], int]:
         """Where its search for flavors begins in this cycle.
@@ -117,7 +125,7 @@ class Queues:
         return [head for queue in self._queues.values() if (head := queue.pop()) is not None]
 
     def back(self, waiting: Waiting, at_once: bool) -> bool:
-        """Put a head back, to be tried in the next cycle (``at_once``) or when quota is freed; whether it is set aside."""
+        """Put a head back, to be tried next (``at_once``) or when quota is freed; whether it is set aside."""
         queue = self._queues[waiting.workload.queue]
         if waiting.expects_victims and not queue.is_strict:
             queue.first = waiting
@@ -161,9 +169,7 @@ class Queues:
     def pending(self) -> tuple[Pending, ...]:
         """All that wait, by queue, the active first and in their order."""
         return tuple(
-            Pending(
-                each.workload, aside, each.expects_victims, each.goes_on, each.assigned_cycle, each.freed_since
-            )
+            Pending(each.workload, aside, each.expects_victims, each.goes_on, each.assigned_cycle, each.freed_since)
             for queue in self._queues.values()
             for aside, members in ((False, queue.active), (True, queue.aside))
             for each in sorted(members.values(), key=lambda waiting: waiting.key)

@@ -7,9 +7,10 @@ and not the number of queues.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet, Workload
+from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, Flavors, PodSet
 
 Amounts = Mapping[int, int]
 """By cell."""
@@ -21,9 +22,10 @@ NOTHING: Share = (False, 0.0)
 class Held:
     """An admitted workload with what it uses, by cell."""
 
-    __slots__ = ("amounts", "evicted", "key", "node", "workload")
+    __slots__ = ("admitted", "amounts", "evicted", "key", "node", "workload")
 
     def __init__(self, admitted: Admitted, node: Node, cells: Mapping[tuple[str, str], int]) -> None:
+        self.admitted = admitted
         self.workload = admitted.workload
         self.node = node
         self.amounts = amounts_of(admitted.workload.podsets, admitted.flavors, cells)
@@ -31,18 +33,13 @@ class Held:
         self.key = (not admitted.evicted, admitted.workload.priority, -admitted.reserved_ns, admitted.workload.name)
         """Who goes first among candidates of one kind."""
 
-    def evict(self) -> None:
-        """Its eviction begins."""
-        self.evicted = True
-        self.key = (False, *self.key[1:])
-
 
 class Node:
     """A queue or a cohort."""
 
     __slots__ = (
         *("borrowing", "cohorts", "height", "lendable", "lending", "local", "name", "nominal", "parent", "potential"),
-        *("queue", "queues", "root", "subtree", "usage", "version", "weight"),
+        *("queue", "queues", "root", "share_at", "subtree", "usage", "version", "weight"),
     )
 
     def __init__(self, name: str, weight: float, queue: ClusterQueue | None, size: int) -> None:
@@ -69,6 +66,8 @@ class Node:
         self.usage = [0] * size
         self.version = 0
         """Changes with the usage."""
+        self.share_at: tuple[int, Share] = (-1, NOTHING)
+        """The share, and of which version."""
 
     @property
     def settings(self) -> ClusterQueue:
@@ -140,6 +139,11 @@ class Node:
 
     def share(self, resource_of: Sequence[str]) -> Share:
         """Its dominant share: the largest part, of what its parent could get, that it uses above its own quota."""
+        if self.share_at[0] != self.version:
+            self.share_at = self.version, self._share(resource_of)
+        return self.share_at[1]
+
+    def _share(self, resource_of: Sequence[str]) -> Share:
         if self.parent is None:
             return NOTHING
         over: dict[str, int] = {}
@@ -158,33 +162,47 @@ class Node:
 class Snapshot:
     """The tree, and the admitted workloads of each queue."""
 
-    def __init__(self, cluster: Cluster, admitted: Iterable[Admitted] = ()) -> None:
+    def __init__(self, cluster: Cluster, admitted: Iterable[Admitted] = (), others: Flavors = ()) -> None:
+        """``others``: further flavors that will be asked about, if no queue has them."""
         admitted = tuple(admitted)
         self.cluster = cluster
         self.fair = cluster.fair_sharing
-        self.cells = _cells(cluster, admitted)
+        self.cells = _cells(cluster, [*others, *(chosen for each in admitted for chosen in each.flavors)])
         self.resource_of = [resource for _, resource in self.cells]
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
         self._build()
         self.held: dict[str, dict[str, Held]] = {name: {} for name in self.queues}
         """By queue, by workload."""
+        self.revisions: Counter[Node] = Counter()
+        """By root: changes with what is admitted in its tree; what is only tried does not count."""
         for each in admitted:
             self.admit(each)
 
-    def admit(self, admitted: Admitted) -> Held:
-        """Put a workload in."""
+    def admit(self, admitted: Admitted) -> None:
+        """A workload gets its quota."""
         held = Held(admitted, self.queues[admitted.workload.queue], self.cells)
+        self.revisions[held.node.root] += 1
         self.put(held)
-        return held
+
+    def evict(self, held: Held) -> None:
+        """Its eviction begins."""
+        self.revisions[held.node.root] += 1
+        held.evicted = True
+        held.key = (False, *held.key[1:])
+
+    def discharge(self, held: Held) -> None:
+        """Its quota is free."""
+        self.revisions[held.node.root] += 1
+        self.take(held)
 
     def put(self, held: Held) -> None:
-        """Put it in again."""
+        """Try it in again."""
         held.node.add(held.amounts)
         self.held[held.node.name][held.workload.name] = held
 
     def take(self, held: Held) -> None:
-        """Take it out."""
+        """Try without it."""
         held.node.remove(held.amounts)
         del self.held[held.node.name][held.workload.name]
 
@@ -258,7 +276,9 @@ def _spread(node: Node, resource_of: Sequence[str]) -> None:
         _spread(child, resource_of)
 
 
-def amounts_of(podsets: Sequence[PodSet], flavors: Sequence[Mapping[str, str]], cells: Mapping[tuple[str, str], int]) -> dict[int, int]:
+def amounts_of(
+    podsets: Sequence[PodSet], flavors: Sequence[Mapping[str, str]], cells: Mapping[tuple[str, str], int]
+) -> dict[int, int]:
     """What podsets use of each cell in these flavors."""
     amounts: dict[int, int] = {}
     for podset, chosen in zip(podsets, flavors, strict=True):
@@ -268,7 +288,7 @@ def amounts_of(podsets: Sequence[PodSet], flavors: Sequence[Mapping[str, str]], 
     return amounts
 
 
-def _cells(cluster: Cluster, admitted: Iterable[Admitted]) -> dict[tuple[str, str], int]:
+def _cells(cluster: Cluster, others: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], int]:
     """The number of each (flavor, resource) that the cluster or a workload names."""
     pairs = [
         (flavor.name, resource)
@@ -277,5 +297,5 @@ def _cells(cluster: Cluster, admitted: Iterable[Admitted]) -> dict[tuple[str, st
         for flavor in group.flavors
         for resource in flavor.quotas
     ]
-    pairs += [(flavor, resource) for each in admitted for chosen in each.flavors for resource, flavor in chosen.items()]
+    pairs += [(flavor, resource) for chosen in others for resource, flavor in chosen.items()]
     return {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}

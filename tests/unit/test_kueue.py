@@ -1,0 +1,237 @@
+"""Kueue's decisions: held against what its own code answered, and asked one by one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.policies.kueue.cycle import Outcome
+from emulator.policies.kueue.decisions import Incoming, State, assign, cycle, victims
+from emulator.policies.kueue.model import (
+    DEFAULT_STRATEGIES,
+    Admitted,
+    Cluster,
+    ClusterQueue,
+    Cohort,
+    FlavorPolicy,
+    FlavorQuotas,
+    Fungibility,
+    Mode,
+    PodSet,
+    Policy,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    Reason,
+    ResourceGroup,
+    ShareStrategy,
+    Workload,
+    first_name,
+)
+from emulator.policies.kueue.player import Arrival, Player
+from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.why import why
+from tests.peers import kueue as peer
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = ROOT / "tests/data/kueue"
+SECOND_NS = 10**9
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "count"),
+    [("cases", "cases", 150), ("cases", "own-tests", 86), ("days", "days", 2), ("loops", "loops", 10)],
+)
+def test_kueues_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
+
+
+@pytest.mark.parametrize("kind", ["cases", "days", "loops"])
+def test_another_answer_is_told_and_ends_with_1(kind: str, tmp_path: Path) -> None:
+    record = next(each for each in peer.records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get("targets") != [])
+    answer = record["answer"]
+    if kind == "cases":
+        answer["targets"].append({"name": "somebody", "reason": "InClusterQueue"})
+    elif kind == "days":
+        answer["outcomes"][0]["finish"] += 1
+    else:
+        answer["loop"]["period"] += 1
+    changed = tmp_path / "changed.jsonl.gz"
+    changed.write_bytes(gzip.compress(json.dumps(record).encode()))
+    done = subprocess.run(
+        [sys.executable, "tests/peers/kueue.py", kind, str(changed)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[0].startswith(f"{record['name']}: ")
+    assert done.stdout.splitlines()[-1] == "0 of 1 equal"
+
+
+# ---- one by one ----
+
+
+def queue(name: str, nominal: int, preemption: Preemption = Preemption(), **more: object) -> ClusterQueue:
+    """A queue of the cohort ``all`` with so many cpus of one flavor, unless told otherwise."""
+    group = ResourceGroup(("cpu",), (FlavorQuotas("default", {"cpu": Quota(nominal)}),))
+    settings = {"cohort": "all", "groups": (group,), "preemption": preemption, **more}
+    return ClusterQueue(name, **settings)  # type: ignore[arg-type]
+
+
+def workload(name: str, of: str, cpus: int, priority: int = 0, created_s: int = 0) -> Workload:
+    return Workload(name, of, (PodSet("main", 1, {"cpu": cpus}),), priority, created_s * SECOND_NS)
+
+
+def admitted(of: Workload, reserved_s: int = 0) -> Admitted:
+    return Admitted(of, ({"cpu": "default"},), reserved_s * SECOND_NS)
+
+
+RECLAIM = Preemption(reclaim_within_cohort=Policy.ANY)
+
+
+def test_a_queue_takes_back_what_it_lent_and_says_why() -> None:
+    cluster = Cluster((queue("a", 4, RECLAIM), queue("b", 4)))
+    state = State(
+        cluster,
+        (admitted(workload("b1", "b", 4), 1), admitted(workload("b2", "b", 2), 2), admitted(workload("b3", "b", 2), 3)),
+        (Pending(workload("a1", "a", 3)),),
+    )
+    (decision,), after = cycle(state, 9, first_name)
+    assert decision.outcome is Outcome.PREEMPTS
+    assert [victim.name for victim in decision.victims] == ["b3", "b2"]
+    assert decision.evicted == ("b3", "b2")
+    lines = list(why(decision))
+    assert lines[0] == "a1 (queue a, priority 0) preempts, and waits for its victims to go"
+    assert lines[1].startswith("b3 (queue b, priority 0) goes: ")
+    assert lines[3].startswith("main in default: needs preemption in other queues (3 cpu asked, 0 left")
+    assert {each.workload.name for each in after.admitted if each.evicted} == {"b2", "b3"}
+    assert after.pending == (Pending(workload("a1", "a", 3), expects_victims=True, assigned_cycle=1),)
+    (again,), after = cycle(after, 10, first_name)
+    assert again.outcome is Outcome.PREEMPTS
+    assert again.evicted == (), "their eviction is under way"
+    gone = State(cluster, tuple(each for each in after.admitted if not each.evicted), after.pending, after.cycles)
+    (last,), after = cycle(gone, 11, first_name)
+    assert last.outcome is Outcome.ADMITTED
+    assert after.pending == ()
+    assert {each.workload.name for each in after.admitted} == {"a1", "b1"}
+
+
+def test_one_who_cannot_start_blocks_a_strict_queue_and_is_set_aside_in_the_other_with_its_like() -> None:
+    for strategy in QueueingStrategy:
+        cluster = Cluster((queue("a", 4, strategy=strategy),))
+        waiting = [workload("large", "a", 9), workload("like", "a", 9, 0, 1), workload("small", "a", 1, 0, 2)]
+        (first,), after = cycle(State(cluster, (), tuple(map(Pending, waiting))), 0, first_name)
+        assert first.outcome is Outcome.NO_ROOM
+        (second,), after = cycle(after, 0, first_name)
+        if strategy is QueueingStrategy.STRICT_FIFO:
+            assert (first.aside, second.workload.name) == (False, "large")
+        else:
+            assert (first.aside, second.workload.name, second.outcome) == (True, "small", Outcome.ADMITTED)
+            assert [each.workload.name for each in after.pending if each.aside] == ["large", "like"]
+
+
+def test_one_who_finds_no_victims_holds_its_room_for_the_cycle() -> None:
+    """Its queue reclaims from lower priorities only, so the borrower after it must not take what it waits for."""
+    low = Preemption(reclaim_within_cohort=Policy.LOWER_PRIORITY)
+    for preemption, second in ((low, Outcome.ROOM_TAKEN), (RECLAIM, Outcome.ADMITTED)):
+        cluster = Cluster((queue("a", 4, preemption), queue("b", 0), queue("c", 2)))
+        state = State(
+            cluster,
+            (admitted(workload("c1", "c", 4, 5)),),
+            (Pending(workload("a1", "a", 4, 1)), Pending(workload("b1", "b", 2, 0, 1))),
+        )
+        if preemption is RECLAIM:  # it would find c1; a cohort above its quota by its own queue finds nobody
+            state = State(cluster, (admitted(workload("a0", "a", 4, 5)),), state.pending)
+        decisions, _ = cycle(state, 0, first_name)
+        assert [each.outcome for each in decisions] == [Outcome.NO_VICTIMS, second]
+
+
+def test_the_flavors_are_tried_in_order_and_the_search_goes_on_where_it_stopped() -> None:
+    flavors = tuple(FlavorQuotas(name, {"cpu": Quota(4)}) for name in ("first", "second"))
+    groups = (ResourceGroup(("cpu",), flavors),)
+    lends = queue("b", 0, groups=(ResourceGroup(("cpu",), (FlavorQuotas("first", {"cpu": Quota(4)}),)),))
+    for when, chosen, goes_on in (
+        (FlavorPolicy.MAY_STOP_SEARCH, "first", ((0, 0, 1),)),
+        (FlavorPolicy.TRY_NEXT_FLAVOR, "second", ()),
+    ):
+        borrows = queue("a", 0, groups=groups, fungibility=Fungibility(when_can_borrow=when))
+        state = State(Cluster((borrows, lends)), (Admitted(workload("a0", "a", 2), ({"cpu": "first"},)),))
+        assignment = assign(state, workload("a1", "a", 3), first_name)
+        assert (assignment.mode, assignment.flavors) == (Mode.FIT, ({"cpu": chosen},))
+        assert assignment.goes_on == goes_on
+
+
+def test_shares_by_weight_decide_who_loses() -> None:
+    """b and c borrow as much, but c has twice the weight, so b has the larger share."""
+    queues = (queue("a", 0, RECLAIM), queue("b", 0), queue("c", 0, weight=2.0), queue("lender", 8))
+    held = tuple(admitted(workload(f"{of}{number}", of, 1)) for of in "bc" for number in range(4))
+    state = State(Cluster(queues, (), DEFAULT_STRATEGIES), held)
+    chosen = victims(state, Incoming(workload("a1", "a", 1), ({"cpu": "default"},), (("default", "cpu"),)), first_name)
+    assert [(each.name, each.reason) for each in chosen] == [("b0", Reason.FAIR_SHARING)]
+    assert chosen[0].shares == (1 / 8, 3 / 8)
+
+
+def test_of_equal_cohorts_the_caller_chooses() -> None:
+    cohorts = (Cohort("all"), Cohort("left", "all"), Cohort("right", "all"))
+    queues = (
+        queue("a", 0, RECLAIM),
+        queue("l", 0, cohort="left"),
+        queue("r", 0, cohort="right"),
+        queue("lender", 4),
+    )
+    held = tuple(admitted(workload(f"{of}{number}", of, 1)) for of in "lr" for number in range(2))
+    state = State(Cluster(queues, cohorts, (ShareStrategy.FINAL_SHARE,)), held)
+    incoming = Incoming(workload("a1", "a", 1), ({"cpu": "default"},), (("default", "cpu"),))
+    asked: list[list[str]] = []
+
+    def last(names: object) -> str:
+        asked.append(list(names))  # type: ignore[call-overload]
+        return asked[-1][-1]
+
+    assert [each.name for each in victims(state, incoming, last)] == ["r0"]
+    assert [each.name for each in victims(state, incoming, first_name)] == ["l0"]
+    assert asked == [["left", "right"]]
+
+
+def test_a_state_is_not_changed_by_a_question() -> None:
+    for case in list(peer.records(RECORDS / "cases.jsonl.gz"))[:40]:
+        state, incoming = peer.state_of(case), peer.workload_of(case["incoming"])
+        before = repr(state)
+        first = assign(state, incoming, first_name)
+        assert assign(state, incoming, first_name) == first
+        assert repr(state) == before
+
+
+def test_a_day_is_the_same_in_single_cycles() -> None:
+    """The player keeps one tree, and heads as they were; cycle by cycle from plain values the decisions are the same."""
+    record = next(each for each in peer.records(RECORDS / "loops.jsonl.gz") if not each["release"])
+    arrivals = [Arrival(each.workload, each.duration_ns) for each in peer.arrivals_of(record)]
+    told: list[tuple[int, Outcome, str]] = []
+    player = Player(
+        peer.cluster_of(record),
+        arrivals,
+        first_name,
+        on_decision=lambda now_ns, each: told.append((now_ns, each.outcome, each.workload.name)),
+    )
+    player.play()
+    state, alone = State(peer.cluster_of(record)), []
+    end_ns = next(now_ns for now_ns, outcome, _ in told if outcome is Outcome.PREEMPTS)
+    for arrival in sorted(arrivals, key=lambda each: each.workload.created_ns):
+        now_ns = arrival.workload.created_ns
+        if now_ns >= end_ns:
+            break
+        state = State(state.cluster, state.admitted, (*state.pending, Pending(arrival.workload)), state.cycles)
+        while any(not each.aside for each in state.pending):
+            decisions, state = cycle(state, now_ns, first_name)
+            alone += [(now_ns, each.outcome, each.workload.name) for each in decisions]
+            if len(alone) > 1000:
+                pytest.fail("no end")
+            if not any(each.aside or each.outcome is Outcome.ADMITTED for each in decisions):
+                break
+    heads = [each for each in told if each[0] < end_ns]
+    assert list(dict.fromkeys(alone)) == list(dict.fromkeys(heads))
+    assert len(dict.fromkeys(alone)) > 3
