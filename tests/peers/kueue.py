@@ -37,7 +37,8 @@ from emulator.policies.kueue.model import (
     Workload,
     first_name,
 )
-from emulator.policies.kueue.player import Arrival, History, Loop, Player
+from emulator.policies.kueue.player import Arrival, History, Player
+from emulator.policies.kueue.returns import Loop
 
 SECOND_NS = 10**9
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}

@@ -75,7 +75,10 @@ def test_another_answer_is_told_and_ends_with_1(kind: str, tmp_path: Path) -> No
 # ---- one by one ----
 
 
-def queue(name: str, nominal: int, preemption: Preemption = Preemption(), **more: object) -> ClusterQueue:
+NONE = Preemption()
+
+
+def queue(name: str, nominal: int, preemption: Preemption = NONE, **more: object) -> ClusterQueue:
     """A queue of the cohort ``all`` with so many cpus of one flavor, unless told otherwise."""
     group = ResourceGroup(("cpu",), (FlavorQuotas("default", {"cpu": Quota(nominal)}),))
     settings = {"cohort": "all", "groups": (group,), "preemption": preemption, **more}
@@ -207,7 +210,7 @@ def test_a_state_is_not_changed_by_a_question() -> None:
 
 
 def test_a_day_is_the_same_in_single_cycles() -> None:
-    """The player keeps one tree, and heads as they were; cycle by cycle from plain values the decisions are the same."""
+    """The player keeps one tree and what it nominated; from plain values, cycle by cycle, it is the same."""
     record = next(each for each in peer.records(RECORDS / "loops.jsonl.gz") if not each["release"])
     arrivals = [Arrival(each.workload, each.duration_ns) for each in peer.arrivals_of(record)]
     told: list[tuple[int, Outcome, str]] = []
@@ -215,7 +218,7 @@ def test_a_day_is_the_same_in_single_cycles() -> None:
         peer.cluster_of(record),
         arrivals,
         first_name,
-        on_decision=lambda now_ns, each: told.append((now_ns, each.outcome, each.workload.name)),
+        on_decision=lambda now_ns, _, each: told.append((now_ns, each.outcome, each.workload.name)),
     )
     player.play()
     state, alone = State(peer.cluster_of(record)), []

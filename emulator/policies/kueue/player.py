@@ -7,13 +7,15 @@ starts anew.  Whoever is set aside is woken ``batch_ns`` after quota was freed i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from emulator.policies.kueue.cycle import Decision, Outcome, run_cycle
 from emulator.policies.kueue.model import Cluster, Flavors, Reason, Ties, Workload
 from emulator.policies.kueue.queues import Queues
+from emulator.policies.kueue.returns import Loop, Returns, RunningReturns
 from emulator.policies.kueue.snapshot import Held, Node, Snapshot
 from emulator.vocabulary import Frozen
 
@@ -21,15 +23,14 @@ BATCH_NS = 10**9
 """Kueue collects what was freed for a second before it wakes whoever is set aside."""
 MOST_IDLE_CYCLES = 6
 """A cycle may change nothing that shows and yet go on to a workload's next flavor."""
-RETURNS = 10
-"""How often the same workloads run again, after evictions and with no arrival or end between, to call it a loop."""
 
 
 class Arrival(Frozen):
     """A workload, submitted at its ``created_ns``, and how long it runs."""
 
     workload: Workload
-    duration_ns: int
+    duration_ns: int | None = None
+    """None: it never ends."""
 
 
 class Admission(Frozen):
@@ -58,17 +59,6 @@ class History:
     finish_ns: int | None = None
 
 
-class Loop(Frozen):
-    """The same workloads run again and again."""
-
-    at_ns: int
-    since_ns: int
-    """The last arrival or end before."""
-    period_ns: int
-    workloads: tuple[str, ...]
-    """Those that were evicted since."""
-
-
 @dataclass(slots=True)
 class Day:
     """What a player has played."""
@@ -79,26 +69,8 @@ class Day:
     loop: Loop | None = None
 
 
-@dataclass(slots=True)
-class _Returns:
-    """Counts how often what runs has come back since the last arrival or end."""
-
-    since_ns: int = 0
-    times: dict[frozenset[str], int] = field(default_factory=dict)
-    last_ns: dict[frozenset[str], int] = field(default_factory=dict)
-    evicted: set[str] = field(default_factory=set)
-
-    def look(self, running: Iterable[str], now_ns: int) -> Loop | None:
-        key = frozenset(running)
-        self.times[key] = self.times.get(key, 0) + 1
-        last_ns = self.last_ns.get(key, 0)
-        self.last_ns[key] = now_ns
-        if self.times[key] <= RETURNS:
-            return None
-        return Loop(now_ns, self.since_ns, now_ns - last_ns, tuple(sorted(self.evicted)))
-
-
-OnDecision = Callable[[int, Decision], None]
+OnDecision = Callable[[int, int, Decision], None]
+"""Called with the time, the cycle and what it decided."""
 
 
 class Player:
@@ -112,27 +84,39 @@ class Player:
         release_ns: int = 0,
         batch_ns: int = BATCH_NS,
         on_decision: OnDecision | None = None,
+        returns: Returns | None = None,
     ) -> None:
+        """``returns``: tells when it is a loop; without it, the same workloads that run again and again are one."""
         self._snapshot = Snapshot(cluster)
         self._queues = Queues(self._snapshot)
         self._ties = ties
         self._release_ns, self._batch_ns = release_ns, batch_ns
         self._on_decision = on_decision
-        self._durations_ns: dict[str, int] = {}
+        self._durations_ns: dict[str, int | None] = {}
         self._running: dict[str, tuple[int, Held]] = {}
         """When each was admitted."""
         self._freed: dict[Node, None] = {}
         """Trees to wake."""
-        self._returns = _Returns()
+        self._returns = RunningReturns() if returns is None else returns
         self._now_ns = 0
-        self._events: list[tuple[int, bool, int, Callable[[], None]]] = []
+        self._events: list[tuple[int, bool, int, str, Callable[[], None]]] = []
         self._pushed = 0
         self.day = Day({})
         for arrival in arrivals:
             workload = arrival.workload
             self._durations_ns[workload.name] = arrival.duration_ns
             self.day.histories[workload.name] = History()
-            self._push(workload.created_ns, lambda workload=workload: self._arrive(workload))
+            self._push(workload.created_ns, workload.name, lambda workload=workload: self._arrive(workload))
+
+    @property
+    def running(self) -> Iterable[str]:
+        """The workloads that run now."""
+        return self._running
+
+    @property
+    def cycles(self) -> int:
+        """Run so far."""
+        return self.day.cycles
 
     def play(self) -> Day:
         """Play until nothing is left to happen, or until a loop."""
@@ -146,18 +130,41 @@ class Player:
         self.day.end_ns = self._now_ns
         return self.day
 
-    def _push(self, at_ns: int, event: Callable[[], None], is_first: bool = False) -> None:
-        heappush(self._events, (at_ns, not is_first, self._pushed, event))
+    def state(self) -> Hashable:
+        """All that decides what happens next; equal if times differ only by a shift, or keep their order.
+
+        The times of reservations matter by their order, those of what is to come by how far they are.
+        """
+        held = [each for queue in self._snapshot.held.values() for each in queue.values()]
+        order = sorted({self._now_ns, *(each.admitted.reserved_ns for each in held)})
+        rank = {reserved_ns: number for number, reserved_ns in enumerate(order)}
+        admitted = frozenset(
+            (each.workload.name, rank[each.admitted.reserved_ns], each.evicted, *map(repr, each.admitted.flavors))
+            for each in held
+        )
+        events = sorted(self._events, key=itemgetter(0, 1, 2))
+        to_come = tuple((at_ns - self._now_ns, what) for at_ns, _, _, what, _ in events if what)
+        ends = frozenset(
+            (name, since_ns + duration_ns - self._now_ns)
+            for name, (since_ns, _) in self._running.items()
+            if (duration_ns := self._durations_ns[name]) is not None
+        )
+        freed = frozenset(root.name for root in self._freed)
+        return admitted, rank[self._now_ns], self._queues.state(self.day.cycles), to_come, ends, freed
+
+    def _push(self, at_ns: int, what: str, event: Callable[[], None], is_first: bool = False) -> None:
+        """``what``: names the event in ``state``; empty for an end, which may have been overtaken by an eviction."""
+        heappush(self._events, (at_ns, not is_first, self._pushed, what, event))
         self._pushed += 1
 
     def _arrive(self, workload: Workload) -> None:
-        self._returns = _Returns(self._now_ns)
+        self._returns.forget(self._now_ns)
         self._queues.add(workload)
 
     def _finish(self, name: str, held: Held) -> None:
         if name not in self._running or self._running[name][1] is not held:
             return  # this run was evicted
-        self._returns = _Returns(self._now_ns)
+        self._returns.forget(self._now_ns)
         del self._running[name]
         self.day.histories[name].finish_ns = self._now_ns
         self._free(held)
@@ -171,7 +178,7 @@ class Player:
         self._snapshot.discharge(held)
         self._queues.freed(root)
         if not self._freed:
-            self._push(self._now_ns + self._batch_ns, self._wake, is_first=True)
+            self._push(self._now_ns + self._batch_ns, "wake", self._wake, is_first=True)
         self._freed[root] = None
 
     def _wake(self) -> None:
@@ -187,7 +194,7 @@ class Player:
         effects: dict[str, Callable[[], None]] = {}
         for decision in decisions:
             if self._on_decision is not None:
-                self._on_decision(self._now_ns, decision)
+                self._on_decision(self._now_ns, day.cycles, decision)
             if decision.outcome is Outcome.ADMITTED:
                 effects[decision.workload.name] = lambda decision=decision: self._start(decision)
             for victim in decision.victims:
@@ -197,7 +204,7 @@ class Player:
         for name in sorted(effects):
             effects[name]()
         if effects:
-            day.loop = self._returns.look(self._running, self._now_ns)
+            day.loop = self._returns.look(self, self._now_ns)
         return bool(effects) or any(decision.aside for decision in decisions)
 
     def _start(self, decision: Decision) -> None:
@@ -205,14 +212,16 @@ class Player:
         held = self._snapshot.held[decision.workload.queue][name]
         self._running[name] = now_ns, held
         self.day.histories[name].admissions.append(Admission(now_ns, decision.assignment.flavors))
-        self._push(now_ns + self._durations_ns[name], lambda: self._finish(name, held))
+        duration_ns = self._durations_ns[name]
+        if duration_ns is not None:
+            self._push(now_ns + duration_ns, "", lambda: self._finish(name, held))
 
     def _evict(self, name: str, by: str, reason: Reason) -> None:
         since_ns, held = self._running.pop(name)
         now_ns = self._now_ns
         self.day.histories[name].evictions.append(Eviction(now_ns, by, reason, now_ns - since_ns))
-        self._returns.evicted.add(name)
+        self._returns.evicted.append(name)
         if self._release_ns:
-            self._push(now_ns + self._release_ns, lambda: self._release(held))
+            self._push(now_ns + self._release_ns, f"{name} is released", lambda: self._release(held))
         else:
             self._release(held)

@@ -6,7 +6,7 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,11 @@ class Waiting:
         if self.freed_since and cycle > self.assigned_cycle + 1:
             return {}
         return {(podset, group): flavor for podset, group, flavor in self.goes_on}
+
+    def state(self, cycle: int) -> Hashable:
+        """What decides how it will be looked at, after so many cycles."""
+        since = min(2, cycle - self.assigned_cycle) if self.goes_on else 0
+        return self.workload.name, self.expects_victims, self.goes_on, since, self.freed_since
 
 
 class _Queue:
@@ -147,6 +152,18 @@ class Queues:
             for waiting in queue.aside.values():
                 queue.push(waiting)
             queue.aside, queue.shapes = {}, set()
+
+    def state(self, cycle: int) -> Hashable:
+        """All that decides what the queues offer next, after so many cycles."""
+        return tuple(
+            (
+                frozenset(each.state(cycle) for each in queue.active.values()),
+                frozenset(each.state(cycle) for each in queue.aside.values()),
+                frozenset(queue.shapes),
+                queue.first is not None and queue.first.workload.name,
+            )
+            for queue in self._queues.values()
+        )
 
     def _of_tree(self, root: Node) -> Iterable[_Queue]:
         return (queue for queue in self._queues.values() if queue.node.root is root)

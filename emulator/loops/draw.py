@@ -1,0 +1,91 @@
+"""Small workloads for a configuration, drawn so that they contend: a few queues of one tree, sizes near the quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from random import Random
+
+from emulator.policies.kueue.model import Cluster, PodSet, Policy, ResourceGroup, Workload
+from emulator.policies.kueue.player import Arrival
+from emulator.policies.kueue.snapshot import Node, Snapshot
+from emulator.vocabulary import Frozen
+
+SECOND_NS = 10**9
+PRIORITIES = (0, 1, 2)
+"""Drawn where the configuration names none."""
+_MOST_WORKLOADS = 12
+_MOST_QUEUES = 4
+_MOST_STEPS = 12
+"""In how many parts the largest amount is cut, if the quotas suggest no larger part."""
+_ENDS = 0.25
+"""The part of the workloads that end; the others run for ever."""
+
+
+class Plan(Frozen):
+    """A configuration, and what arrives."""
+
+    cluster: Cluster
+    arrivals: tuple[Arrival, ...]
+    release_ns: int = 0
+    """From an eviction to the quota being free."""
+
+
+class Drawer:
+    """Draws plans for one configuration."""
+
+    def __init__(self, cluster: Cluster, priorities: Sequence[int] = ()) -> None:
+        """``priorities``: those of the cluster's priority classes."""
+        self._cluster = cluster
+        self._snapshot = Snapshot(cluster)
+        self._trees: dict[str, list[Node]] = {}
+        for node in self._snapshot.queues.values():
+            if node.settings.groups:
+                self._trees.setdefault(node.root.name, []).append(node)
+        limits = [queue.preemption.borrow_within_cohort.max_priority for queue in cluster.queues]
+        about = {limit + more for limit in limits if limit is not None for more in (0, 1)}
+        self._priorities = sorted({*(priorities or PRIORITIES), *about})
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether any queue has quota."""
+        return bool(self._trees)
+
+    def draw(self, random: Random) -> Plan:
+        """One plan; the same for a random source of the same state."""
+        tree = self._trees[random.choice(sorted(self._trees))]
+        preempts = [queue for queue in tree if _preempts(queue)]
+        queues = random.sample(tree, min(len(tree), random.randint(2, _MOST_QUEUES)))
+        if preempts and not any(map(_preempts, queues)):
+            queues[0] = random.choice(preempts)
+        index = random.randrange(min(len(queue.settings.groups) for queue in queues))
+        alone = random.random() < 0.6
+        priorities = random.sample(self._priorities, min(len(self._priorities), random.randint(1, 4)))
+        arrivals, at_s = [], 0
+        for number in range(random.randint(3, _MOST_WORKLOADS)):
+            at_s += random.randint(1, 20)
+            queue = random.choice(queues)
+            podset = PodSet("main", 1, self._requests(random, queue, queue.settings.groups[index], alone))
+            workload = Workload(f"w{number:02d}", queue.name, (podset,), random.choice(priorities), at_s * SECOND_NS)
+            ends = random.random() < _ENDS
+            arrivals.append(Arrival(workload, random.randint(20, 200) * SECOND_NS if ends else None))
+        return Plan(self._cluster, tuple(arrivals), random.choice((0, 0, 5)) * SECOND_NS)
+
+    def _requests(self, random: Random, queue: Node, group: ResourceGroup, alone: bool) -> dict[str, int]:
+        """Amounts in the steps of the quotas; ``alone``: of the first resource only."""
+        flavor = random.choice(group.flavors).name
+        requests: dict[str, int] = {}
+        for resource in group.resources[:1] if alone else group.resources:
+            cell = self._snapshot.cells[flavor, resource]
+            most = queue.potential[cell]
+            if most <= 0 or (requests and random.random() < 0.3):
+                continue
+            step = gcd(*(node.nominal[cell] for node in self._trees[queue.root.name])) or most
+            step *= max(1, -(-most // (step * _MOST_STEPS)))
+            requests[resource] = min(most, step * random.randint(1, max(1, most // step)))
+        return requests or {group.resources[0]: 1}
+
+
+def _preempts(queue: Node) -> bool:
+    preemption = queue.settings.preemption
+    return preemption.within_queue is not Policy.NEVER or preemption.reclaim_within_cohort is not Policy.NEVER

@@ -1,0 +1,102 @@
+"""Plays drawn workloads until a state comes back, and shrinks what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from msgspec.structs import replace
+
+from emulator.chaos.shrink import shortest
+from emulator.loops.draw import SECOND_NS, Drawer, Plan
+from emulator.policies.kueue.cycle import Decision
+from emulator.policies.kueue.model import Cluster, PodSet, first_name
+from emulator.policies.kueue.player import Arrival, Player
+from emulator.policies.kueue.returns import Loop, StateReturns
+
+Log = list[tuple[int, int, Decision]]
+"""Time, cycle and decision."""
+
+
+@dataclass(slots=True)
+class Search:
+    """What was searched so far, and what was found."""
+
+    plays: int = 0
+    cycles: int = 0
+    evictions: int = 0
+    found: Plan | None = None
+
+
+def search(
+    cluster: Cluster, priorities: Sequence[int], seed: int, goes_on: Callable[[Search], bool], first: int = 0
+) -> Search:
+    """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no."""
+    searched, drawer = Search(), Drawer(cluster, priorities)
+    while drawer.can_draw and searched.found is None and goes_on(searched):
+        plan = drawer.draw(Random(f"{seed}/{first + searched.plays}"))
+        player = _player(plan)
+        day = player.play()
+        searched.plays += 1
+        searched.cycles += day.cycles
+        searched.evictions += sum(len(history.evictions) for history in day.histories.values())
+        if day.loop is not None:
+            searched.found = plan
+    return searched
+
+
+def loop_of(plan: Plan) -> Loop | None:
+    """The loop that a plan ends in, if any."""
+    return _player(plan).play().loop
+
+
+def told(plan: Plan) -> tuple[Loop | None, Log]:
+    """The loop of a plan, and all decisions up to it."""
+    log: Log = []
+    player = _player(plan, lambda *decided: log.append(decided))
+    return player.play().loop, log
+
+
+def _player(plan: Plan, on_decision: Callable[[int, int, Decision], None] | None = None) -> Player:
+    return Player(
+        plan.cluster, plan.arrivals, first_name, plan.release_ns, on_decision=on_decision, returns=StateReturns()
+    )
+
+
+def shrunk(plan: Plan) -> Plan:
+    """A plan that still goes round, but no longer without any one of its workloads; and simpler where it can be."""
+    arrivals = shortest(plan.arrivals, lambda kept: loop_of(replace(plan, arrivals=tuple(kept))) is not None)
+    plan = replace(plan, arrivals=tuple(arrivals))
+    changed = True
+    while changed:
+        changed = False
+        for simpler in _simpler(plan):
+            if loop_of(simpler) is not None:
+                plan, changed = simpler, True
+                break
+    return plan
+
+
+def _simpler(plan: Plan) -> Iterator[Plan]:
+    """Plans with one thing simpler: at once released, a second between arrivals, never ending, fewer resources."""
+    if plan.release_ns:
+        yield replace(plan, release_ns=0)
+    for number, arrival in enumerate(plan.arrivals):
+        for changed in _simpler_arrivals(arrival, (number + 1) * SECOND_NS):
+            yield replace(plan, arrivals=(*plan.arrivals[:number], changed, *plan.arrivals[number + 1 :]))
+
+
+def _simpler_arrivals(arrival: Arrival, at_ns: int) -> Iterator[Arrival]:
+    workload = arrival.workload
+    if arrival.duration_ns is not None:
+        yield replace(arrival, duration_ns=None)
+    if workload.created_ns > at_ns:
+        yield replace(arrival, workload=replace(workload, created_ns=at_ns))
+    if workload.priority > 0:
+        yield replace(arrival, workload=replace(workload, priority=workload.priority - 1))
+    (podset,) = workload.podsets
+    for resource in podset.requests:
+        if len(podset.requests) > 1:
+            fewer = {name: amount for name, amount in podset.requests.items() if name != resource}
+            yield replace(arrival, workload=replace(workload, podsets=(PodSet(podset.name, podset.count, fewer),)))
