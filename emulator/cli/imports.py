@@ -75,6 +75,44 @@ def yarn(
     typer.echo(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
 
 
+@group.command()
+def kueue(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Files or folders with Kueue's objects (YAML or JSON).", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+) -> None:
+    """Take over Kueue's queues, cohorts, priority classes and workloads.
+
+    Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload and Kueue's
+    Configuration, also in lists as kubectl writes them. Only named fields are read: environment, arguments and
+    annotations appear nowhere. What is not carried over is listed with its line.
+
+    The written file is for natjam loops. natjam run cannot run it yet.
+
+    \b
+    Examples:
+      kubectl get clusterqueues,cohorts,workloadpriorityclasses -o yaml > queues.yaml
+      kubectl get localqueues,workloads.kueue.x-k8s.io -A -o yaml > workloads.yaml
+      natjam import kueue queues.yaml workloads.yaml --out mine.yaml
+    """
+    from workloads.kueue.saved import write_saved
+    from workloads.kueue.state import read_kueue
+
+    if out.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    imported, unread = read_kueue(paths)
+    lines = ["Made by natjam import kueue from " + ", ".join(path.name for path in paths) + "."]
+    if unread:
+        lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]
+    write_saved(out, imported, lines)
+    for line in lines[1:]:
+        typer.echo(line)
+    counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
+    typer.echo(f"{out}: {counts}, {len(unread):,} fields and objects not carried over")
+
+
 def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:
     table = new_table(title, words("setting", "value", "why", "where"))
     for note in notes:

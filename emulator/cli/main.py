@@ -23,6 +23,7 @@ from emulator.cli import (
     engines,
     fidelity,
     imports,
+    loops,
     machine,
     orders,
     results,
@@ -296,6 +297,7 @@ for command in (
     *(results.compare, results.explain, results.report, results.verify),
     *(campaign.campaign, campaign.reproduce),
     chaos.chaos,
+    loops.loops,
     *(machine.doctor, machine.probe),
 ):
     app.command()(command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from msgspec.structs import replace
@@ -30,11 +30,14 @@ class Search:
 
 
 def search(
-    cluster: Cluster, priorities: Sequence[int], seed: int, goes_on: Callable[[Search], bool], first: int = 0
+    cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool], first: int = 0
 ) -> Search:
-    """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no."""
+    """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no.
+
+    A play is the same for the same ``seed`` and number.
+    """
     searched, drawer = Search(), Drawer(cluster, priorities)
-    while drawer.can_draw and searched.found is None and goes_on(searched):
+    while drawer.can_draw and searched.found is None and goes_on():
         plan = drawer.draw(Random(f"{seed}/{first + searched.plays}"))
         player = _player(plan)
         day = player.play()

@@ -26,14 +26,19 @@ _REASONS = {
     Reason.IN_CLUSTER_QUEUE: "it is in the same queue",
     Reason.RECLAMATION: "its queue borrows what the preemptor's side lends",
     Reason.WHILE_BORROWING: "its priority is low enough for a preemptor that borrows",
-    Reason.FAIR_SHARING: "its side has the larger share",
+    Reason.FAIR_SHARING: "its side's share is not below the preemptor's",
 }
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount with its resource; cpu in cores."""
+    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
 
 
 def why_tried(tried: Tried) -> str:
     """One flavor, with the amounts that decided."""
     height = "" if tried.borrow == 0 else f", borrowing at height {tried.borrow} of the cohorts"
-    asked = f"{tried.asked:,} {tried.resource} asked, {tried.room:,} left"
+    asked = f"{amount_text(tried.resource, tried.asked)} asked, {amount_text(tried.resource, tried.room)} left"
     return f"{tried.podset} in {tried.flavor}: {_MODES[tried.mode]} ({asked}{height})"
 
 
@@ -42,7 +47,7 @@ def why_victim(victim: Victim) -> str:
     shares = ""
     if victim.shares is not None:
         own, other = victim.shares
-        shares = f": {other:.3f}, the preemptor's {own:.3f}"
+        shares = f": {other:.3f} against {own:.3f}"
     return (
         f"{victim.name} (queue {victim.queue}, priority {victim.priority}) goes: "
         f"{_REASONS[victim.reason]}{shares} [{victim.reason.value}]"

@@ -1,0 +1,170 @@
+"""The command loops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.display.console import results_console
+from emulator.display.work_display import WorkDisplay, WorkStatus
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from emulator.loops.draw import Plan
+    from emulator.loops.mends import Mend
+    from emulator.loops.search import Search
+
+_LOOK_REAL_S = 0.25
+_MENDS_PART = 0.5
+"""The part of the time that is kept for trying mends."""
+
+
+def loops(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Kueue's objects (YAML, JSON, folders), or an imported file.", show_default=False),
+    ],
+    seconds: Annotated[float, typer.Option(min=1, max=86400, help="How long to search, in real seconds.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn workloads.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="New or empty directory for what is found [default: runs/loops-NAME-TIME]")
+    ] = None,
+) -> None:
+    """Search a configuration of Kueue for preemption in a circle.
+
+    Small workloads are drawn and played through Kueue's decisions in virtual time. If a state comes back with evictions
+    between, and nobody arrived or ended, the same goes on for ever. What is found is shrunk until no workload can be
+    left out, told step by step with the reason of each decision, and written as YAML that kubectl can apply.
+
+    Then single fields are changed, one at a time, to find those that end it. Exit status 1 if a loop was found. If
+    none was, that proves nothing: the output says how much was searched.
+
+    \b
+    Examples:
+      kubectl get clusterqueues,cohorts -o yaml > queues.yaml
+      natjam loops queues.yaml
+      natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
+    """
+    from emulator.errors import RunError
+    from emulator.loops.mends import mends
+    from emulator.loops.search import search, shrunk
+    from workloads.kueue.saved import read_any
+
+    kueue, unread = read_any(paths)
+    console = results_console()
+    if unread:
+        text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
+        console.print(text, highlight=False)
+    priorities = sorted(set(kueue.priorities.values()))
+    with WorkDisplay(console) as display:
+        timer = _Timer(display)
+        searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
+        if searched.found is None:
+            _say_nothing_found(console, searched, seconds)
+            return
+        found = shrunk(searched.found)
+        left_s = max(seconds - timer.passed_s, _MENDS_PART * seconds)
+        tried = mends(found, priorities, str(seed), timer.part("trying changes", left_s))
+    directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    lines = _lines(found, searched, tried)
+    _write(directory, found, lines)
+    for line in lines:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    raise RunError(f"this configuration preempts in a circle; written to {directory}")
+
+
+class _Timer:
+    """Bounds the parts of the work in time, and shows how much is left."""
+
+    def __init__(self, display: WorkDisplay) -> None:
+        self._display = display
+        self._began_s = time.monotonic()
+        self._last_s = 0.0
+
+    @property
+    def passed_s(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._began_s
+
+    def part(self, name: str, seconds: float) -> Callable[[], bool]:
+        """A question that is answered with no once this part has taken so long."""
+        end_s = time.monotonic() + seconds
+
+        def goes_on() -> bool:
+            now_s = time.monotonic()
+            if now_s - self._last_s >= _LOOK_REAL_S:
+                self._last_s = now_s
+                left_s = max(0.0, end_s - now_s)
+                self._display.update(WorkStatus(name, 1 - left_s / seconds, left_s))
+            return now_s < end_s
+
+        return goes_on
+
+
+def _say_nothing_found(console: Console, searched: Search, seconds: float) -> None:
+    counts = f"{searched.cycles:,} cycles, {searched.evictions:,} evictions, {seconds:g} s"
+    console.print(
+        f"no loop found in {searched.plays:,} plays of 3 to 12 workloads ({counts}); "
+        "this does not prove that there is none",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _lines(found: Plan, searched: Search, tried: list[Mend]) -> list[str]:
+    from emulator.loops.search import told
+    from emulator.loops.story import cast, story
+
+    loop, log = told(found)
+    assert loop is not None
+    released = f"; quota is free {found.release_ns / 1e9:g} s after an eviction" if found.release_ns else ""
+    lines = [f"found after {searched.plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"]
+    lines += [*(f"  {line}" for line in cast(found)), "round and round:", *(f"  {line}" for line in story(loop, log))]
+    clean = [mend for mend in tried if not mend.has_other]
+    partial = [mend for mend in tried if mend.has_other]
+    if clean:
+        lines.append("changes of one field that end it, with no other loop found:")
+        lines += (f"  {mend.text}  (no loop in {mend.plays:,} plays)" for mend in clean)
+    if partial:
+        lines.append("changes that end this one, but others were found:")
+        lines += (f"  {mend.text}  (another after {mend.plays:,} plays)" for mend in partial)
+    if not clean:
+        lines.append("no single field was found that ends all loops")
+    return lines
+
+
+def _write(directory: Path, found: Plan, lines: list[str]) -> None:
+    from emulator.errors import ConfigError
+    from workloads.kueue.manifests import cluster_manifests, job_manifests
+
+    try:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise ConfigError(f"--out {directory}: is not an empty directory; name a new one")
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "loop.txt").write_text("".join(f"{line}\n" for line in lines))
+        (directory / "00-queues.yaml").write_text(cluster_manifests(found.cluster))
+        for number, (arrival, manifest) in enumerate(
+            zip(found.arrivals, job_manifests(found.arrivals), strict=True), 1
+        ):
+            (directory / f"{number:02d}-{arrival.workload.name}.yaml").write_text(manifest)
+        (directory / "apply.sh").write_text(_APPLY)
+    except OSError as error:
+        raise ConfigError(f"--out {directory}: cannot be written: {error.strerror}; name another") from None
+
+
+_APPLY = """#!/bin/sh
+# Applies the queues, then one workload after another, so that each is a second older than the next.
+# It needs a test cluster with Kueue whose nodes have room for all quotas; then watch: kubectl get workloads -A -w
+set -e
+cd "$(dirname "$0")"
+for file in [0-9]*.yaml; do
+  kubectl apply -f "$file"
+  sleep 2
+done
+"""

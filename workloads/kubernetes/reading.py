@@ -1,0 +1,197 @@
+"""Objects in files of YAML or JSON: what structs name is taken from the parsed nodes, everything else stays unread.
+
+A file may have several documents, and lists as ``kubectl get -o yaml`` writes them.  Nodes know their lines, so a field
+that nobody takes can be listed with its line, and a bad value can be named without being shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import yaml
+from msgspec import inspect
+
+from emulator.errors import ConfigError, printable
+from emulator.files.yaml_positions import read_bytes
+
+LARGEST_FILE_BYTES = 256 * 2**20
+MOST_VALUES = 5_000_000
+"""Aliases can make a small file expand without limit."""
+_SUFFIXES = (".yaml", ".yml", ".json")
+_LONGEST_NAME = 100
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+Kind = tuple[str, str]
+"""API group and kind, such as ``("kueue.x-k8s.io", "ClusterQueue")``; the version does not matter."""
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What is read of an object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    creationTimestamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[StructT]):
+    """An object, and where it begins."""
+
+    value: StructT
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that is not taken, by name and line only."""
+
+    what: str
+    where: str
+
+
+@dataclass(slots=True)
+class Objects:
+    """The objects of some files."""
+
+    by_kind: dict[Kind, list[Found[Any]]] = field(default_factory=dict)
+    unread: list[Unread] = field(default_factory=list)
+
+    def of(self, kind: Kind) -> list[Found[Any]]:
+        """Those of a kind."""
+        return self.by_kind.get(kind, [])
+
+
+def files_of(paths: Iterable[Path]) -> list[Path]:
+    """The files themselves, and those with a name of YAML or JSON in folders and below, by name.
+
+    Raises ConfigError: a path does not exist, or a folder has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+        if not inside:
+            raise ConfigError(f"{path}: has no file that ends in .yaml, .yml or .json")
+        files += inside
+    return files
+
+
+def read_objects(paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]]) -> Objects:
+    """The objects of ``kinds`` in files and folders.  Raises ConfigError: file, line and field, but never a value."""
+    objects = Objects()
+    for path in files_of(paths):
+        for node in _documents(path):
+            _Reader(path, kinds, objects).read(node)
+    return objects
+
+
+def _documents(path: Path) -> Iterator[yaml.Node]:
+    raw = read_bytes(path, LARGEST_FILE_BYTES)
+    try:
+        yield from (node for node in yaml.compose_all(raw, Loader=yaml.CSafeLoader) if node is not None)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise ConfigError(f"{path}{line}: is neither YAML nor JSON") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise ConfigError(f"{path}: is neither YAML nor JSON in UTF-8") from None
+
+
+class _Reader:
+    """Reads the objects of one document."""
+
+    def __init__(self, path: Path, kinds: Mapping[Kind, type[msgspec.Struct]], objects: Objects) -> None:
+        self._path, self._kinds, self._objects = path, kinds, objects
+        self._types = {kind: inspect.type_info(of) for kind, of in kinds.items()}
+        self._left = MOST_VALUES
+
+    def read(self, node: yaml.Node) -> None:
+        """One object, or a list of them."""
+        if not isinstance(node, yaml.MappingNode):
+            raise ConfigError(f"{self._where(node)}: must be an object with apiVersion and kind")
+        fields = _fields(node)
+        version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
+        items = fields.get("items")
+        if kind.endswith("List") and isinstance(items, yaml.SequenceNode):
+            for item in items.value:
+                self.read(item)
+            return
+        if not kind:
+            raise ConfigError(f"{self._where(node)}: kind: is missing; every object of Kubernetes has one")
+        key = (version.rpartition("/")[0], kind)
+        if key not in self._kinds:
+            self._objects.unread.append(Unread(f"{printable(kind)[:_LONGEST_NAME]}", self._where(node)))
+            return
+        name = f"{kind} {self._name(fields)}".strip()
+        value = self._pick(node, self._types[key], name)
+        try:
+            converted = msgspec.convert(value, self._kinds[key], strict=False)
+        except msgspec.ValidationError as error:
+            at = str(error).rpartition(" - at `$.")[2].rstrip("`") if " - at `$." in str(error) else ""
+            what = "is missing" if "missing required" in str(error) else "is of another type, or out of range"
+            raise ConfigError(f"{self._where(node)}: {name}: {printable(at)}: {what}") from None
+        self._objects.by_kind.setdefault(key, []).append(Found(converted, self._where(node)))
+
+    def _name(self, fields: Mapping[str, yaml.Node]) -> str:
+        metadata = fields.get("metadata")
+        inside = _fields(metadata) if isinstance(metadata, yaml.MappingNode) else {}
+        return printable(_text(inside.get("name")))[:_LONGEST_NAME]
+
+    def _where(self, node: yaml.Node) -> str:
+        return f"{self._path}:{node.start_mark.line + 1}"
+
+    def _pick(self, node: yaml.Node, of: inspect.Type, path: str) -> Any:
+        """The node as plain values, with the fields that the type names only."""
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigError(f"{self._path}: has too many values")
+        if isinstance(of, inspect.UnionType):
+            if _is_null(node):
+                return None
+            of = next((each for each in of.types if _suits(node, each)), of.types[0])
+        if isinstance(of, inspect.StructType) and isinstance(node, yaml.MappingNode):
+            return self._pick_struct(node, of, path)
+        if isinstance(of, inspect.DictType) and isinstance(node, yaml.MappingNode):
+            return {key: self._pick(value, of.value_type, f"{path}.{key}") for key, value in _fields(node).items()}
+        if isinstance(of, inspect.VarTupleType | inspect.ListType) and isinstance(node, yaml.SequenceNode):
+            return [self._pick(item, of.item_type, path) for item in node.value]
+        if isinstance(node, yaml.ScalarNode):
+            return None if _is_null(node) else node.value
+        return object  # converts to nothing, so that it is an error of the field
+
+    def _pick_struct(self, node: yaml.MappingNode, of: inspect.StructType, path: str) -> dict[str, Any]:
+        known = {each.encode_name: each.type for each in of.fields}
+        picked: dict[str, Any] = {}
+        for key, value in _fields(node).items():
+            if key in known:
+                if not _is_null(value):
+                    picked[key] = self._pick(value, known[key], f"{path}.{key}" if path else key)
+            elif not getattr(of.cls, "SILENT", False):
+                self._objects.unread.append(Unread(f"{path}.{printable(key)[:_LONGEST_NAME]}", self._where(value)))
+        return picked
+
+
+def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
+    return {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+
+
+def _text(node: yaml.Node | None) -> str:
+    return node.value if isinstance(node, yaml.ScalarNode) else ""
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+
+
+def _suits(node: yaml.Node, of: inspect.Type) -> bool:
+    if isinstance(node, yaml.MappingNode):
+        return isinstance(of, inspect.StructType | inspect.DictType)
+    if isinstance(node, yaml.SequenceNode):
+        return isinstance(of, inspect.VarTupleType | inspect.ListType)
+    return isinstance(of, inspect.StrType)

@@ -1,0 +1,108 @@
+"""One Workload of Kueue as an arrival: what its pods request, when it was made, and how long it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.kueue.model import PodSet, Workload
+from emulator.policies.kueue.player import Arrival
+from workloads.kubernetes.quantities import Quantity, amount
+from workloads.kubernetes.reading import Found, Unread
+from workloads.kueue import objects as api
+
+_SECOND_NS = 10**9
+
+
+def arrival_of(
+    found: Found[api.Workload],
+    local: Mapping[tuple[str, str], str],
+    covered: Mapping[str, set[str]],
+    priorities: Mapping[str, int],
+) -> Arrival | Unread:
+    """The arrival of a Workload, or why there is none.  Raises ConfigError: a bad quantity or time.
+
+    Args:
+        local: the ClusterQueue of each LocalQueue, by namespace and name.
+        covered: by ClusterQueue, the resources that it has quota for; of others Kueue counts nothing.
+        priorities: by class.
+    """
+    spec, metadata = found.value.spec, found.value.metadata
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    what = f"Workload {printable(name)}"
+    queue = local.get((metadata.namespace, spec.queueName))
+    if queue is None or queue not in covered:
+        return Unread(f"{what}: its LocalQueue, or that one's ClusterQueue, is not in the files", found.where)
+    if not spec.active:
+        return Unread(f"{what}: it is not active", found.where)
+    try:
+        podsets = tuple(_podset(each, covered[queue]) for each in spec.podSets)
+    except ValueError as error:
+        raise ConfigError(f"{found.where}: {what}: spec.podSets, resources: {error}") from None
+    priority = spec.priority
+    if priority is None:
+        priority = priorities.get(spec.priorityClassRef.name or spec.priorityClassName, 0)
+    created_ns = _time_ns(found, "metadata.creationTimestamp", metadata.creationTimestamp)
+    if created_ns is None:
+        return Unread(f"{what}: it has no creationTimestamp", found.where)
+    return Arrival(Workload(name, queue, podsets, priority, created_ns), _duration_ns(found))
+
+
+def _podset(given: api.PodSet, covered: set[str]) -> PodSet:
+    """What one pod requests: the sum of its containers, or its largest init container.
+
+    A limit counts where there is no request.  Init containers that go on running beside the others (restartPolicy
+    Always) add to both.
+    """
+    pod = given.template.spec
+    beside, largest = dict(_requests(pod.overhead, {})), {}
+    for container in pod.initContainers:
+        asked = _requests(container.resources.requests, container.resources.limits)
+        if container.restartPolicy == "Always":
+            _add(beside, asked)
+        else:
+            _add(asked, beside)
+            largest = {each: max(largest.get(each, 0), asked.get(each, 0)) for each in {*largest, *asked}}
+    for container in pod.containers:
+        _add(beside, _requests(container.resources.requests, container.resources.limits))
+    total = {each: max(beside.get(each, 0), largest.get(each, 0)) for each in sorted({*beside, *largest})}
+    if "pods" in covered:
+        total["pods"] = 1
+    return PodSet(given.name, given.count, {each: value for each, value in total.items() if value})
+
+
+def _requests(requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> dict[str, int]:
+    return {resource: amount(resource, quantity) for resource, quantity in {**limits, **requests}.items()}
+
+
+def _add(to: dict[str, int], more: Mapping[str, int]) -> None:
+    for resource, value in more.items():
+        to[resource] = to.get(resource, 0) + value
+
+
+def _duration_ns(found: Found[api.Workload]) -> int | None:
+    """From its last admission to its end; None if it has not ended."""
+    times = {
+        each.type: _time_ns(found, f"status.conditions, {printable(each.type)}", each.lastTransitionTime)
+        for each in found.value.status.conditions
+        if each.status == "True"
+    }
+    admitted_ns, finished_ns = times.get("Admitted", times.get("QuotaReserved")), times.get("Finished")
+    if admitted_ns is None or finished_ns is None:
+        return None
+    return max(0, finished_ns - admitted_ns)
+
+
+def _time_ns(found: Found[api.Workload], field: str, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        when = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+        return int(when.timestamp()) * _SECOND_NS
+    except (ValueError, OverflowError):
+        name = printable(found.value.metadata.name)
+        raise ConfigError(
+            f"{found.where}: Workload {name}: {field}: is not a time such as 2026-01-31T12:00:00Z"
+        ) from None

@@ -1,0 +1,211 @@
+"""Kueue's objects as what its decisions are made from: queues, cohorts, priorities, and the workloads that arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.kueue.model import (
+    DEFAULT_STRATEGIES,
+    BorrowWithinCohort,
+    Cluster,
+    ClusterQueue,
+    Cohort,
+    FlavorPolicy,
+    FlavorQuotas,
+    Fungibility,
+    Policy,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    ResourceGroup,
+    ShareStrategy,
+)
+from emulator.policies.kueue.player import Arrival
+from emulator.vocabulary import Frozen
+from workloads.kubernetes.quantities import Quantity, amount
+from workloads.kubernetes.reading import Found, Objects, Unread, read_objects
+from workloads.kueue import objects as api
+from workloads.kueue.arrivals import arrival_of
+
+MOST_COHORTS_DEEP = 50
+EnumT = TypeVar("EnumT", bound=Enum)
+ValueT = TypeVar("ValueT")
+_FUNGIBILITY_BEFORE = {"Borrow": "MayStopSearch", "Preempt": "MayStopSearch"}
+"""Names of v1beta1."""
+
+
+class Kueue(Frozen):
+    """What natjam knows of a cluster with Kueue."""
+
+    cluster: Cluster
+    priorities: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """By name of the class."""
+    arrivals: tuple[Arrival, ...] = ()
+
+
+def read_kueue(paths: Sequence[Path]) -> tuple[Kueue, list[Unread]]:
+    """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
+    found = read_objects(paths, api.KINDS)
+    queues = found.of(api.CLUSTER_QUEUE)
+    if not queues:
+        names = ", ".join(map(str, paths))
+        raise ConfigError(f"{names}: no ClusterQueue in it; get them with: kubectl get clusterqueues -o yaml")
+    for kind in (api.CLUSTER_QUEUE, api.COHORT, api.WORKLOAD_PRIORITY_CLASS):
+        _refuse_same_names(found.of(kind))
+    cluster = Cluster(
+        tuple(map(_queue, queues)), tuple(map(_cohort, found.of(api.COHORT))), _strategies(found.of(api.CONFIGURATION))
+    )
+    refuse_circles(cluster, {each.value.metadata.name: each.where for each in found.of(api.COHORT)})
+    classes = [*found.of(api.PRIORITY_CLASS), *found.of(api.WORKLOAD_PRIORITY_CLASS)]
+    priorities = {each.value.metadata.name: each.value.value for each in classes}
+    arrivals, unread = _arrivals(found, cluster, priorities)
+    return Kueue(cluster, priorities, arrivals), [*found.unread, *unread]
+
+
+def refuse_circles(cluster: Cluster, where: dict[str, str]) -> None:
+    """Raise ConfigError if a cohort is above itself."""
+    parents = {cohort.name: cohort.parent for cohort in cluster.cohorts}
+    for name in parents:
+        above: str | None = name
+        for _ in range(MOST_COHORTS_DEEP):
+            above = parents.get(above) if above is not None else None
+        if above is not None:
+            at = f"{where[name]}: " if name in where else ""
+            raise ConfigError(f"{at}Cohort {printable(name)}: spec.parentName: goes round in a circle, or is too deep")
+
+
+def _refuse_same_names(found: Iterable[Found[api.ClusterQueue]]) -> None:
+    seen: dict[str, str] = {}
+    for each in found:
+        name = each.value.metadata.name
+        if not name:
+            raise ConfigError(f"{each.where}: {each.value.kind}: metadata.name: is missing")
+        if name in seen:
+            raise ConfigError(f"{each.where}: {each.value.kind} {printable(name)}: is in {seen[name]} too; give one")
+        seen[name] = each.where
+
+
+def _queue(found: Found[api.ClusterQueue]) -> ClusterQueue:
+    spec, at = found.value.spec, _At(found)
+    preemption, fungibility = spec.preemption, spec.flavorFungibility
+    when = [_FUNGIBILITY_BEFORE.get(each, each) for each in (fungibility.whenCanBorrow, fungibility.whenCanPreempt)]
+    borrow = preemption.borrowWithinCohort
+    return ClusterQueue(
+        at.name,
+        spec.cohortName or spec.cohort or None,
+        at.groups(spec.resourceGroups),
+        at.weight(spec.fairSharing),
+        at.word("spec.queueingStrategy", QueueingStrategy, spec.queueingStrategy),
+        Preemption(
+            at.word("spec.preemption.withinClusterQueue", Policy, preemption.withinClusterQueue),
+            at.word("spec.preemption.reclaimWithinCohort", Policy, preemption.reclaimWithinCohort),
+            BorrowWithinCohort(
+                at.word("spec.preemption.borrowWithinCohort.policy", Policy, borrow.policy),
+                borrow.maxPriorityThreshold,
+            ),
+        ),
+        Fungibility(
+            at.word("spec.flavorFungibility.whenCanBorrow", FlavorPolicy, when[0]),
+            at.word("spec.flavorFungibility.whenCanPreempt", FlavorPolicy, when[1]),
+        ),
+    )
+
+
+def _cohort(found: Found[api.Cohort]) -> Cohort:
+    spec, at = found.value.spec, _At(found)
+    parent = spec.parentName or spec.parent or None
+    return Cohort(at.name, parent, at.groups(spec.resourceGroups), at.weight(spec.fairSharing))
+
+
+class _At:
+    """Makes values of an object's fields; a bad one is named with file, line and field."""
+
+    def __init__(self, found: Found[api.ClusterQueue] | Found[api.Cohort] | Found[api.Configuration]) -> None:
+        self.name = getattr(getattr(found.value, "metadata", None), "name", "")
+        self._what = f"{found.where}: {type(found.value).__name__} {printable(self.name)}".strip()
+
+    def word(self, field: str, of: type[EnumT], word: str) -> EnumT:
+        try:
+            return of(word)
+        except ValueError:
+            known = ", ".join(str(each.value) for each in of)
+            raise ConfigError(f"{self._what}: {field}: must be one of {known}") from None
+
+    def amount(self, field: str, resource: str, quantity: Quantity) -> int:
+        try:
+            return amount(resource, quantity)
+        except ValueError as error:
+            raise ConfigError(f"{self._what}: {field}: {error}") from None
+
+    def weight(self, given: api.Weight) -> float:
+        return self.amount("spec.fairSharing.weight", "cpu", given.weight) / 1000
+
+    def groups(self, given: Iterable[api.ResourceGroup]) -> tuple[ResourceGroup, ...]:
+        return tuple(ResourceGroup(group.coveredResources, tuple(map(self._flavor, group.flavors))) for group in given)
+
+    def _flavor(self, given: api.FlavorQuotas) -> FlavorQuotas:
+        field = f"spec.resourceGroups, flavor {printable(given.name)}, resource"
+        quotas = {
+            each.name: Quota(
+                *(
+                    None if value is None else self.amount(f"{field} {printable(each.name)}: {name}", each.name, value)
+                    for name, value in (
+                        ("nominalQuota", each.nominalQuota),
+                        ("borrowingLimit", each.borrowingLimit),
+                        ("lendingLimit", each.lendingLimit),
+                    )
+                )  # type: ignore[arg-type]
+            )
+            for each in given.resources
+        }
+        return FlavorQuotas(given.name, quotas)
+
+
+def _strategies(found: list[Found[api.Configuration]]) -> tuple[ShareStrategy, ...] | None:
+    """Kueue's own configuration; without it, preemption is classical, as in Kueue."""
+    for each in found:
+        fair = each.value.fairSharing
+        if fair is not None and fair.enable:
+            at = _At(each)
+            given = [
+                at.word("fairSharing.preemptionStrategies", ShareStrategy, word) for word in fair.preemptionStrategies
+            ]
+            return tuple(given) or DEFAULT_STRATEGIES
+    return None
+
+
+# ---- workloads ----
+
+
+def _arrivals(found: Objects, cluster: Cluster, priorities: dict[str, int]) -> tuple[tuple[Arrival, ...], list[Unread]]:
+    local = {
+        (each.value.metadata.namespace, each.value.metadata.name): each.value.spec.clusterQueue
+        for each in found.of(api.LOCAL_QUEUE)
+    }
+    covered = {
+        queue.name: {resource for group in queue.groups for resource in group.resources} for queue in cluster.queues
+    }
+    arrivals: list[Arrival] = []
+    unread: list[Unread] = []
+    for each in found.of(api.WORKLOAD):
+        made = arrival_of(each, local, covered, priorities)
+        if isinstance(made, Unread):
+            unread.append(made)
+        else:
+            arrivals.append(made)
+    return tuple(_from_zero(arrivals)), unread
+
+
+def _from_zero(arrivals: list[Arrival]) -> Iterator[Arrival]:
+    """In the order of their times, which begin with 0."""
+    first_ns = min((arrival.workload.created_ns for arrival in arrivals), default=0)
+    for arrival in sorted(arrivals, key=lambda each: (each.workload.created_ns, each.workload.name)):
+        created_ns = arrival.workload.created_ns - first_ns
+        yield replace(arrival, workload=replace(arrival.workload, created_ns=created_ns))
