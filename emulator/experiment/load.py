@@ -36,6 +36,9 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
         if path.suffix in (".yaml", ".yml"):
             raise
         raise ConfigError(f"{error.message}; if it is a trace, give it to 'natjam advise'") from None
+    if "kueue" in document.data:
+        where = document.origin(("kueue",))
+        raise ConfigError(f"{where}: kueue: natjam run cannot run a cluster of Kueue yet; natjam loops reads this file")
     include_jobs(document)
     for text in overrides:
         document.override(text)

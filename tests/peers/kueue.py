@@ -1,6 +1,7 @@
-"""Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops FILE.jsonl.gz ...
+"""Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops|search FILE.jsonl.gz ...
 
-Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  The records are described in
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``search`` takes recorded loops, and finds
+one from the configuration alone, in two minutes of CPU, and none with each change of one field that it proposes.  The records are described in
 tests/data/PROVENANCE.md; docs/kueue.md says how to record those of a newer Kueue.
 """
 
@@ -9,12 +10,15 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from emulator.loops.mends import mends
+from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.decisions import Incoming, State, assign, victims
 from emulator.policies.kueue.model import (
     DEFAULT_STRATEGIES,
@@ -211,10 +215,36 @@ def _seconds_of(loop: Loop) -> dict[str, Any]:
     return {**{name: value // SECOND_NS for name, value in times.items()}, "workloads": list(loop.workloads)}
 
 
+# ---- from the configuration alone ----
+
+FIND_S, MEND_S, AGAIN_S = 120, 30, 5
+
+
+def not_found(record: Mapping[str, Any]) -> str | None:
+    """Whether no loop is found, or another with a change that was proposed to end it."""
+    cluster = cluster_of(record)
+    searched = search(cluster, (), "1", _seconds(FIND_S))
+    if searched.found is None:
+        return f"nothing found in {searched.plays} plays"
+    proposed = [each for each in mends(shrunk(searched.found), (), "1", _seconds(MEND_S)) if not each.has_other]
+    for mend in proposed:
+        if search(mend.cluster, (), "another", _seconds(AGAIN_S)).found is not None:
+            return f"found another with {mend.text}, in which {mend.plays} plays had found none"
+    print(f"{record['name']}: found after {searched.plays} plays; {len(proposed)} changes proposed, gone with each")
+    return None
+
+
+def _seconds(most: float) -> Callable[[], bool]:
+    """Whether so much CPU time has not passed yet."""
+    end_s = time.process_time() + most
+    return lambda: time.process_time() < end_s
+
+
 DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
     "cases": differs_in_case,
     "days": differs_in_day,
     "loops": differs_in_day,
+    "search": not_found,
 }
 
 

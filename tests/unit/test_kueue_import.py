@@ -1,0 +1,185 @@
+"""Kueue's objects as natjam reads them, and the file that it writes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from emulator.errors import ConfigError
+from emulator.policies.kueue.model import (
+    BorrowWithinCohort,
+    FlavorPolicy,
+    PodSet,
+    Policy,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    ShareStrategy,
+)
+from tests.damage import damaged
+from workloads.kubernetes.quantities import amount, quantity
+from workloads.kueue.saved import read_any, read_saved, write_saved
+from workloads.kueue.state import Kueue, read_kueue
+
+OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
+GIB = 2**30
+SECOND_NS = 10**9
+
+
+@pytest.fixture(scope="module")
+def imported() -> Kueue:
+    return read_kueue([OBJECTS])[0]
+
+
+def test_queues_and_cohorts_of_both_versions(imported: Kueue) -> None:
+    research, batch = imported.cluster.queues
+    assert (research.name, research.cohort, research.weight) == ("research", "all", 1.0)
+    assert research.groups[0].flavors[0].quotas == {"cpu": Quota(4000), "memory": Quota(16 * GIB, None, 8 * GIB)}
+    assert research.preemption == Preemption(Policy.LOWER_PRIORITY, Policy.ANY, BorrowWithinCohort())
+    assert (batch.cohort, batch.strategy, batch.weight) == ("team", QueueingStrategy.STRICT_FIFO, 0.5)
+    assert batch.groups[0].flavors[0].quotas == {"cpu": Quota(3500, 0)}
+    assert batch.fungibility.when_can_preempt is FlavorPolicy.MAY_STOP_SEARCH
+    assert [(cohort.name, cohort.parent) for cohort in imported.cluster.cohorts] == [("team", "all")]
+    assert imported.cluster.fair_sharing == (ShareStrategy.FINAL_SHARE,)
+    assert imported.priorities == {"urgent": 100}
+
+
+def test_workloads_arrive_when_they_were_made(imported: Kueue) -> None:
+    first, train = imported.arrivals
+    assert (first.workload.name, first.workload.priority, first.workload.created_ns) == ("team-a/job-first", 7, 0)
+    assert first.duration_ns is None
+    assert (train.workload.priority, train.workload.created_ns) == (100, 30 * SECOND_NS)
+    assert train.duration_ns == 150 * SECOND_NS
+    # The init container asks for more cpu than both containers together; a limit counts as a request.
+    assert train.workload.podsets == (PodSet("main", 3, {"cpu": 2000, "memory": GIB}),)
+
+
+def test_what_is_not_carried_over_is_listed_with_its_line() -> None:
+    _, unread = read_kueue([OBJECTS])
+    listed = {each.what: each.where for each in unread}
+    lines = (OBJECTS / "queues.yaml").read_text().splitlines()
+    stop = 1 + next(number for number, line in enumerate(lines) if "stopPolicy" in line)
+    assert listed["ClusterQueue research.spec.stopPolicy"] == f"{OBJECTS / 'queues.yaml'}:{stop}"
+    assert any(what.startswith("Workload team-b/job-lost: its LocalQueue") for what in listed)
+
+
+def test_values_of_environment_arguments_and_annotations_appear_nowhere(tmp_path: Path) -> None:
+    out = tmp_path / "mine.yaml"
+    done = CliRunner().invoke(app, ["import", "kueue", str(OBJECTS), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "2 queues, 2 workloads" in done.output
+    assert "SECRET" not in done.output
+    assert "SECRET" not in out.read_text()
+    assert "SECRET" in (OBJECTS / "workloads.json").read_text()
+
+
+def test_the_written_file_is_read_again(imported: Kueue, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    write_saved(path, imported, ["Not carried over:", "  a\nb"])
+    assert read_any([path]) == (imported, [])
+    done = CliRunner().invoke(app, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "natjam loops reads this file" in done.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("nominalQuota: 4}", "nominalQuota: four}", "resource cpu: nominalQuota: is not a quantity"),
+        ("nominalQuota: 4}", "nominalQuota: -4}", "must be from 0"),
+        ("nominalQuota: 4}", "nominalQuota: [4]}", "is of another type"),
+        ("reclaimWithinCohort: Any", "reclaimWithinCohort: All", "reclaimWithinCohort: must be one of Never,"),
+        ("parentName: all", "parentName: team", "Cohort team: spec.parentName: goes round in a circle"),
+        ("metadata: {name: batch}", "metadata: {name: research}", "ClusterQueue research: is in"),
+        ("{clusterQueue: research}", "{}", "LocalQueue main: spec: is missing"),
+        ("items:", "items: [", "is neither YAML nor JSON"),
+    ],
+)
+def test_problems_name_file_line_and_field(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "queues.yaml"
+    text = (OBJECTS / "queues.yaml").read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigError) as raised:
+        read_kueue([path])
+    assert problem in raised.value.message
+    assert raised.value.message.startswith(f"{path}:")
+    assert raised.value.message.split(":")[1].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("nominal: 4000", "nominal: many", "kueue.cluster.queues[0].groups[0].flavors[0].quotas"),
+        ("queue: research", "queue: other", "team-a/job-first: its queue is not one of"),
+        ("version: '0.19'", "version: '0.1'", "kueue.version: must be '0.19'"),
+        ("within_queue:", "within:", "unknown field"),
+    ],
+)
+def test_problems_of_the_written_file(imported: Kueue, tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "mine.yaml"
+    write_saved(path, imported, [])
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigError) as raised:
+        read_saved(path)
+    assert problem in raised.value.message
+    assert raised.value.message.startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "value"),
+    [
+        ("cpu", "500m", 500),
+        ("cpu", 2, 2000),
+        ("cpu", "0.0001", 1),
+        ("memory", "16Gi", 16 * GIB),
+        ("memory", "1e3", 1000),
+        ("memory", "1k", 1000),
+        ("memory", "1500m", 2),
+        ("nvidia.com/gpu", "8", 8),
+    ],
+)
+def test_quantities(resource: str, text: str | int, value: int) -> None:
+    assert amount(resource, text) == value
+    assert amount(resource, quantity(resource, value)) == value
+
+
+@pytest.mark.parametrize("text", ["", "4 cpus", "Gi", "1e400", "10E", "-1", True, "1_000", "\uff10"])
+def test_no_quantities(text: str) -> None:
+    with pytest.raises(ValueError, match=r"quantity|must be"):
+        amount("memory", text)
+
+
+def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:
+    refused = 0
+    raw = [(path, path.read_bytes()) for path in sorted(OBJECTS.iterdir())]
+    for seed in range(60):
+        rng = random.Random(f"kueue-{seed}")
+        for path, content in raw:
+            (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
+        imported, refusal = None, ""
+        try:
+            imported, _ = read_kueue([tmp_path])
+        except ConfigError as error:
+            refusal = error.message
+        if imported is None:
+            refused += 1
+            assert refusal.startswith(str(tmp_path)), refusal
+            assert refusal.isprintable()
+            assert len(refusal) < 1000
+            assert "SECRET-e" not in refusal
+            continue
+        assert imported.cluster.queues
+        path = tmp_path / "written" / "mine.yaml"
+        path.parent.mkdir(exist_ok=True)
+        write_saved(path, imported, [])
+        assert read_saved(path) == imported
+        path.unlink()
+        path.parent.rmdir()
+    assert 10 < refused < 58

@@ -1,0 +1,177 @@
+"""natjam loops: finds what goes round, shrinks it, tells it, and finds nothing where there is nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from emulator.loops.draw import Plan
+from emulator.loops.mends import candidates, mends
+from emulator.loops.search import loop_of, search, shrunk, told
+from emulator.loops.story import story
+from emulator.policies.kueue.model import (
+    DEFAULT_STRATEGIES,
+    Cluster,
+    ClusterQueue,
+    FlavorQuotas,
+    Policy,
+    Preemption,
+    QueueingStrategy,
+    Quota,
+    ResourceGroup,
+    first_name,
+)
+from emulator.policies.kueue.player import Player
+from tests.peers import kueue as peer
+from workloads.kueue.manifests import cluster_manifests
+from workloads.kueue.saved import write_saved
+from workloads.kueue.state import Kueue, read_kueue
+
+RECORDED = Path(__file__).resolve().parents[1] / "data/kueue/loops.jsonl.gz"
+QUICK = ("hunt-1-839", "hunt-1-818", "hunt-1-1963", "hunt-1-284")
+
+
+def times(most: int) -> Callable[[], bool]:
+    numbers = iter(range(most))
+    return lambda: next(numbers, None) is not None
+
+
+def clusters(*names: str) -> list[Cluster]:
+    """The configurations of recorded loops, without their workloads."""
+    return [peer.cluster_of(each) for each in peer.records(RECORDED) if each["name"] in names]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Plan]:
+    """What is found in four of them, shrunk."""
+    plans = []
+    for cluster in clusters(*QUICK):
+        searched = search(cluster, (), "1", times(300))
+        assert searched.found is not None
+        plans.append(shrunk(searched.found))
+    return plans
+
+
+def test_recorded_loops_are_found_from_their_configuration_and_shrunk(found: list[Plan]) -> None:
+    for plan in found:
+        assert len(plan.arrivals) <= 6
+        for number in range(len(plan.arrivals)):
+            less = (*plan.arrivals[:number], *plan.arrivals[number + 1 :])
+            assert loop_of(replace(plan, arrivals=less)) is None
+
+
+def test_what_is_found_goes_round_by_the_measure_of_the_records_too(found: list[Plan]) -> None:
+    """The same set of workloads runs for the eleventh time, after evictions and without an arrival or an end."""
+    for plan in found:
+        day = Player(plan.cluster, plan.arrivals, first_name, plan.release_ns).play()
+        assert day.loop is not None
+        by_state = loop_of(plan)
+        assert by_state is not None
+        assert set(day.loop.workloads) >= set(by_state.workloads)
+
+
+def test_the_story_names_each_eviction_of_one_round_with_its_reason(found: list[Plan]) -> None:
+    for plan in found:
+        loop, log = told(plan)
+        assert loop is not None
+        lines = list(story(loop, log))
+        for name in loop.workloads:
+            assert any(line.strip().startswith(f"{name} (queue ") and " goes: " in line for line in lines), lines
+        assert lines[-1].startswith("then the same state is back")
+
+
+def test_a_draw_is_the_same_for_the_same_seed() -> None:
+    (cluster,) = clusters("hunt-1-839")
+    first, second = (search(cluster, (), "1", times(300)) for _ in range(2))
+    assert first == second
+    assert search(cluster, (), "2", times(300)) != first
+
+
+def test_a_change_of_one_field_ends_it(found: list[Plan]) -> None:
+    for plan in found[:2]:
+        proposed = mends(plan, (), "1", times(400))
+        assert proposed
+        for mend in proposed:
+            assert loop_of(replace(plan, cluster=mend.cluster)) is None
+        assert len({mend.text for mend in candidates(plan)}) == len(list(candidates(plan)))
+
+
+# ---- where there is none ----
+
+
+def queue(
+    name: str, nominal: int, preemption: Preemption, cohort: str | None, limit: int | None = None
+) -> ClusterQueue:
+    quotas = {"cpu": Quota(nominal * 1000, limit)}
+    groups = (ResourceGroup(("cpu",), (FlavorQuotas("default", quotas),)),)
+    return ClusterQueue(name, cohort, groups, preemption=preemption)
+
+
+def without_loops() -> Iterator[Cluster]:
+    """Twenty configurations that cannot go round, by argument."""
+    fairness = (None, DEFAULT_STRATEGIES)
+    # One queue: whoever preempts is ahead of its victims in the queue, by priority or age, and so starts before them.
+    policies = (Policy.LOWER_PRIORITY, Policy.LOWER_OR_NEWER_EQUAL_PRIORITY)
+    for fair, policy, strategy in itertools.product(fairness, policies, QueueingStrategy):
+        yield Cluster((replace(queue("q", 4, Preemption(policy), None), strategy=strategy),), (), fair)
+    # Nobody may preempt.
+    for fair, nominal in itertools.product(fairness, (1, 3, 6)):
+        yield Cluster(tuple(queue(f"q{each}", nominal + each, Preemption(), "all") for each in range(3)), (), fair)
+    # Nobody may borrow, so there is nothing to reclaim.
+    for fair, nominal in itertools.product(fairness, (1, 3, 6)):
+        reclaims = Preemption(Policy.NEVER, Policy.ANY)
+        yield Cluster(tuple(queue(f"q{each}", nominal + each, reclaims, "all", 0) for each in range(3)), (), fair)
+
+
+def test_nothing_is_found_where_nothing_can_go_round() -> None:
+    tried = list(without_loops())
+    assert len(tried) == 20
+    for cluster in tried:
+        searched = search(cluster, (), "1", times(60))
+        assert searched.found is None
+        assert searched.plays == 60
+    assert search(tried[0], (), "1", times(60)).evictions > 0, "the one queue does preempt"
+
+
+# ---- the command ----
+
+
+def test_the_command_tells_writes_and_ends_with_1(tmp_path: Path) -> None:
+    (cluster,) = clusters("hunt-1-818")
+    queues, out = tmp_path / "mine.yaml", tmp_path / "found"
+    write_saved(queues, Kueue(cluster), [])
+    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "4", "--out", str(out)])
+    assert done.exit_code == 1, done.output
+    assert "round and round:" in done.output
+    assert "change" in done.output
+    names = sorted(path.name for path in out.iterdir())
+    assert names[0] == "00-queues.yaml"
+    assert names[-2:] == ["apply.sh", "loop.txt"]
+    assert len(names) >= 5
+    again, unread = read_kueue([out / "00-queues.yaml"])
+    assert again.cluster == replace(cluster, fair_sharing=None), "Kueue's own configuration is a comment there"
+    assert {each.what.rpartition(".")[2] for each in unread} == {"Namespace", "namespaceSelector"}
+
+
+def test_the_command_says_how_much_it_searched_and_claims_no_more(tmp_path: Path) -> None:
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(cluster_manifests(next(without_loops())))
+    done = CliRunner().invoke(app, ["loops", str(queues), "--seconds", "1"])
+    assert done.exit_code == 0, done.output
+    assert "no loop found in " in done.output
+    assert "does not prove that there is none" in done.output
+
+
+# ---- all of them ----
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_all_recorded_loops_within_two_minutes_and_gone_with_each_proposed_change() -> None:
+    assert peer.main(["search", str(RECORDED)]) == 0
