@@ -1,8 +1,8 @@
 """Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops|search FILE.jsonl.gz ...
 
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``search`` takes recorded loops, and finds
-one from the configuration alone, in two minutes of CPU, and none with each change of one field that it proposes.  The records are described in
-tests/data/PROVENANCE.md; docs/kueue.md says how to record those of a newer Kueue.
+one from the configuration alone in two minutes of CPU, and none with each change of one field that it proposes.  The
+records are described in tests/data/PROVENANCE.md; docs/kueue.md says how to hold natjam against a newer Kueue.
 """
 
 from __future__ import annotations
