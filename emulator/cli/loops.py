@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from emulator.loops.draw import Plan
-    from emulator.loops.mends import Mend
+    from emulator.loops.fixes import Fix
     from emulator.loops.search import Search
 
 _LOOK_REAL_S = 0.25
-_MENDS_PART = 0.5
-"""The part of the time that is kept for trying mends."""
+_FIXES_PART = 0.5
+"""The part of the time that is kept for trying fixes."""
 
 
 def loops(
@@ -52,7 +52,7 @@ def loops(
       natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
     """
     from emulator.errors import RunError
-    from emulator.loops.mends import mends
+    from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
     from workloads.kueue.saved import read_any
 
@@ -69,8 +69,8 @@ def loops(
             _say_nothing_found(console, searched, seconds)
             return
         found = shrunk(searched.found)
-        left_s = max(seconds - timer.passed_s, _MENDS_PART * seconds)
-        tried = mends(found, priorities, str(seed), timer.part("trying changes", left_s))
+        left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
+        tried = fixes(found, priorities, str(seed), timer.part("trying changes", left_s))
     directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
     lines = _lines(found, searched, tried)
     _write(directory, found, lines)
@@ -117,7 +117,7 @@ def _say_nothing_found(console: Console, searched: Search, seconds: float) -> No
     )
 
 
-def _lines(found: Plan, searched: Search, tried: list[Mend]) -> list[str]:
+def _lines(found: Plan, searched: Search, tried: list[Fix]) -> list[str]:
     from emulator.loops.search import told
     from emulator.loops.story import cast, story
 
@@ -126,14 +126,14 @@ def _lines(found: Plan, searched: Search, tried: list[Mend]) -> list[str]:
     released = f"; quota is free {found.release_ns / 1e9:g} s after an eviction" if found.release_ns else ""
     lines = [f"found after {searched.plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"]
     lines += [*(f"  {line}" for line in cast(found)), "round and round:", *(f"  {line}" for line in story(loop, log))]
-    clean = [mend for mend in tried if not mend.has_other]
-    partial = [mend for mend in tried if mend.has_other]
+    clean = [fix for fix in tried if not fix.has_other]
+    partial = [fix for fix in tried if fix.has_other]
     if clean:
         lines.append("changes of one field that end it, with no other loop found:")
-        lines += (f"  {mend.text}  (no loop in {mend.plays:,} plays)" for mend in clean)
+        lines += (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
     if partial:
         lines.append("changes that end this one, but others were found:")
-        lines += (f"  {mend.text}  (another after {mend.plays:,} plays)" for mend in partial)
+        lines += (f"  {fix.text}  (another after {fix.plays:,} plays)" for fix in partial)
     if not clean:
         lines.append("no single field was found that ends all loops")
     return lines

@@ -1,8 +1,8 @@
 """Holds recorded answers of Kueue's own code against natjam: kueue.py cases|days|loops|search FILE.jsonl.gz ...
 
-Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``search`` takes recorded loops, and finds
-one from the configuration alone in two minutes of CPU, and none with each change of one field that it proposes.  The
-records are described in tests/data/PROVENANCE.md; docs/kueue.md says how to hold natjam against a newer Kueue.
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  ``search`` takes recorded loops and finds
+one from the configuration alone in two minutes of CPU, and none with each change of one field that it proposes.  Where
+the records come from is in tests/data/PROVENANCE.md; docs/kueue.md says how to hold natjam against a newer Kueue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from emulator.loops.mends import mends
+from emulator.loops.fixes import fixes
 from emulator.loops.search import search, shrunk
 from emulator.policies.kueue.decisions import Incoming, State, assign, victims
 from emulator.policies.kueue.model import (
@@ -217,7 +217,7 @@ def _seconds_of(loop: Loop) -> dict[str, Any]:
 
 # ---- from the configuration alone ----
 
-FIND_S, MEND_S, AGAIN_S = 120, 30, 5
+FIND_S, FIX_S, AGAIN_S = 120, 30, 5
 
 
 def not_found(record: Mapping[str, Any]) -> str | None:
@@ -226,10 +226,10 @@ def not_found(record: Mapping[str, Any]) -> str | None:
     searched = search(cluster, (), "1", _seconds(FIND_S))
     if searched.found is None:
         return f"nothing found in {searched.plays} plays"
-    proposed = [each for each in mends(shrunk(searched.found), (), "1", _seconds(MEND_S)) if not each.has_other]
-    for mend in proposed:
-        if search(mend.cluster, (), "another", _seconds(AGAIN_S)).found is not None:
-            return f"found another with {mend.text}, in which {mend.plays} plays had found none"
+    proposed = [each for each in fixes(shrunk(searched.found), (), "1", _seconds(FIX_S)) if not each.has_other]
+    for fix in proposed:
+        if search(fix.cluster, (), "another", _seconds(AGAIN_S)).found is not None:
+            return f"found another with {fix.text}, in which {fix.plays} plays had found none"
     print(f"{record['name']}: found after {searched.plays} plays; {len(proposed)} changes proposed, gone with each")
     return None
 

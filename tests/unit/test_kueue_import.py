@@ -159,7 +159,7 @@ def test_no_quantities(text: str) -> None:
 def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None:
     refused = 0
     raw = [(path, path.read_bytes()) for path in sorted(OBJECTS.iterdir())]
-    for seed in range(60):
+    for seed in range(40):
         rng = random.Random(f"kueue-{seed}")
         for path, content in raw:
             (tmp_path / path.name).write_bytes(damaged(rng, content) if rng.random() < 0.6 else content)
@@ -182,4 +182,4 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
         assert read_saved(path) == imported
         path.unlink()
         path.parent.rmdir()
-    assert 10 < refused < 58
+    assert 5 < refused < 38

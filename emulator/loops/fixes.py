@@ -19,12 +19,12 @@ from emulator.policies.kueue.model import (
 )
 
 MOST_PLAYS = 5_000
-"""A mend is searched for other loops with so many plays at most."""
+"""A fix is searched for other loops with so many plays at most."""
 _BATCH = 50
 
 
 @dataclass(slots=True)
-class Mend:
+class Fix:
     """One field, and what to set it to."""
 
     cluster: Cluster
@@ -44,19 +44,19 @@ class Mend:
         return f"{self.kind} {self.name}, {self.field}: {self.value}".replace(" ,", ",")
 
 
-def mends(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Mend]:
+def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Fix]:
     """Each single field that ends the loop of a shrunk plan, searched for other loops while ``goes_on`` allows it.
 
     All get the same number of plays, other plays than those that found the loop.
     """
-    ending = [mend for mend in candidates(plan) if loop_of(replace(plan, cluster=mend.cluster)) is None]
+    ending = [fix for fix in candidates(plan) if loop_of(replace(plan, cluster=fix.cluster)) is None]
     alive = list(ending)
     while alive and goes_on():
-        for mend in alive:
-            batch = search(mend.cluster, priorities, f"{seed}/mend", _times(_BATCH, goes_on), mend.plays)
-            mend.plays += batch.plays
-            mend.has_other = batch.found is not None
-        alive = [mend for mend in alive if not mend.has_other and mend.plays < MOST_PLAYS]
+        for fix in alive:
+            batch = search(fix.cluster, priorities, f"{seed}/fix", _times(_BATCH, goes_on), fix.plays)
+            fix.plays += batch.plays
+            fix.has_other = batch.found is not None
+        alive = [fix for fix in alive if not fix.has_other and fix.plays < MOST_PLAYS]
     return ending
 
 
@@ -66,7 +66,7 @@ def _times(most: int, goes_on: Callable[[], bool]) -> Callable[[], bool]:
     return lambda: next(numbers, None) is not None and goes_on()
 
 
-def candidates(plan: Plan) -> Iterator[Mend]:
+def candidates(plan: Plan) -> Iterator[Fix]:
     """Clusters with one field changed: of the queues that take part, then of Kueue's own configuration."""
     cluster = plan.cluster
     taking_part = {arrival.workload.queue for arrival in plan.arrivals}
@@ -74,13 +74,13 @@ def candidates(plan: Plan) -> Iterator[Mend]:
         if queue.name in taking_part:
             for field, value, changed in _of_queue(queue):
                 queues = (*cluster.queues[:number], changed, *cluster.queues[number + 1 :])
-                yield Mend(replace(cluster, queues=queues), "ClusterQueue", queue.name, field, value)
+                yield Fix(replace(cluster, queues=queues), "ClusterQueue", queue.name, field, value)
     for strategies in ((ShareStrategy.FINAL_SHARE,), (ShareStrategy.INITIAL_SHARE,)):
         if cluster.fair_sharing not in (None, strategies):
             changed = replace(cluster, fair_sharing=strategies)
-            yield Mend(changed, "Configuration", "", "fairSharing.preemptionStrategies", f"[{strategies[0].value}]")
+            yield Fix(changed, "Configuration", "", "fairSharing.preemptionStrategies", f"[{strategies[0].value}]")
     if cluster.fair_sharing is not None:
-        yield Mend(replace(cluster, fair_sharing=None), "Configuration", "", "fairSharing", "null")
+        yield Fix(replace(cluster, fair_sharing=None), "Configuration", "", "fairSharing", "null")
 
 
 def _of_queue(queue: ClusterQueue) -> Iterator[tuple[str, str, ClusterQueue]]:
