@@ -38,10 +38,11 @@ class Drawer:
         """``priorities``: those of the cluster's priority classes."""
         self._cluster = cluster
         self._snapshot = Snapshot(cluster)
-        self._trees: dict[str, list[Node]] = {}
+        trees: dict[Node, list[Node]] = {}
         for node in self._snapshot.queues.values():
-            if node.settings.groups:
-                self._trees.setdefault(node.root.name, []).append(node)
+            if _groups(node):
+                trees.setdefault(node.root, []).append(node)
+        self._trees = list(trees.values())
         limits = [queue.preemption.borrow_within_cohort.max_priority for queue in cluster.queues]
         about = {limit + more for limit in limits if limit is not None for more in (0, 1)}
         self._priorities = sorted({*(priorities or PRIORITIES), *about})
@@ -53,26 +54,27 @@ class Drawer:
 
     def draw(self, random: Random) -> Plan:
         """One plan; the same for a random source of the same state."""
-        tree = self._trees[random.choice(sorted(self._trees))]
+        tree = random.choice(self._trees)
         preempts = [queue for queue in tree if _preempts(queue)]
         queues = random.sample(tree, min(len(tree), random.randint(2, _MOST_QUEUES)))
         if preempts and not any(map(_preempts, queues)):
             queues[0] = random.choice(preempts)
-        index = random.randrange(min(len(queue.settings.groups) for queue in queues))
+        index = random.randrange(min(len(_groups(queue)) for queue in queues))
         alone = random.random() < 0.6
         priorities = random.sample(self._priorities, min(len(self._priorities), random.randint(1, 4)))
         arrivals, at_s = [], 0
         for number in range(random.randint(3, _MOST_WORKLOADS)):
             at_s += random.randint(1, 20)
             queue = random.choice(queues)
-            podset = PodSet("main", 1, self._requests(random, queue, queue.settings.groups[index], alone))
+            podset = PodSet("main", 1, self._requests(random, tree, queue, index, alone))
             workload = Workload(f"w{number:02d}", queue.name, (podset,), random.choice(priorities), at_s * SECOND_NS)
             ends = random.random() < _ENDS
             arrivals.append(Arrival(workload, random.randint(20, 200) * SECOND_NS if ends else None))
         return Plan(self._cluster, tuple(arrivals), random.choice((0, 0, 5)) * SECOND_NS)
 
-    def _requests(self, random: Random, queue: Node, group: ResourceGroup, alone: bool) -> dict[str, int]:
-        """Amounts in the steps of the quotas; ``alone``: of the first resource only."""
+    def _requests(self, random: Random, tree: list[Node], queue: Node, index: int, alone: bool) -> dict[str, int]:
+        """Amounts of one resource group, in the steps of the quotas; ``alone``: of its first resource only."""
+        group = _groups(queue)[index]
         flavor = random.choice(group.flavors).name
         requests: dict[str, int] = {}
         for resource in group.resources[:1] if alone else group.resources:
@@ -80,10 +82,14 @@ class Drawer:
             most = queue.potential[cell]
             if most <= 0 or (requests and random.random() < 0.3):
                 continue
-            step = gcd(*(node.nominal[cell] for node in self._trees[queue.root.name])) or most
+            step = gcd(*(node.nominal[cell] for node in tree)) or most
             step *= max(1, -(-most // (step * _MOST_STEPS)))
             requests[resource] = min(most, step * random.randint(1, max(1, most // step)))
         return requests or {group.resources[0]: 1}
+
+
+def _groups(queue: Node) -> list[ResourceGroup]:
+    return [group for group in queue.settings.groups if group.resources and group.flavors]
 
 
 def _preempts(queue: Node) -> bool:

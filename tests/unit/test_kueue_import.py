@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from emulator.cli.main import app
 from emulator.errors import ConfigError
+from emulator.loops.search import search
 from emulator.policies.kueue.model import (
     BorrowWithinCohort,
     FlavorPolicy,
@@ -176,6 +177,7 @@ def test_damaged_objects_give_a_cluster_or_a_clear_error(tmp_path: Path) -> None
             assert "SECRET-e" not in refusal
             continue
         assert imported.cluster.queues
+        search(imported.cluster, (), "1", iter([True, True, False]).__next__)
         path = tmp_path / "written" / "mine.yaml"
         path.parent.mkdir(exist_ok=True)
         write_saved(path, imported, [])

@@ -295,7 +295,7 @@ def _cells(cluster: Cluster, others: Iterable[Mapping[str, str]]) -> dict[tuple[
         for of in (*cluster.cohorts, *cluster.queues)
         for group in of.groups
         for flavor in group.flavors
-        for resource in flavor.quotas
+        for resource in (*group.resources, *flavor.quotas)
     ]
     pairs += [(flavor, resource) for chosen in others for resource, flavor in chosen.items()]
     return {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
