@@ -97,12 +97,14 @@ def kueue(
       kubectl get localqueues,workloads.kueue.x-k8s.io -A -o yaml > workloads.yaml
       natjam import kueue queues.yaml workloads.yaml --out mine.yaml
     """
+    from emulator.cli.workload import reading
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--out {out}: must be a file ending in .yaml")
-    imported, unread = read_kueue(paths)
+    with reading(*paths) as on_bytes:
+        imported, unread = read_kueue(paths, on_bytes)
     lines = ["Made by natjam import kueue from " + ", ".join(path.name for path in paths) + "."]
     if unread:
         lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]

@@ -51,12 +51,14 @@ def loops(
       natjam loops queues.yaml
       natjam loops queues.yaml kueue-config.yaml --seconds 300 --seed 2
     """
+    from emulator.cli.workload import reading
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
     from workloads.kueue.saved import read_any
 
-    kueue, unread = read_any(paths)
+    with reading(*paths) as on_bytes:
+        kueue, unread = read_any(paths, on_bytes)
     console = results_console()
     if unread:
         text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"

@@ -288,9 +288,9 @@ def _opened(file: Path, format: str | None, problems: Problems, unfinished: str 
 
 
 @contextlib.contextmanager
-def reading(file: Path) -> Iterator[OnBytes]:
-    """Shows the progress of reading a file, in bytes, on standard error."""
-    parts = [path for path in file.rglob("*") if path.is_file()] if file.is_dir() else [file]
+def reading(file: Path, *others: Path) -> Iterator[OnBytes]:
+    """Shows the progress of reading files, in bytes, on standard error."""
+    parts = [part for path in (file, *others) for part in (path.rglob("*") if path.is_dir() else [path])]
     total = sum(path.stat().st_size for path in parts if path.is_file())
     with ReadingDisplay(Console(stderr=True), f"reading {file.name}", total) as display:
         yield display.add

@@ -6,6 +6,7 @@ that nobody takes can be listed with its line, and a bad value can be named with
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec import inspect
 
 from emulator.errors import ConfigError, printable
 from emulator.files.yaml_positions import read_bytes
+from workloads.importers.source import OnBytes, ignore
 
 LARGEST_FILE_BYTES = 256 * 2**20
 MOST_VALUES = 5_000_000
@@ -82,19 +84,34 @@ def files_of(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def read_objects(paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]]) -> Objects:
+def read_objects(
+    paths: Iterable[Path], kinds: Mapping[Kind, type[msgspec.Struct]], on_bytes: OnBytes = ignore
+) -> Objects:
     """The objects of ``kinds`` in files and folders.  Raises ConfigError: file, line and field, but never a value."""
     objects = Objects()
     for path in files_of(paths):
-        for node in _documents(path):
+        for node in _documents(path, on_bytes):
             _Reader(path, kinds, objects).read(node)
     return objects
 
 
-def _documents(path: Path) -> Iterator[yaml.Node]:
-    raw = read_bytes(path, LARGEST_FILE_BYTES)
+class _Counted(io.BytesIO):
+    """Tells how much of it has been read."""
+
+    def __init__(self, raw: bytes, on_bytes: OnBytes) -> None:
+        super().__init__(raw)
+        self._on_bytes = on_bytes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        self._on_bytes(len(piece))
+        return piece
+
+
+def _documents(path: Path, on_bytes: OnBytes) -> Iterator[yaml.Node]:
+    stream = _Counted(read_bytes(path, LARGEST_FILE_BYTES), on_bytes)
     try:
-        yield from (node for node in yaml.compose_all(raw, Loader=yaml.CSafeLoader) if node is not None)
+        yield from (node for node in yaml.compose_all(stream, Loader=yaml.CSafeLoader) if node is not None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"

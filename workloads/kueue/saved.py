@@ -16,6 +16,7 @@ from emulator.errors import ConfigError, printable
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
+from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.reading import Unread
 from workloads.kueue.state import Kueue, read_kueue, refuse_circles
 
@@ -24,11 +25,11 @@ VERSION = "0.19"
 _HEAD_BYTES = 1 << 16
 
 
-def read_any(paths: Sequence[Path]) -> tuple[Kueue, list[Unread]]:
+def read_any(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Unread]]:
     """A file of natjam's own, or Kueue's objects in files and folders.  Raises ConfigError."""
     if len(paths) == 1 and paths[0].is_file() and _is_saved(paths[0]):
         return read_saved(paths[0]), []
-    return read_kueue(paths)
+    return read_kueue(paths, on_bytes)
 
 
 def _is_saved(path: Path) -> bool:

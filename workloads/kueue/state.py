@@ -29,6 +29,7 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Arrival
 from emulator.vocabulary import Frozen
+from workloads.importers.source import OnBytes, ignore
 from workloads.kubernetes.quantities import Quantity, amount
 from workloads.kubernetes.reading import Found, Objects, Unread, read_objects
 from workloads.kueue import objects as api
@@ -50,9 +51,9 @@ class Kueue(Frozen):
     arrivals: tuple[Arrival, ...] = ()
 
 
-def read_kueue(paths: Sequence[Path]) -> tuple[Kueue, list[Unread]]:
+def read_kueue(paths: Sequence[Path], on_bytes: OnBytes = ignore) -> tuple[Kueue, list[Unread]]:
     """Kueue's objects in files and folders, and what was not taken from them.  Raises ConfigError."""
-    found = read_objects(paths, api.KINDS)
+    found = read_objects(paths, api.KINDS, on_bytes)
     queues = found.of(api.CLUSTER_QUEUE)
     if not queues:
         names = ", ".join(map(str, paths))
