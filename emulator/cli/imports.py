@@ -82,12 +82,19 @@ def kueue(
         typer.Argument(help="Files or folders with Kueue's objects (YAML or JSON).", show_default=False),
     ],
     out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    arrivals: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Workloads from a table, instead of the Workloads among the objects."),
+    ] = None,
 ) -> None:
     """Take over Kueue's queues, cohorts, priority classes and workloads.
 
     Reads ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, PriorityClass, Workload and Kueue's
     Configuration, also in lists as kubectl writes them. Only named fields are read: environment, arguments and
     annotations appear nowhere. What is not carried over is listed with its line.
+
+    The table of --arrivals has the columns queue (a ClusterQueue), submit_s and, if wanted, name, priority, duration_s
+    and count (pods). Each other column is a resource, with what one pod requests: 500m, 4, 16Gi.
 
     The written file is for natjam loops. natjam run cannot run it yet.
 
@@ -97,14 +104,19 @@ def kueue(
       kubectl get localqueues,workloads.kueue.x-k8s.io -A -o yaml > workloads.yaml
       natjam import kueue queues.yaml workloads.yaml --out mine.yaml
     """
+    from msgspec.structs import replace
+
     from emulator.cli.workload import reading
     from workloads.kueue.saved import write_saved
     from workloads.kueue.state import read_kueue
+    from workloads.kueue.table import read_arrivals
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"--out {out}: must be a file ending in .yaml")
     with reading(*paths) as on_bytes:
         imported, unread = read_kueue(paths, on_bytes)
+    if arrivals is not None:
+        imported = replace(imported, arrivals=read_arrivals(arrivals, imported.cluster))
     lines = ["Made by natjam import kueue from " + ", ".join(path.name for path in paths) + "."]
     if unread:
         lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]

@@ -25,6 +25,7 @@ from tests.damage import damaged
 from workloads.kubernetes.quantities import amount, quantity
 from workloads.kueue.saved import read_any, read_saved, write_saved
 from workloads.kueue.state import Kueue, read_kueue
+from workloads.kueue.table import read_arrivals
 
 OBJECTS = Path(__file__).resolve().parents[1] / "data/kueue/objects"
 GIB = 2**30
@@ -131,6 +132,70 @@ def test_problems_of_the_written_file(imported: Kueue, tmp_path: Path, old: str,
         read_saved(path)
     assert problem in raised.value.message
     assert raised.value.message.startswith(str(path))
+
+
+TABLE = """queue,submit_s,duration_s,name,priority,count,cpu,memory
+research,30.5,60,,5,2,500m,1Gi
+batch,0,,first,,,2,
+"""
+
+
+def test_workloads_from_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "arrivals.csv"
+    path.write_text(TABLE)
+    out = tmp_path / "mine.yaml"
+    done = CliRunner().invoke(
+        app, ["import", "kueue", str(OBJECTS / "queues.yaml"), "--arrivals", str(path), "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    first, second = read_saved(out).arrivals
+    assert (first.workload.name, first.workload.queue, first.duration_ns) == ("first", "batch", None)
+    assert first.workload.podsets == (PodSet("main", 1, {"cpu": 2000}),)
+    assert (second.workload.name, second.workload.priority) == ("row-2", 5)
+    assert (second.workload.created_ns, second.duration_ns) == (30_500_000_000, 60 * SECOND_NS)
+    assert second.workload.podsets == (PodSet("main", 2, {"cpu": 500, "memory": GIB}),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("submit_s", "submit", ":1: column submit_s: is missing"),
+        ("30.5", "nan", ":2: column submit_s: must be from 0"),
+        ("30.5", "soon", ":2: column submit_s: must be a number"),
+        ("500m", "half", ":2: column cpu: is not a quantity"),
+        ("batch,", "other,", ":3: column queue: no ClusterQueue"),
+        (",5,2,", ",5,0,", ":2: column count: must be 1"),
+        (",,2,\n", ",,2\n", ":3: has another number of fields"),
+        ("first", "row-2", ": column name: two workloads"),
+        ("memory", "cpu", ":1: two columns"),
+    ],
+)
+def test_problems_of_a_table(imported: Kueue, tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = tmp_path / "arrivals.csv"
+    assert old in TABLE
+    path.write_text(TABLE.replace(old, new, 1))
+    with pytest.raises(ConfigError) as raised:
+        read_arrivals(path, imported.cluster)
+    assert raised.value.message.startswith(f"{path}{problem}")
+
+
+def test_damaged_tables_give_workloads_or_a_clear_error(imported: Kueue, tmp_path: Path) -> None:
+    path, refused = tmp_path / "arrivals.csv", 0
+    for seed in range(300):
+        path.write_bytes(damaged(random.Random(f"table-{seed}"), TABLE.encode()))
+        arrivals, refusal = None, ""
+        try:
+            arrivals = read_arrivals(path, imported.cluster)
+        except ConfigError as error:
+            refusal = error.message
+        if arrivals is None:
+            refused += 1
+            assert refusal.startswith(str(path))
+            assert refusal.isprintable()
+            assert len(refusal) < 500
+        else:
+            assert {each.workload.queue for each in arrivals} <= {"research", "batch"}
+    assert 50 < refused < 290
 
 
 @pytest.mark.parametrize(
