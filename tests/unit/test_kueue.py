@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -35,6 +36,7 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Arrival, Player
 from emulator.policies.kueue.queues import Pending
+from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why
 from tests.peers import kueue as peer
 
@@ -198,6 +200,31 @@ def test_of_equal_cohorts_the_caller_chooses() -> None:
     assert [each.name for each in victims(state, incoming, last)] == ["r0"]
     assert [each.name for each in victims(state, incoming, first_name)] == ["l0"]
     assert asked == [["left", "right"]]
+
+
+def test_trying_leaves_no_trace() -> None:
+    """Without some of the admitted the tree is as if they had never been; with them again it is as before."""
+    for number, case in enumerate(list(peer.records(RECORDS / "cases.jsonl.gz"))[:60]):
+        state, random = peer.state_of(case), Random(f"trace/{number}")
+        snapshot = Snapshot(state.cluster, state.admitted)
+        before = usage(snapshot)
+        held = [each for queue in snapshot.held.values() for each in queue.values()]
+        out = random.sample(held, random.randint(0, len(held)))
+        for each in out:
+            snapshot.take(each)
+        names = {each.workload.name for each in out}
+        kept = [each for each in state.admitted if each.workload.name not in names]
+        without = Snapshot(state.cluster, kept, [flavors for each in state.admitted for flavors in each.flavors])
+        order = [without.cells[pair] for pair in snapshot.cells]
+        assert usage(snapshot) == [[used[cell] for cell in order] for used in usage(without)]
+        random.shuffle(out)
+        for each in out:
+            snapshot.put(each)
+        assert usage(snapshot) == before
+
+
+def usage(snapshot: Snapshot) -> list[list[int]]:
+    return [list(node.usage) for node in (*snapshot.cohorts.values(), *snapshot.queues.values())]
 
 
 def test_a_state_is_not_changed_by_a_question() -> None:

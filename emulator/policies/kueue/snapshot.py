@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, Flavors, PodSet
+from emulator.policies.kueue.model import Admitted, Cluster, ClusterQueue, Cohort, PodSet
 
 Amounts = Mapping[int, int]
 """By cell."""
@@ -162,7 +162,9 @@ class Node:
 class Snapshot:
     """The tree, and the admitted workloads of each queue."""
 
-    def __init__(self, cluster: Cluster, admitted: Iterable[Admitted] = (), others: Flavors = ()) -> None:
+    def __init__(
+        self, cluster: Cluster, admitted: Iterable[Admitted] = (), others: Sequence[Mapping[str, str]] = ()
+    ) -> None:
         """``others``: further flavors that will be asked about, if no queue has them."""
         admitted = tuple(admitted)
         self.cluster = cluster
