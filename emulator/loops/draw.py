@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import gcd
 from random import Random
 
+from msgspec.structs import replace
+
 from emulator.policies.kueue.model import Cluster, PodSet, Policy, ResourceGroup, Workload
 from emulator.policies.kueue.player import Arrival
 from emulator.policies.kueue.snapshot import Node, Snapshot
@@ -23,7 +25,7 @@ _ENDS = 0.25
 
 
 class Plan(Frozen):
-    """A configuration, and what arrives."""
+    """A tree of queues, and what arrives in it."""
 
     cluster: Cluster
     arrivals: tuple[Arrival, ...]
@@ -36,16 +38,24 @@ class Drawer:
 
     def __init__(self, cluster: Cluster, priorities: Sequence[int] = ()) -> None:
         """``priorities``: those of the cluster's priority classes."""
-        self._cluster = cluster
         self._snapshot = Snapshot(cluster)
         trees: dict[Node, list[Node]] = {}
         for node in self._snapshot.queues.values():
             if _groups(node):
                 trees.setdefault(node.root, []).append(node)
-        self._trees = list(trees.values())
+        preempting = {root: queues for root, queues in trees.items() if any(map(_preempts, queues))}
+        self._trees = [(self._alone(cluster, root), queues) for root, queues in (preempting or trees).items()]
         limits = [queue.preemption.borrow_within_cohort.max_priority for queue in cluster.queues]
         about = {limit + more for limit in limits if limit is not None for more in (0, 1)}
         self._priorities = sorted({*(priorities or PRIORITIES), *about})
+
+    def _alone(self, cluster: Cluster, root: Node) -> Cluster:
+        """The tree below a root, without the others: they cannot touch each other."""
+        return replace(
+            cluster,
+            queues=tuple(each for each in cluster.queues if self._snapshot.queues[each.name].root is root),
+            cohorts=tuple(each for each in cluster.cohorts if self._snapshot.cohorts[each.name].root is root),
+        )
 
     @property
     def can_draw(self) -> bool:
@@ -54,7 +64,7 @@ class Drawer:
 
     def draw(self, random: Random) -> Plan:
         """One plan; the same for a random source of the same state."""
-        tree = random.choice(self._trees)
+        cluster, tree = random.choice(self._trees)
         preempts = [queue for queue in tree if _preempts(queue)]
         queues = random.sample(tree, min(len(tree), random.randint(2, _MOST_QUEUES)))
         if preempts and not any(map(_preempts, queues)):
@@ -70,7 +80,7 @@ class Drawer:
             workload = Workload(f"w{number:02d}", queue.name, (podset,), random.choice(priorities), at_s * SECOND_NS)
             ends = random.random() < _ENDS
             arrivals.append(Arrival(workload, random.randint(20, 200) * SECOND_NS if ends else None))
-        return Plan(self._cluster, tuple(arrivals), random.choice((0, 0, 5)) * SECOND_NS)
+        return Plan(cluster, tuple(arrivals), random.choice((0, 0, 5)) * SECOND_NS)
 
     def _requests(self, random: Random, tree: list[Node], queue: Node, index: int, alone: bool) -> dict[str, int]:
         """Amounts of one resource group, in the steps of the quotas; ``alone``: of its first resource only."""

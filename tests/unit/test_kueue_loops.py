@@ -102,6 +102,15 @@ def test_a_change_of_one_field_ends_it(found: list[Plan]) -> None:
         assert len({fix.text for fix in candidates(plan)}) == len(list(candidates(plan)))
 
 
+def test_a_loop_is_told_with_its_own_tree_only() -> None:
+    (cluster,) = clusters("hunt-1-818")
+    alone = queue("alone", 4, Preemption(), None)
+    other = queue("all", 4, Preemption(), "others")  # a queue may have the name of a cohort
+    searched = search(replace(cluster, queues=(alone, *cluster.queues, other)), (), "1", times(300))
+    assert searched.found is not None
+    assert searched.found.cluster == cluster
+
+
 # ---- where there is none ----
 
 
