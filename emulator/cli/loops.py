@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,6 +56,7 @@ def loops(
     from emulator.errors import RunError
     from emulator.loops.fixes import fixes
     from emulator.loops.search import search, shrunk
+    from emulator.records.run_directory import RunDirectory
     from workloads.kueue.saved import read_any
 
     with reading(*paths) as on_bytes:
@@ -64,20 +66,25 @@ def loops(
         text = f"{len(unread)} fields and objects are not used here; natjam import kueue lists them"
         console.print(text, highlight=False)
     priorities = sorted(set(kueue.priorities.values()))
-    with WorkDisplay(console) as display:
-        timer = _Timer(display)
-        searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
+    directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
+    RunDirectory.create(directory)
+    try:
+        with WorkDisplay(console) as display:
+            timer = _Timer(display)
+            searched = search(kueue.cluster, priorities, str(seed), timer.part("searching", seconds))
         if searched.found is None:
             _say_nothing_found(console, searched, seconds)
             return
         found = shrunk(searched.found)
-        left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
-        tried = fixes(found, priorities, str(seed), timer.part("trying changes", left_s))
-    directory = out or Path("runs") / f"loops-{paths[0].stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    lines = _lines(found, searched, tried)
-    _write(directory, found, lines)
-    for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        _write(directory, found)
+        _tell(console, directory, _story(found, searched.plays))
+        with WorkDisplay(console) as display:
+            left_s = max(seconds - timer.passed_s, _FIXES_PART * seconds)
+            tried = fixes(found, priorities, str(seed), _Timer(display).part("trying changes", left_s))
+        _tell(console, directory, _changes(tried))
+    finally:
+        with contextlib.suppress(OSError):
+            directory.rmdir()  # it is empty if nothing was found
     raise RunError(f"this configuration preempts in a circle; written to {directory}")
 
 
@@ -119,45 +126,48 @@ def _say_nothing_found(console: Console, searched: Search, seconds: float) -> No
     )
 
 
-def _lines(found: Plan, searched: Search, tried: list[Fix]) -> list[str]:
+def _story(found: Plan, plays: int) -> Iterator[str]:
     from emulator.loops.search import told
     from emulator.loops.story import cast, story
 
     loop, log = told(found)
     assert loop is not None
     released = f"; quota is free {found.release_ns / 1e9:g} s after an eviction" if found.release_ns else ""
-    lines = [f"found after {searched.plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"]
-    lines += [*(f"  {line}" for line in cast(found)), "round and round:", *(f"  {line}" for line in story(loop, log))]
+    yield f"found after {plays:,} plays, shrunk to {len(found.arrivals)} workloads{released}:"
+    yield from (f"  {line}" for line in cast(found))
+    yield "round and round:"
+    yield from (f"  {line}" for line in story(loop, log))
+
+
+def _changes(tried: list[Fix]) -> Iterator[str]:
     clean = [fix for fix in tried if not fix.has_other]
     partial = [fix for fix in tried if fix.has_other]
     if clean:
-        lines.append("changes of one field that end it, with no other loop found:")
-        lines += (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
+        yield "changes of one field that end it, with no other loop found:"
+        yield from (f"  {fix.text}  (no loop in {fix.plays:,} plays)" for fix in clean)
     if partial:
-        lines.append("changes that end this one, but others were found:")
-        lines += (f"  {fix.text}  (another after {fix.plays:,} plays)" for fix in partial)
+        yield "changes that end this one, but others were found:"
+        yield from (f"  {fix.text}  (another after {fix.plays:,} plays)" for fix in partial)
     if not clean:
-        lines.append("no single field was found that ends all loops")
-    return lines
+        yield "no change of one field was found that ends all loops"
 
 
-def _write(directory: Path, found: Plan, lines: list[str]) -> None:
-    from emulator.errors import ConfigError
+def _tell(console: Console, directory: Path, lines: Iterable[str]) -> None:
+    """Print lines, and add them to the text in the directory."""
+    with (directory / "loop.txt").open("a") as file:
+        for line in lines:
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            file.write(f"{line}\n")
+
+
+def _write(directory: Path, found: Plan) -> None:
+    """Write what kubectl can apply."""
     from workloads.kueue.manifests import cluster_manifests, job_manifests
 
-    try:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise ConfigError(f"--out {directory}: is not an empty directory; name a new one")
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "loop.txt").write_text("".join(f"{line}\n" for line in lines))
-        (directory / "00-queues.yaml").write_text(cluster_manifests(found.cluster))
-        for number, (arrival, manifest) in enumerate(
-            zip(found.arrivals, job_manifests(found.arrivals), strict=True), 1
-        ):
-            (directory / f"{number:02d}-{arrival.workload.name}.yaml").write_text(manifest)
-        (directory / "apply.sh").write_text(_APPLY)
-    except OSError as error:
-        raise ConfigError(f"--out {directory}: cannot be written: {error.strerror}; name another") from None
+    (directory / "00-queues.yaml").write_text(cluster_manifests(found.cluster))
+    for number, (arrival, manifest) in enumerate(zip(found.arrivals, job_manifests(found.arrivals), strict=True), 1):
+        (directory / f"{number:02d}-{arrival.workload.name}.yaml").write_text(manifest)
+    (directory / "apply.sh").write_text(_APPLY)
 
 
 _APPLY = """#!/bin/sh
