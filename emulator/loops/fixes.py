@@ -47,13 +47,13 @@ class Fix:
 def fixes(plan: Plan, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool]) -> list[Fix]:
     """Each single field that ends the loop of a shrunk plan, searched for other loops while ``goes_on`` allows it.
 
-    All get the same number of plays, other plays than those that found the loop.
+    All get the same number of plays: other plays than those that found the loop, and plays near it.
     """
     ending = [fix for fix in candidates(plan) if loop_of(replace(plan, cluster=fix.cluster)) is None]
     alive = list(ending)
     while alive and goes_on():
         for fix in alive:
-            batch = search(fix.cluster, priorities, f"{seed}/fix", _times(_BATCH, goes_on), fix.plays)
+            batch = search(fix.cluster, priorities, f"{seed}/fix", _times(_BATCH, goes_on), fix.plays, plan)
             fix.plays += batch.plays
             fix.has_other = batch.found is not None
         alive = [fix for fix in alive if not fix.has_other and fix.plays < MOST_PLAYS]

@@ -30,15 +30,24 @@ class Search:
 
 
 def search(
-    cluster: Cluster, priorities: Sequence[int], seed: str, goes_on: Callable[[], bool], first: int = 0
+    cluster: Cluster,
+    priorities: Sequence[int],
+    seed: str,
+    goes_on: Callable[[], bool],
+    first: int = 0,
+    near: Plan | None = None,
 ) -> Search:
     """Play one drawn plan after another, from the number ``first``, until one goes round or ``goes_on`` says no.
 
-    A play is the same for the same ``seed`` and number.
+    A play is the same for the same ``seed`` and number.  With ``near``, every other play mixes a drawn plan with that.
     """
     searched, drawer = Search(), Drawer(cluster, priorities)
     while drawer.can_draw and searched.found is None and goes_on():
-        plan = drawer.draw(Random(f"{seed}/{first + searched.plays}"))
+        number = first + searched.plays
+        random = Random(f"{seed}/{number}")
+        plan = drawer.draw(random)
+        if near is not None and number % 2:
+            plan = varied(near, plan, random)
         player = _player(plan)
         day = player.play()
         searched.plays += 1
@@ -47,6 +56,22 @@ def search(
         if day.loop is not None:
             searched.found = plan
     return searched
+
+
+def varied(plan: Plan, drawn: Plan, random: Random) -> Plan:
+    """A plan with a few of its workloads changed to the size or the priority of drawn ones, and some of these added."""
+    arrivals = list(plan.arrivals)
+    for other in random.sample(drawn.arrivals, random.randint(1, min(4, len(drawn.arrivals)))):
+        number = random.randrange(len(arrivals))
+        workload = arrivals[number].workload
+        if random.random() < 0.3:
+            workload = replace(workload, priority=other.workload.priority)
+        elif random.random() < 0.5:
+            workload = replace(workload, queue=other.workload.queue, podsets=other.workload.podsets)
+        else:
+            arrivals.append(replace(other, workload=replace(other.workload, name=f"v{len(arrivals):02d}")))
+        arrivals[number] = replace(arrivals[number], workload=workload)
+    return replace(drawn, arrivals=tuple(arrivals))
 
 
 def loop_of(plan: Plan) -> Loop | None:
