@@ -2,7 +2,7 @@
 
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Two more take recorded loops: ``search``
 finds one from the configuration alone in two minutes of CPU; ``changes`` finds none with each change of one field that
-is proposed to end it.  Where the records come from is in tests/data/PROVENANCE.md; docs/kueue.md says how to hold natjam
+is proposed to end it.  tests/data/PROVENANCE.md says where the records come from, docs/kueue.md how to hold natjam
 against a newer Kueue.
 """
 
