@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from emulator.live.beat import PERIOD_REAL_NS
 from tests.live_runs import NatjamRun, RayCluster, until
 
 STILL_REAL_S = 0.5
@@ -38,5 +39,5 @@ def test_a_run_of_which_a_process_stood_still_is_disturbed(ray_cluster: RayClust
     assert summary["disturbed"] is True
     assert lag["gap_bound_emulated_s"] == max(1, 0.01 * shortest_s)
     for process in stopped:
-        away_s = STILL_REAL_S - (0.3 if process == "starter" else 0.02)
+        away_s = STILL_REAL_S - (0.3 if process == "starter" else PERIOD_REAL_NS / 1e9)
         assert stood_still_s[process] >= 20 * away_s > lag["gap_bound_emulated_s"], process
