@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.report.facts import facts
 from emulator.core.messages import JobState
 from emulator.engine import EngineResult
 from emulator.experiment.load import load_experiment
@@ -106,4 +107,9 @@ def test_a_gap_beyond_the_bound_disturbs_the_run(too_long: bool) -> None:
     assert made["disturbed"] is too_long
     said = "the process supervisor of nodes-1 stood still for 2.1 emulated s, until 32.1 s, beyond 2 s"
     assert disturbances(made) == ([said] if too_long else [])
+    shown = dict(facts({**made, "output": {}}))
+    assert shown["longest standstill, emulated (supervisor of nodes-1)"].text == ("2.100 s" if too_long else "2.000 s")
+    assert (shown["standstill bound"].text, shown["standstill bound"].tone) == (
+        ("beyond 2.000 s", "bad") if too_long else ("within 2.000 s", "")
+    )
     assert (disturbed_text(made) or "").startswith(f"disturbed: {said}; " if too_long else "")
