@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from emulator.interruption import unheard_by_children
+from emulator.live.parent import end_with
 from emulator.results import LAG_BOUND_HEARTBEATS
 
 SCALES = (20.0, 10.0, 5.0)
@@ -60,9 +61,11 @@ def measure_load(real_s: float = _MEASURED_REAL_S) -> Load:
     """Measure what other programs leave of this machine; takes that long and a little more."""
     processors = len(os.sched_getaffinity(0))
     # Spawned, not forked, because the caller may have threads.
-    with ProcessPoolExecutor(processors, multiprocessing.get_context("spawn")) as pool, unheard_by_children():
-        found = list(pool.map(_work, [real_s] * processors))
-    return load_of([late_s for lates_s in found for late_s in lates_s])
+    context, mine = multiprocessing.get_context("spawn"), (os.getpid(),)
+    with ProcessPoolExecutor(processors, context, initializer=end_with, initargs=mine) as pool:
+        with unheard_by_children():
+            found = pool.map(_work, [real_s] * processors)
+        return load_of([late_s for lates_s in found for late_s in lates_s])
 
 
 def load_of(lates_s: Sequence[tuple[float, float]]) -> Load:

@@ -163,8 +163,6 @@ def run(
                 report = out_dir / REPORT_NAME
                 page.end(f"the run has ended; results in {out_dir}", report if report.exists() else None)
     except BaseException:
-        with contextlib.suppress(OSError):
-            out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
         _say_what_is_left(out_dir)
         raise
     for table in closing_tables(summary):
@@ -182,9 +180,11 @@ def run(
 
 
 def _say_what_is_left(out_dir: Path) -> None:
-    """Say where the results are of a run that did not finish."""
+    """Say where the results are of a run that did not finish; remove the directory if it has none."""
     from emulator.records.run_directory import RunDirectory
 
+    with contextlib.suppress(OSError):
+        out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
     if (out_dir / "report.html").exists():
         typer.echo(f"natjam: the results so far are in {out_dir}", err=True)
     elif RunDirectory(out_dir).found_journal() is not None:
@@ -289,7 +289,12 @@ def demo(
     """
     from analysis.demo.run import run_demo
 
-    run_demo(results_console(), _create_out_dir("demo", out))
+    out_dir = _create_out_dir("demo", out)
+    try:
+        run_demo(results_console(), out_dir)
+    except BaseException:
+        _say_what_is_left(out_dir)
+        raise
 
 
 app.command(short_help="Make a directory with a first experiment.")(start.init)
