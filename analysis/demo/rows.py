@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from emulator.records.disturbance import disturbances
 
 _ALONE_S = {"research": 192.3, "production": 70.4}
@@ -55,23 +57,23 @@ def job_of(summary: Summary, name: str) -> Mapping[str, Any]:
     return next(job for job in summary["jobs"] if job["name"] == name)
 
 
-def cells(variant: Variant, summary: Summary) -> list[str]:
+def cells(variant: Variant, summary: Summary) -> list[str | Text]:
     """The row of a run: a time is compared with the published one unless the run was disturbed."""
-    found = [variant.name]
+    found: list[str | Text] = [variant.name]
     for name, published_s in ((PRODUCTION, variant.production_s), (RESEARCH, variant.research_s)):
         job = job_of(summary, name)
         found += [_time(job, published_s, summary["disturbed"]), "-" if published_s is None else f"{published_s:.1f}"]
     research = job_of(summary, RESEARCH)
     found += [str(research["suspensions"] + research["kills"]), f"{research['lost_work_s']:.0f}"]
-    return [*found, "verified" if summary["output"]["verified"] else "[red]differs[/]"]
+    return [*found, "verified" if summary["output"]["verified"] else Text("differs", "red")]
 
 
-def _time(job: Mapping[str, Any], published_s: float | None, disturbed: bool) -> str:
+def _time(job: Mapping[str, Any], published_s: float | None, disturbed: bool) -> str | Text:
     measured_s = job["completion_s"]
     if measured_s is None:
         return str(job["state"])
     if disturbed:
-        return f"{measured_s:.1f} [yellow](not comparable)[/]"
+        return Text(f"{measured_s:.1f} (busy)", "yellow")
     return f"{measured_s:.1f}" if published_s is None else f"{measured_s:.1f} ({measured_s / published_s - 1:+.1%})"
 
 

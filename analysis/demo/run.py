@@ -15,7 +15,7 @@ from analysis.demo.scale import SCALES, choose_scale, measure_load, scale_text, 
 from analysis.whole_run import run_experiment
 from emulator.display.closing_tables import failures
 from emulator.display.run_display import RunDisplay
-from emulator.display.tables import new_table
+from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.files.whole_files import written_whole
@@ -66,9 +66,7 @@ def run_all(run: Callable[[Variant, float, Path], dict[str, Any]], scale: float,
 
 
 def _show(console: Console, runs: Sequence[Done]) -> None:
-    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
-    numbers = (*times, "preempted", "work lost s", "output")
-    table = new_table("Completion times, measured and published", ["room is made by"], numbers)
+    table = _table()
     for done in runs:
         table.add_row(*cells(done.variant, done.summary))
     console.print(table)
@@ -79,6 +77,12 @@ def _show(console: Console, runs: Sequence[Done]) -> None:
     for done in runs:
         if said := not_comparable(done.variant, done.summary):
             console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True, highlight=False)
+
+
+def _table() -> FittedTable:
+    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
+    columns = [*names("room is made by"), *numbers(*times, importance=ALWAYS), *numbers("preempted", "work lost s")]
+    return new_table("Completion times, measured and published", [*columns, *words("output")])
 
 
 def _draw(console: Console, runs: Sequence[Done], out_dir: Path) -> None:
