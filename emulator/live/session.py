@@ -33,9 +33,9 @@ from emulator.live.host_reports import HostReports
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
 from emulator.live.orders import publish_endpoint, withdraw_endpoint
+from emulator.live.own_beat import watched
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
-from emulator.live.watched import watched
 from emulator.live.web import WebService
 from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError

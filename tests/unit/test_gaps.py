@@ -10,7 +10,7 @@ from emulator.engine import EngineResult
 from emulator.experiment.load import load_experiment
 from emulator.live.beat import PERIOD_REAL_NS, Beat, gap
 from emulator.live.clock import ScaledClock
-from emulator.live.watched import watched
+from emulator.live.own_beat import watched
 from emulator.records.disturbance import disturbances, disturbed_text
 from emulator.records.gaps import Gap, LongestGaps, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
