@@ -53,7 +53,8 @@ def summary_of(
         (0.2, 2.5, 10),
         (0.2, 2.6, 5),
         (40.0, 1.0, 5),
-        (500.0, 9.0, 5),
+        (0.2, 5.1, 2.5),
+        (500.0, 9.0, 2.5),  # it holds none
     ],
 )
 def test_the_time_scale_is_what_the_machine_can_hold(lag_ms: float, slowdown: float, scale: float) -> None:
@@ -62,6 +63,7 @@ def test_the_time_scale_is_what_the_machine_can_hold(lag_ms: float, slowdown: fl
     said = scale_text(load, scale)
     assert said.startswith(f"time scale {scale:g}")
     assert ("this machine is busy" in said) is (scale < 20)
+    assert ("this takes about " in said) is (scale < 20)
     assert f"late by {lag_ms:.1f} ms (p99), work takes {slowdown:.1f} times" in said
 
 
@@ -69,14 +71,14 @@ def test_a_longer_heartbeat_allows_more_lag() -> None:
     assert [choose_scale(Load(20.0, 1.0), heartbeat_s) for heartbeat_s in (0.5, 1.0, 3.0)] == [5, 10, 20]
 
 
-def test_the_load_is_the_p99_of_all_delays_and_the_mean_of_the_work() -> None:
-    load = load_of([(0.0, 0.0)] * 98 + [(0.003, 0.002), (0.0, 0.198)])
+def test_the_load_is_the_p99_of_all_waits_and_the_mean_of_the_work() -> None:
+    load = load_of([(0.0, 0.0)] * 98 + [(0.005, 0.5), (0.006, 4.5)])
     assert load.lag_p99_real_ms == pytest.approx(5.0)
-    assert load.slowdown == pytest.approx(1 + 0.2 / 100 / 0.002)
+    assert load.slowdown == pytest.approx(1 + 5 / 100 / 0.05)
 
 
 def test_the_load_of_this_machine_can_be_measured() -> None:
-    load = measure_load(0.05)
+    load = measure_load(0.1)
     assert load.lag_p99_real_ms > 0
     assert load.slowdown >= 1
 
