@@ -210,6 +210,12 @@ class _Web(_Latency):
     preempting: _Latency
 
 
+class _Gap(TypedDict):
+    process: str
+    emulated_s: float
+    until_s: float
+
+
 class _Lag(TypedDict):
     p50_real_ms: float
     p99_real_ms: float
@@ -217,6 +223,8 @@ class _Lag(TypedDict):
     p99_emulated_s: float
     bound_emulated_s: NotRequired[float]
     within_bound: NotRequired[bool]
+    gaps: NotRequired[list[_Gap]]
+    gap_bound_emulated_s: NotRequired[float]
 
 
 class _Output(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from emulator.core.job import JobSpec
 from emulator.display.status import RunStatus
 from emulator.experiment.model import Experiment
+from emulator.records.gaps import Gap
 from emulator.records.journal import Record
 from emulator.records.lag import LagRecorder
 from emulator.records.run_directory import RunDirectory
@@ -50,6 +51,8 @@ class EngineResult:
     """Path or URL of the jobs' committed files; None where the engine writes no output."""
     facts: dict[str, Any]
     """Further entries of the summary."""
+    gaps: Sequence[Gap] = ()
+    """The longest times for which its processes have stood still."""
 
 
 class Engine(Protocol):

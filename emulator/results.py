@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +13,8 @@ from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.records.history import History, HistoryBuilder, joined
+from emulator.records.gaps import gap_bound_ns, worst_gaps
+from emulator.records.history import History, HistoryBuilder, JobRow, joined
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 from emulator.records.replay_run import whole_records
@@ -66,7 +67,7 @@ def summary_of(
         versions=_versions(),
         machines=result.machines,
         real_s=result.real_s,
-        lag=_lag_summary(result.lag or LagRecorder(), experiment),
+        lag=_lag_summary(result, experiment, rows.jobs),
         output=output,
     )
     return summary | result.facts
@@ -136,7 +137,8 @@ def _versions() -> dict[str, str]:
     return {name: metadata.version(name) for name in _VERSIONS_OF}
 
 
-def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
+def _lag_summary(result: EngineResult, experiment: Experiment, jobs: Sequence[JobRow]) -> dict[str, Any]:
+    lag = result.lag or LagRecorder()
     p99_emulated_s = lag.p99_real_ns / 1e9 * experiment.time_scale
     bound_s = LAG_BOUND_HEARTBEATS * experiment.heartbeat_s
     return {
@@ -146,4 +148,9 @@ def _lag_summary(lag: LagRecorder, experiment: Experiment) -> dict[str, Any]:
         "p99_emulated_s": p99_emulated_s,
         "bound_emulated_s": bound_s,
         "within_bound": p99_emulated_s <= bound_s,
+        "gaps": [
+            {"process": gap.process, "emulated_s": gap.length_ns / 1e9, "until_s": gap.ended_ns / 1e9}
+            for gap in worst_gaps(result.gaps, jobs)
+        ],
+        "gap_bound_emulated_s": gap_bound_ns(experiment.heartbeat_ns, jobs) / 1e9,
     }

@@ -227,12 +227,20 @@ def facts(summary: _Summary) -> list[tuple[str, Cell]]:
         rows += [(f"lag {name.removesuffix('_real_ms')}, real", figure(lag[name], " ms")) for name in _LAGS]
         rows.append(("lag p99, emulated", figure(lag["p99_emulated_s"], " s")))
         if "within_bound" in lag:
-            tone = "" if lag["within_bound"] else "bad"
-            word = "within" if lag["within_bound"] else "beyond"
-            rows.append(("lag bound", Cell(word, f"{word} {figure(lag['bound_emulated_s']).text} s", tone)))
+            rows.append(("lag bound", _against(lag["within_bound"], lag["bound_emulated_s"])))
+        if (gaps := lag.get("gaps")) and (bound_s := lag.get("gap_bound_emulated_s")) is not None:
+            longest_s = gaps[0]["emulated_s"]
+            rows.append((f"longest standstill, emulated ({gaps[0]['process']})", figure(longest_s, " s")))
+            rows.append(("standstill bound", _against(longest_s <= bound_s, bound_s)))
     rows += [(f"machine {machine['name']}", text(_machine(machine))) for machine in summary["machines"]]
     rows += [(name, text(version)) for name, version in summary["versions"].items()]
     return rows
+
+
+def _against(is_within: bool, bound_s: float) -> Cell:
+    """Whether something was within its bound."""
+    word = "within" if is_within else "beyond"
+    return Cell(word, f"{word} {figure(bound_s).text} s", "" if is_within else "bad")
 
 
 def _storage(storage: Mapping[str, Any]) -> list[tuple[str, Cell]]:

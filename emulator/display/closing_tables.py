@@ -221,9 +221,11 @@ def _output_text(output: Mapping[str, Any]) -> Text:
 
 
 def _lag_text(lag: Mapping[str, Any]) -> str:
+    longest = lag.get("gaps", ())[:1]
+    still = "".join(f"; {gap['process']} stood still for {_number(gap['emulated_s'])} s emulated" for gap in longest)
     return (
         f"p50 {_number(lag['p50_real_ms'])} ms, p99 {_number(lag['p99_real_ms'])} ms real"
-        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms"
+        f" ({_number(lag['p99_emulated_s'])} s emulated), worst {_number(lag['max_real_ms'])} ms{still}"
     )
 
 

@@ -30,7 +30,6 @@ from emulator.live.links import Address
 from emulator.live.node_host import NodeHost
 from emulator.live.plan import RunPlan
 from emulator.live.resource_manager_host import ResourceManagerHost
-from emulator.records.lag import LagRecord
 
 HostT = TypeVar("HostT", bound=MachineHost)
 
@@ -87,7 +86,7 @@ class _Actor(Generic[HostT]):
     async def status(self) -> HostStatus:
         """The state of this host, and its journal records since the last call."""
         host = self.host
-        return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable)
+        return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable, host.gaps.found)
 
 
 @ray.remote
@@ -140,14 +139,6 @@ class NodeHostReady(HostReady):
     """Whether it sees the marker that the driver has made in the output directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHostClosed:
-    """Final results of a node host."""
-
-    served: dict[str, int]
-    lag: LagRecord
-
-
 @ray.remote
 class NodeHostActor(_Actor[NodeHost]):
     """Plays the NodeManagers of one Ray node."""
@@ -188,7 +179,6 @@ class NodeHostActor(_Actor[NodeHost]):
         """The status with the count of moves."""
         return replace(await super().status(), moves=self.host.moves)
 
-    async def close(self) -> NodeHostClosed:
-        """End every process and remove the work directory."""
-        served = await self.host.close()
-        return NodeHostClosed(served, self.host.lag_record())
+    async def close(self) -> dict[str, int]:
+        """End every process and remove the work directory; returns what the shuffle service has served."""
+        return await self.host.close()

@@ -31,6 +31,7 @@ def run_live(
         machines=live.machines,
         real_s=time.monotonic() - started_real_s,
         lag=live.lag,
+        gaps=live.gaps,
         output=output,
         facts={
             "shuffle_http_bytes": live.shuffle_bytes,

@@ -30,10 +30,12 @@ from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import Message, Start, Tick, TimerFired
 from emulator.errors import NatjamError
 from emulator.live.batches import Batch
+from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns, gap
 from emulator.live.clock import ScaledClock
 from emulator.live.host_journal import HostJournal, restored
 from emulator.live.links import Address, Links
 from emulator.live.plan import Note, RunPlan
+from emulator.records.gaps import LongestGaps
 from emulator.records.journal import Record, Recorder, encode_record
 from emulator.records.lag import LagRecord, LagRecorder
 
@@ -50,6 +52,7 @@ class MachineHost:
         self.plan = plan
         self.settings = make_settings(plan.experiment, plan.seed, plan.overheads)
         self.lag = LagRecorder()
+        self.gaps = LongestGaps(min((job.submit_ns for job in plan.jobs.values()), default=0))
         self.fatal: str | None = None
         self.clock = ScaledClock(time.monotonic_ns(), 1)
         self._loop = asyncio.get_running_loop()
@@ -81,6 +84,12 @@ class MachineHost:
     def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at ``origin_real_ns``, a future time of this machine's monotonic clock."""
         self.clock = ScaledClock(origin_real_ns, self.plan.experiment.time_scale)
+        self._keep_the_beat(Beat(awake_or_not_real_ns()))
+
+    def _keep_the_beat(self, beat: Beat) -> None:
+        self._loop.call_later(PERIOD_REAL_NS / 1e9, self._keep_the_beat, beat)
+        if late_real_ns := beat.late_real_ns(awake_or_not_real_ns()):
+            self.gaps.add(gap(self.name, late_real_ns, time.monotonic_ns(), self.clock))
 
     # ---- machines ----
 

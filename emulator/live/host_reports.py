@@ -15,6 +15,7 @@ from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.live.plan import RESOURCE_MANAGER_HOST
 from emulator.live.standstill import Standstill, timeout_real_ns
+from emulator.records.gaps import Gap
 from emulator.records.lag import LagRecord, LagRecorder
 
 _LINK_PATIENCE_REAL_S = 5.0
@@ -32,6 +33,8 @@ class HostStatus:
     lag: LagRecord
     unreachable: tuple[str, ...]
     """Hosts to which its link is broken."""
+    gaps: tuple[Gap, ...] = ()
+    """The longest times for which it, or its supervisor, has stood still."""
     jobs: tuple[JobStatus, ...] = ()
     cluster: ClusterStatus | None = None
     moves: int = 0
@@ -46,7 +49,8 @@ class HostReports:
         self._experiment = experiment
         self._jobs = jobs
         self._statuses: dict[str, HostStatus] = {}
-        self._lag_records: dict[str, LagRecord] = {}
+        self._measured: dict[str, tuple[LagRecord, tuple[Gap, ...]]] = {}
+        """Of every host, those that have been replaced too."""
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
         self._standstill = Standstill(timeout_real_ns(experiment))
         self._availability = availability_settings(experiment.cluster, experiment.seed)
@@ -54,7 +58,7 @@ class HostReports:
     def take(self, host: str, status: HostStatus) -> None:
         """Take a newer status of a host."""
         self._journal_news += status.journal
-        self._lag_records[host] = status.lag
+        self._measured[host] = (status.lag, status.gaps)
         self._statuses[host] = status
         now_real_s, before = time.monotonic(), self._broken_since_real_s
         restored = {link for link in before if link[0] == host and link[1] not in status.unreachable}
@@ -63,15 +67,11 @@ class HostReports:
             self._broken_since_real_s.setdefault((host, peer), now_real_s)
 
     def replaced(self, host: str) -> None:
-        """A host has died and another has taken its name and its links; the lag of the old one still counts."""
+        """A host has died and another has taken its name and its links; the lag and gaps of the old one still count."""
         broken = self._broken_since_real_s.items()
         self._broken_since_real_s = {link: since for link, since in broken if host not in link}
-        if host in self._lag_records:
-            self._lag_records[f"{host}, {len(self._lag_records)}"] = self._lag_records.pop(host)
-
-    def replace_lag(self, host: str, lag: LagRecord) -> None:
-        """Set the final lag record of a host."""
-        self._lag_records[host] = lag
+        if host in self._measured:
+            self._measured[f"{host}, {len(self._measured)}"] = self._measured.pop(host)
 
     def check(self, dead: set[str]) -> None:
         """Raises RunError if a host has failed, or if two hosts that are not in ``dead`` have lost their connection."""
@@ -109,9 +109,14 @@ class HostReports:
     def lag(self) -> LagRecorder:
         """How late timers were, over all hosts."""
         lag = LagRecorder()
-        for record in self._lag_records.values():
+        for record, _ in self._measured.values():
             lag.merge(record)
         return lag
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The longest times for which processes of the run have stood still."""
+        return [gap for _, gaps in self._measured.values() for gap in gaps]
 
     def run_status(self, phase: str, started_real_s: float) -> RunStatus:
         """The status for the display, with the journal records since the last call."""

@@ -44,6 +44,7 @@ from emulator.core.completions import (
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.saved import KeyCheckpoint
 from emulator.live import records
+from emulator.live.beat import gap
 from emulator.live.checkpoint import CheckpointFile
 from emulator.live.host import MachineHost
 from emulator.live.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters
@@ -140,6 +141,7 @@ class NodeHost(MachineHost):
             self._on_event,
             self._on_supervisor_lost,
             None if self._images is None else self._images.first_pid(),
+            lambda late, at: self.gaps.add(gap(f"supervisor of {name}", late, at, self.clock)),
         )
 
     # ---- life ----

@@ -27,19 +27,24 @@ from emulator.errors import RunError
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
+from emulator.live.clock import ScaledClock
 from emulator.live.gauges import RunGauges
 from emulator.live.host_reports import HostReports
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, end_left_over_runs, run_directory, start_janitor
 from emulator.live.journal_stream import JournalStream
 from emulator.live.orders import publish_endpoint, withdraw_endpoint
+from emulator.live.own_beat import watched
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
 from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
 from emulator.live.web import WebService
+from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
 from emulator.storage.places import place_at
 
 STATUS_PERIOD_REAL_S = 0.3
+STARTER = "starter"
+"""This process, among those that may stand still."""
 _START_PATIENCE_REAL_S = 60.0
 _ANSWER_PATIENCE_REAL_S = 30.0
 _BEFORE_BEGIN_REAL_NS = 150_000_000
@@ -61,6 +66,8 @@ class LiveResult:
     machines: list[dict[str, Any]]
     """name, clock_offset_ns, hosts."""
     lag: LagRecorder
+    gaps: list[Gap]
+    """The longest times for which processes of the run have stood still."""
     shuffle_bytes: int
     """Bytes served over HTTP; without what a reduce reads on its own node's disk."""
     web: dict[str, Any]
@@ -104,6 +111,7 @@ class LiveSession:
         """Ray's reference that is ready when every job has ended."""
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
+        self._gaps = LongestGaps(min((job.submit_ns for job in jobs), default=0))
         self._journal = JournalStream(records)
         self._startup_real_s = 0.0
 
@@ -122,14 +130,15 @@ class LiveSession:
             self._show("starting hosts")
             plan, machines = self._start_hosts()
             web = WebService()
-            with web.running(self.run_id, self._experiment, self._origin_real_ns):
+            with web.running(self.run_id, self._experiment, self._origin_real_ns), self._own_gaps():
                 self._watch(plan)
             self._show("closing")
-            closed = self._close_hosts(plan)
+            served = self._close_hosts(plan)
         return LiveResult(
             machines=machines,
             lag=self._reports.lag,
-            shuffle_bytes=sum(end.served.get("bytes", 0) for end in closed),
+            gaps=[*self._reports.gaps, *self._gaps.found],
+            shuffle_bytes=sum(by_one.get("bytes", 0) for by_one in served),
             web=web.facts,
             startup_real_s=self._startup_real_s,
         )
@@ -155,6 +164,13 @@ class LiveSession:
         from ray.util.metrics import Gauge
 
         return RunGauges(Gauge, self._experiment.name)
+
+    @contextlib.contextmanager
+    def _own_gaps(self) -> Iterator[None]:
+        """Record the times for which this process stands still.  Hosts wait for it a status period at most."""
+        clock = ScaledClock(self._origin_real_ns, self._experiment.time_scale)
+        with watched(STARTER, clock, round(STATUS_PERIOD_REAL_S * 1e9), self._gaps.add):
+            yield
 
     # ---- hosts ----
 
@@ -388,17 +404,15 @@ class LiveSession:
                 return False
         return True
 
-    def _close_hosts(self, plan: RunPlan) -> list[Any]:
-        """Close the node hosts, and write the rest of every journal."""
+    def _close_hosts(self, plan: RunPlan) -> list[dict[str, int]]:
+        """Close the node hosts, and write the rest of every journal; returns what shuffle services have served."""
         living = [name for name in plan.node_hosts if name not in self._lost]
         closings = [self._hosts[name].close.remote() for name in living]
-        closed = [self._get(closing, "closing a node host") for closing in closings]
+        served = [self._get(closing, "closing a node host") for closing in closings]
         self._poll(plan)
         self._journal.write_all()
         self._reports.check(self._lost)
-        for name, end in zip(living, closed, strict=True):
-            self._reports.replace_lag(name, end.lag)
-        return closed
+        return served
 
     def _show(self, phase: str) -> None:
         status = self._reports.run_status(phase, self._started_real_s)

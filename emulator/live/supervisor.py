@@ -5,7 +5,8 @@ small preloaded image costs about 2 ms.  It imports only the standard library, m
 
 Commands come in on stdin and events go out on stdout, as msgpack maps one after the other.  A command has ``op``, an
 event has ``event``, both have ``id``.  Every launch, suspend, resume, checkpoint, dump and kill is answered by exactly
-one completion, and ``exited`` is the last event of a container.  The very first event is ``ready``.  Operations on one
+one completion, and ``exited`` is the last event of a container.  The very first event is ``ready``; ``late`` says that
+the supervisor has stood still for a while.  (These two have no ``id``.)  Operations on one
 container are done one after the other: SIGCONT is sent only after a confirmed stop, because it would cancel a pending
 SIGTSTP.  Only a kill does not wait.
 
@@ -34,6 +35,7 @@ from typing import Any
 import msgpack
 
 from emulator.live import command, shuffle
+from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
 from emulator.live.children import TASKS, Children
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
@@ -103,10 +105,13 @@ class Supervisor:
         poll.register(self._commands_in, select.POLLIN)
         self._install_signals()
         self._emit("ready", real_ns=time.monotonic_ns())
+        beat = Beat(awake_or_not_real_ns())
         while not self._finished():
             if self._outbox:
                 poll.register(self._events_out, select.POLLOUT)
             ready = dict(poll.poll(self._poll_timeout_ms()))
+            if late_real_ns := beat.late_real_ns(awake_or_not_real_ns()):
+                self._emit("late", late_real_ns=late_real_ns, real_ns=time.monotonic_ns())
             self._read_reports()
             if self._wakeup_in in ready:
                 os.read(self._wakeup_in, 4096)
@@ -131,14 +136,12 @@ class Supervisor:
                     poll.unregister(self._events_out)
         return self._status
 
-    def _poll_timeout_ms(self) -> int | None:
+    def _poll_timeout_ms(self) -> int:
         now_real_ns = time.monotonic_ns()
-        waits_real_ns = [timer[0] - now_real_ns for timer in self._timers[:1]]
+        waits_real_ns = [PERIOD_REAL_NS, *(timer[0] - now_real_ns for timer in self._timers[:1])]
         if (starts_real_ns := self._starts.wait_real_ns(now_real_ns)) is not None:
             waits_real_ns.append(starts_real_ns)
-        if waits_real_ns:
-            return max(0, -(-min(waits_real_ns) // 1_000_000))
-        return 100 if self._closing else None
+        return max(0, -(-min(waits_real_ns) // 1_000_000))
 
     def _at(self, real_ns: int, action: Callable[[], None]) -> None:
         heapq.heappush(self._timers, (real_ns, next(self._numbers), action))

@@ -49,6 +49,8 @@ class SupervisorClient:
     `close`, `on_lost` is called once, after the last event, with a reason.  All its tasks have ended by then; the page
     is unmapped after that.  An exception from either goes to the loop's exception handler.
 
+    `on_late` is told for how long the supervisor has stood still (real ns), and when it went on.
+
     With `first_pid` it gets its own pid namespace, in which process ids start there.  So criu can restore processes
     whatever else runs on the machine, and all of them die with the supervisor.  Needs root.
     """
@@ -61,6 +63,7 @@ class SupervisorClient:
         on_event: Callable[[dict[str, Any]], None],
         on_lost: Callable[[str], None],
         first_pid: int | None = None,
+        on_late: Callable[[int, int], None] = lambda late_real_ns, real_ns: None,
     ) -> None:
         self._run_id = run_id
         self._page_path = Path(work_dir, f"page-{secrets.token_hex(4)}")
@@ -68,6 +71,7 @@ class SupervisorClient:
         self._on_event = on_event
         self._on_lost = on_lost
         self._first_pid = first_pid
+        self._on_late = on_late
         self._outgoing: list[bytes] = []
         self._closing = False
         self._error_lines: deque[str] = deque(maxlen=_KEPT_ERROR_LINES)
@@ -186,6 +190,9 @@ class SupervisorClient:
     def _receive(self, event: dict[str, Any]) -> None:
         if event["event"] == "ready":
             _settle(self._ready, None)
+            return
+        if event["event"] == "late":
+            self._on_late(event["late_real_ns"], event["real_ns"])
             return
         self._call(self._on_event, event)
 

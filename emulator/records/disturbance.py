@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,13 @@ def disturbances(summary: Mapping[str, Any]) -> list[str]:
     if not lag.get("within_bound", True):
         bound = f", beyond {lag['bound_emulated_s']:g} s" if "bound_emulated_s" in lag else ""
         found.append(f"timers were late by {lag['p99_emulated_s']:.2f} emulated s (p99){bound}")
+    bound_s = lag.get("gap_bound_emulated_s", math.inf)
+    for gap in lag.get("gaps", ())[:1]:  # the longest
+        if gap["emulated_s"] > bound_s:
+            found.append(
+                f"the process {gap['process']} stood still for {gap['emulated_s']:.1f} emulated s,"
+                f" until {gap['until_s']:.1f} s, beyond {bound_s:.4g} s"
+            )
     if launches.get("overruns", 0) > MOST_OVERRUNNING * launches.get("n", 0):
         found.append(f"{launches['overruns']} of {launches['n']} launches took longer than the published overhead")
     return found

@@ -1,0 +1,97 @@
+"""Runs the demonstration and shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Variant, cells, not_comparable, verdict
+from analysis.demo.scale import SCALES, choose_scale, measure_load, scale_text, slower
+from analysis.whole_run import run_experiment
+from emulator.display.closing_tables import failures
+from emulator.display.run_display import RunDisplay
+from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
+from emulator.errors import RunError
+from emulator.experiment.load import load_experiment
+from emulator.files.whole_files import written_whole
+
+REPORT_NAME, PICTURE_NAME = "report.html", "demo.png"
+
+
+def run_demo(console: Console, out_dir: Path) -> None:
+    """Run Fig. 4 under every variant; print the table and a verdict; leave a report, a picture and the runs in
+    ``out_dir``.  Raises RunError if an output is wrong."""
+    console.print(
+        "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S arrives.\n"
+        "Real processes, real signals and files, overheads of Hadoop 0.23."
+    )
+    with console.status("measuring how busy this machine is"):
+        load = measure_load()
+    scale = choose_scale(load)
+    console.print(scale_text(load, scale), soft_wrap=True, highlight=False)
+
+    def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+        console.print(f"[bold]{variant.name}[/], time scale {scale:g}", highlight=False)
+        catalog = resources.files("workloads") / "catalog" / "natjam-fig4.yaml"
+        with resources.as_file(catalog) as path, RunDisplay(console) as display:
+            experiment = load_experiment(path, (f"time_scale={scale}", *variant.overrides))
+            return run_experiment(experiment, directory, display.update)
+
+    runs = run_all(run, scale, out_dir)
+    _show(console, runs)
+    _draw(console, runs, out_dir)
+    summaries = {done.variant: done.summary for done in runs}
+    console.print(f"[bold]{verdict(summaries[NATJAM], summaries[KILL])}[/]", soft_wrap=True, highlight=False)
+    if broken := [f"{done.variant.name}: {failure}" for done in runs for failure in failures(done.summary)]:
+        raise RunError("; ".join(broken))
+
+
+def run_all(run: Callable[[Variant, float, Path], dict[str, Any]], scale: float, out_dir: Path) -> list[Done]:
+    """Run every variant at ``scale``.  One that is disturbed is run again, once and slower, and the next ones are as
+    slow, because they would be disturbed too."""
+    found = []
+    for variant in VARIANTS:
+        done = Done(variant, run(variant, scale, out_dir / variant.directory), out_dir / variant.directory)
+        if done.summary["disturbed"]:
+            directory = out_dir / f"{variant.directory}-slower"
+            done = Done(variant, run(variant, slower(scale), directory), directory)
+            scale = max(slower(scale), SCALES[-1])
+        found.append(done)
+    return found
+
+
+def _show(console: Console, runs: Sequence[Done]) -> None:
+    table = _table()
+    for done in runs:
+        table.add_row(*cells(done.variant, done.summary))
+    console.print(table)
+    console.print(
+        "[dim]Emulated seconds; in brackets the difference from the paper's figure (natjam, section 5), if it has "
+        "one.\nAlone on the cluster: research 192.3 s, production 70.4 s (natjam, Fig. 3).[/]"
+    )
+    for done in runs:
+        if said := not_comparable(done.variant, done.summary):
+            console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True, highlight=False)
+
+
+def _table() -> FittedTable:
+    times = ("production-S\nmeasured s", "paper s", "research-XL\nmeasured s", "paper s")
+    columns = [*names("room is made by"), *numbers(*times, importance=ALWAYS), *numbers("preempted", "work lost s")]
+    return new_table("Completion times, measured and published", [*columns, *words("output")])
+
+
+def _draw(console: Console, runs: Sequence[Done], out_dir: Path) -> None:
+    from analysis.demo.picture import draw
+    from analysis.report.build import report_of
+
+    with console.status("making the report and the picture"):
+        with written_whole(out_dir / REPORT_NAME) as unfinished:
+            unfinished.write_text(report_of([done.directory for done in runs]))
+        draw(runs, out_dir / PICTURE_NAME)
+    for what, name in (("report", REPORT_NAME), ("picture", PICTURE_NAME)):
+        console.print(f"{what} in {out_dir / name}", soft_wrap=True, highlight=False, markup=False)

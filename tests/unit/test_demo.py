@@ -1,0 +1,190 @@
+"""What the demonstration says: the time scale that it chooses, its rows, its verdict, its report and picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from analysis.demo.rows import KILL, NATJAM, SOFT_CAP, SUSPEND, Summary, Variant, cells, not_comparable, verdict
+from analysis.demo.run import _draw, _show, run_all
+from analysis.demo.scale import Load, choose_scale, load_of, measure_load, scale_text, slower
+from analysis.whole_run import run_experiment
+from emulator.experiment.load import load_experiment
+from tests.simulated_runs import FIG4
+
+
+def summary_of(
+    research_s: float | None = 198.0,
+    production_s: float | None = 76.0,
+    lost_s: float = 0.0,
+    disturbed: bool = False,
+    time_scale: float = 20,
+) -> dict[str, Any]:
+    """A summary with what the demonstration reads of it."""
+    lag = {"p99_real_ms": 31.2, "p99_emulated_s": 0.624, "within_bound": not disturbed, "bound_emulated_s": 0.5}
+    figures = {"research-XL": (research_s, 29, 0, lost_s), "production-S": (production_s, 0, 0, 0.0)}
+    jobs = [
+        {
+            **dict(zip(("completion_s", "suspensions", "kills", "lost_work_s"), values, strict=True)),
+            "name": name,
+            "state": "failed" if values[0] is None else "succeeded",
+        }
+        for name, values in figures.items()
+    ]
+    facts = {"disturbed": disturbed, "time_scale": time_scale, "overheads": {}, "output": {"verified": True}}
+    return {"jobs": jobs, "lag": lag, **facts}
+
+
+# ---- the time scale ----
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "slowdown", "scale"),
+    [
+        (0.2, 1.0, 20),
+        (2.0, 1.2, 20),
+        (12.5, 1.0, 20),
+        (12.6, 1.0, 10),  # with the run's own, timers could be late by half a heartbeat
+        (0.2, 1.3, 10),  # a launch would take longer than the published time
+        (0.2, 2.5, 10),
+        (0.2, 2.6, 5),
+        (40.0, 1.0, 5),
+        (0.2, 5.1, 2.5),
+        (500.0, 9.0, 2.5),  # it holds none
+    ],
+)
+def test_the_time_scale_is_what_the_machine_can_hold(lag_ms: float, slowdown: float, scale: float) -> None:
+    load = Load(lag_ms, slowdown)
+    assert choose_scale(load) == scale
+    said = scale_text(load, scale)
+    assert said.startswith(f"time scale {scale:g}")
+    assert ("this machine is busy" in said) is (scale < 20)
+    assert ("this takes about " in said) is (scale < 20)
+    assert f"late by {lag_ms:.1f} ms (p99), work takes {slowdown:.1f} times" in said
+
+
+def test_a_longer_heartbeat_allows_more_lag() -> None:
+    assert [choose_scale(Load(20.0, 1.0), heartbeat_s) for heartbeat_s in (0.5, 1.0, 3.0)] == [5, 10, 20]
+
+
+def test_the_load_is_the_p99_of_all_waits_and_the_mean_of_the_work() -> None:
+    load = load_of([(0.0, 0.0)] * 98 + [(0.005, 0.5), (0.006, 4.5)])
+    assert load.lag_p99_real_ms == pytest.approx(5.0)
+    assert load.slowdown == pytest.approx(1 + 5 / 100 / 0.05)
+
+
+def test_the_load_of_this_machine_can_be_measured() -> None:
+    load = measure_load(0.1)
+    assert load.lag_p99_real_ms > 0
+    assert load.slowdown >= 1
+
+
+# ---- which runs are made ----
+
+
+def _runs(disturbed: set[tuple[str, float]]) -> tuple[list[tuple[str, float]], list[str]]:
+    made: list[tuple[str, float]] = []
+
+    def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+        made.append((directory.name, scale))
+        return summary_of(disturbed=(variant.name, scale) in disturbed, time_scale=scale)
+
+    return made, [done.directory.name for done in run_all(run, 20, Path("out"))]
+
+
+def test_every_variant_is_run_once_on_a_quiet_machine() -> None:
+    made, counted = _runs(set())
+    assert made == [(name, 20) for name in ("checkpoint", "suspend", "kill", "soft-cap")]
+    assert counted == [name for name, _ in made]
+
+
+def test_a_disturbed_run_is_made_again_once_and_slower() -> None:
+    always = {(KILL.name, scale) for scale in (20, slower(20), slower(slower(20)))}
+    made, counted = _runs(always)
+    assert made == [("checkpoint", 20), ("suspend", 20), ("kill", 20), ("kill-slower", 10), ("soft-cap", 10)]
+    assert counted == ["checkpoint", "suspend", "kill-slower", "soft-cap"]
+
+
+# ---- the rows ----
+
+
+def test_a_time_is_compared_with_the_published_one() -> None:
+    assert cells(NATJAM, summary_of()) == [
+        *("checkpoint (Natjam)", "76.0 (+0.5%)", "75.6", "198.0 (+0.5%)", "197.0", "29", "0", "verified")
+    ]
+    assert cells(SUSPEND, summary_of())[1:5] == ["76.0", "-", "198.0", "-"]
+    assert not_comparable(NATJAM, summary_of()) is None
+
+
+@pytest.mark.parametrize("variant", [NATJAM, SUSPEND, KILL, SOFT_CAP])
+def test_a_disturbed_time_is_not_compared(variant: Variant) -> None:
+    made = summary_of(disturbed=True, time_scale=10)
+    row = list(map(str, cells(variant, made)))
+    assert "%" not in "".join(row)
+    assert (row[1], row[3]) == ("76.0 (busy)", "198.0 (busy)")
+    said = not_comparable(variant, made) or ""
+    assert said.startswith(
+        f"{variant.name}: not comparable: this machine was busy (lag 31 ms, which is 0.62 s at time scale 10; timers "
+    )
+    settings = " ".join(f"--set {override}" for override in variant.overrides)
+    assert said.endswith(f"on a quiet one, or: natjam run catalog:natjam-fig4 --time-scale 2.5 {settings}")
+
+
+def test_a_job_that_did_not_succeed_has_no_time() -> None:
+    assert cells(NATJAM, summary_of(research_s=None))[3] == "failed"
+    wrong = {**summary_of(), "output": {"verified": False}}
+    assert cells(NATJAM, wrong)[-1] == Text("differs", "red")
+
+
+@pytest.mark.parametrize(
+    ("natjam", "kill", "said"),
+    [
+        (
+            summary_of(198.4),
+            summary_of(235.6, lost_s=1532.4),
+            "Natjam kept all of research's work; kill lost 1,532 s of it; "
+            "research-XL took 198 s under Natjam and 236 s under kill",
+        ),
+        (
+            summary_of(247.0, lost_s=12.0),
+            summary_of(233.0),
+            "Natjam kept all but 12 s of research's work; kill lost none; "
+            "research-XL took 247 s under Natjam and 233 s under kill",
+        ),
+        (
+            summary_of(247.0, disturbed=True),
+            summary_of(233.0, lost_s=900.0),
+            "Natjam kept all of research's work; kill lost 900 s of it; "
+            "their times are not comparable, because this machine was busy",
+        ),
+        (summary_of(None), summary_of(), "no verdict: research-XL did not succeed both times"),
+    ],
+)
+def test_the_verdict_is_what_was_measured(natjam: Summary, kill: Summary, said: str) -> None:
+    assert verdict(natjam, kill) == said
+
+
+# ---- what is shown and left ----
+
+
+def test_report_and_picture_are_left_and_named(tmp_path: Path) -> None:
+    def simulate(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
+        settings = ("engine=sim", f"time_scale={scale}", *variant.overrides)
+        summary = run_experiment(load_experiment(FIG4, settings), directory, lambda status: None)
+        return {**summary, "output": {"verified": True}}
+
+    console = Console(record=True, width=140, file=(tmp_path / "said").open("w"))
+    runs = run_all(simulate, 20, tmp_path)
+    _show(console, runs)
+    _draw(console, runs, tmp_path)
+    said = console.export_text()
+    assert f"report in {tmp_path / 'report.html'}\npicture in {tmp_path / 'demo.png'}\n" in said
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "soft-cap" in (tmp_path / "report.html").read_text()
+    assert said.count("%") >= 5
+    summaries = {done.variant: done.summary for done in runs}
+    assert verdict(summaries[NATJAM], summaries[KILL]).startswith("Natjam kept all of research's work; kill lost 4")
