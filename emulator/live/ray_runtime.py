@@ -7,7 +7,8 @@ A run starts Ray if there is none, and stops it at its end.  A caller with sever
 process of a run is started for it, carries its id and is killed at its end.  If a run has failed, its Ray is not used
 again: the next run starts a new one.
 
-A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.
+A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.  Ray opens the
+directory that it is given to all users; so it gets one inside, where they cannot come.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from emulator.live.memory.left_over import end_memory
 
 _REACH_PATIENCE_REAL_S = 5.0
 _LOOPBACK = ("127.0.0.1:", "localhost:")
+_OF_RAY = "r"
+"""Ray's own directory, inside that of this run of Ray; short, because the paths of sockets must be."""
+_LONGEST_SOCKET_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+"""Most bytes of that directory's path: with Ray's longest socket, Linux takes 107."""
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is stored there; Ray's minimum is 75 MiB
 
 _TOKEN = secrets.token_hex(32)
@@ -72,6 +77,9 @@ class RayRuntime:
     def _prepare_local(self) -> dict[str, Any]:
         """Make directory, janitor and environment of a local Ray; returns the options for ``ray.init``."""
         root = run_directory(self._id)
+        of_ray = root / _OF_RAY
+        if (over := len(os.fsencode(of_ray)) - _LONGEST_SOCKET_BYTES) > 0:
+            raise RunError(f"TMPDIR={root.parent}: is {over} bytes too long for the sockets of Ray; set a shorter one")
         self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
         self._held.enter_context(new_held_directory(root))
         self._set_environment(
@@ -91,7 +99,7 @@ class RayRuntime:
             "include_dashboard": False,
             "object_store_memory": _OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
-            "_temp_dir": str(root),
+            "_temp_dir": str(of_ray),
         }
 
     def _connect(self, address: str | None, options: dict[str, Any]) -> None:
