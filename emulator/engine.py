@@ -50,6 +50,8 @@ class EngineResult:
     """Path or URL of the jobs' committed files; None where the engine writes no output."""
     facts: dict[str, Any]
     """Further entries of the summary."""
+    end: Callable[[], object] = lambda: None
+    """Ends what is left of the run, after its results have been written: it may take time, or fail."""
 
 
 class Engine(Protocol):

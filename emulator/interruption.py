@@ -13,10 +13,12 @@ then ended by their watchers.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from types import FrameType
@@ -147,13 +149,16 @@ def unheard_by_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def result_of(future: Future[T]) -> T:
+def result_of(future: Future[T], patience_real_s: float = math.inf) -> T:
     """Wait for the work of another thread, in a library that installs its own signal handlers: ours are put back often.
 
-    Raises what the work raises.
+    Raises what the work raises, and TimeoutError if it has not ended in time.
     """
+    until_real_s = time.monotonic() + patience_real_s
     while not wait([future], _LOOK_REAL_S).done:
         _take_back()
+        if time.monotonic() > until_real_s:
+            raise TimeoutError
     _take_back()
     return future.result()
 
