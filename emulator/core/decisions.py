@@ -120,7 +120,7 @@ def order_tasks(
 
 
 def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView, has_device: bool) -> MechanismDecision:
-    """What happens to the victim; ``has_device``: for images.  Raises PolicyError."""
+    """What happens to the victim; ``has_device``: there is one to write images to.  Raises PolicyError."""
     decision = policy.function(view, task)
     if not isinstance(decision, MechanismDecision) or type(decision.mechanism) is not Mechanism:
         raise _error("mechanism", policy, decision, "a MechanismDecision")
