@@ -153,6 +153,7 @@ class RayRuntime:
                 ended = self._end_in_time(self._ray.shutdown)
                 self._held.close()
                 _give_up_unless(ended, self._ray)
+                shutil.rmtree(run_directory(self._id), ignore_errors=True)  # a late call makes it again
         finally:
             self._ray = None
             if self._thread is not None:
