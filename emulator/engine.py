@@ -53,6 +53,8 @@ class EngineResult:
     """Further entries of the summary."""
     gaps: Sequence[Gap] = ()
     """The longest times for which its processes have stood still."""
+    end: Callable[[], object] = lambda: None
+    """Ends what is left of the run, after its results have been written: it may take time, or fail."""
 
 
 class Engine(Protocol):

@@ -5,25 +5,30 @@ Theory of operation
 The first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, as Ctrl-C does.  Further signals are
 ignored, so that nothing interrupts the cleanup.  In some places an exception could do harm: inside Ray, and while
 things are being closed.  There a signal is only recorded, and the code checks for it now and then
-(``check_interrupted``).  If the cleanup takes too long, the process exits at once.  The processes it has started are
+(``check_interrupted``).  Python swallows an exception in a destructor: then an alarm (SIGALRM) raises it again, as
+often as it is swallowed.  If the cleanup takes too long, the process exits at once.  The processes it has started are
 then ended by their watchers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from types import FrameType
 from typing import Any, TypeVar
 
 EXIT_CODE = 130
 END_PATIENCE_REAL_S = 8.0
 """Time from the first signal to the forced exit: cleaning up after a run takes two to four seconds."""
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HANDLED = (*_NUMBERS, signal.SIGALRM)
 _SHOW_CURSOR = "\x1b[?25h"
 _LOOK_REAL_S = 0.002
 
@@ -37,7 +42,10 @@ class _Interruption:
         self.handling = False
         self.deferred = 0
         self.asked = False
+        self.hook: Callable[[Any], object] = sys.unraisablehook
+        """The one for other swallowed exceptions."""
         self._deadline: threading.Timer | None = None
+        self._wait_real_s = 0.0
 
     def on_signal(self, number: int, frame: object) -> None:
         if self.asked:
@@ -49,7 +57,28 @@ class _Interruption:
         if not self.deferred:
             raise KeyboardInterrupt
 
+    def on_swallowed(self, unraisable: Any) -> None:
+        """The hook for exceptions that Python swallows: an interrupt is raised again a moment later."""
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            self._raise_in(_LOOK_REAL_S)  # raised here, it would be swallowed again
+        else:
+            self.hook(unraisable)
+
+    def on_alarm(self, number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code is _Interruption.on_swallowed.__code__:  # still at work
+                self._raise_in(2 * self._wait_real_s)
+                return
+            frame = frame.f_back
+        if not self.deferred:
+            raise KeyboardInterrupt
+
+    def _raise_in(self, wait_real_s: float) -> None:
+        self._wait_real_s = wait_real_s
+        signal.setitimer(signal.ITIMER_REAL, wait_real_s)
+
     def forget(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         self.handling = self.asked = False
         if self._deadline is not None:
             self._deadline.cancel()
@@ -73,40 +102,24 @@ def interruptible(finally_ignored: bool = False) -> Iterator[None]:
     if _state.handling or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals
         return
-    before = {number: signal.getsignal(number) for number in _NUMBERS}
-    hook = sys.unraisablehook
-    sys.unraisablehook = _raise_again(hook)
+    before = {number: signal.getsignal(number) for number in _HANDLED}
+    _state.hook = sys.unraisablehook
+    sys.unraisablehook = _state.on_swallowed
     _state.handling = True
     _install()
     try:
         yield
     finally:
+        _state.forget()
         for number, old in before.items():
             signal.signal(number, signal.SIG_IGN if finally_ignored else old)
-        sys.unraisablehook = hook
-        _state.forget()
+        sys.unraisablehook = _state.hook
 
 
 def _install() -> None:
     for number in _NUMBERS:
         signal.signal(number, _state.on_signal)
-
-
-def _raise_again(hook: Callable[[Any], object]) -> Callable[[Any], None]:
-    """An interrupt raised where exceptions are swallowed (in a destructor) is raised again a moment later."""
-
-    def raised(unraisable: Any) -> None:
-        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
-            hook(unraisable)
-        else:
-            _state.asked = False
-            threading.Timer(_LOOK_REAL_S, _interrupt).start()  # raised here, it would be lost again
-
-    return raised
-
-
-def _interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGALRM, _state.on_alarm)
 
 
 @contextlib.contextmanager
@@ -136,13 +149,16 @@ def unheard_by_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def result_of(future: Future[T]) -> T:
+def result_of(future: Future[T], patience_real_s: float = math.inf) -> T:
     """Wait for the work of another thread, in a library that installs its own signal handlers: ours are put back often.
 
-    Raises what the work raises.
+    Raises what the work raises, and TimeoutError if it has not ended in time.
     """
+    until_real_s = time.monotonic() + patience_real_s
     while not wait([future], _LOOK_REAL_S).done:
         _take_back()
+        if time.monotonic() > until_real_s:
+            raise TimeoutError
     _take_back()
     return future.result()
 

@@ -128,11 +128,13 @@ def _run_and_write(
         with contextlib.suppress(NatjamError):  # report the first error, not this one
             write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise
-    output = None
-    if result.output is not None:
-        on_status(replace(last[0], phase="verifying the output", journal=()))
-        output = aftermath.verify(jobs, seed, result.output)
-    return write_results(directory, once, history, result, output, aftermath)
+    with contextlib.ExitStack() as ending:
+        ending.callback(result.end)
+        output = None
+        if result.output is not None:
+            on_status(replace(last[0], phase="verifying the output", journal=()))
+            output = aftermath.verify(jobs, seed, result.output)
+        return write_results(directory, once, history, result, output, aftermath)
 
 
 def _as_it_can_be(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> Experiment:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,17 @@ def _why_not() -> str:
 
 
 needs_swap = pytest.mark.skipif(bool(_why_not()), reason=f"swap and memory cgroups: {_why_not()}")
+
+
+@contextlib.contextmanager
+def most_bytes_taken(most_bytes: int) -> Iterator[None]:
+    """Python takes at most that much memory in the block, at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] <= most_bytes
+    finally:
+        tracemalloc.stop()
 
 
 def swaps_below(directory: Path) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from emulator.experiment.times import LARGEST_TIME_S, Seconds
-from emulator.files.strict import Strict
+from emulator.files.strict import Name, Strict
 
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
@@ -97,7 +97,7 @@ class Programs(Strict):
 class JobEntry(Strict):
     """One job of an experiment file: MapReduce, or programs."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    name: Name
     queue: Annotated[str, Field(min_length=1)]
     submit_s: Seconds = 0.0
     submit_when: Progress | None = None

@@ -25,7 +25,8 @@ from workloads.importers.source import ByteSource, OnBytes, ignore
 from workloads.record import Trace, WorkloadJob, WorkloadTask
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
-MAX_LINE_BYTES = 512 * 2**20
+MAX_LINE_BYTES = 128 * 2**20
+"""Limit for one job: some 600 bytes for each task, if it has as many maps and reduces as it may."""
 _PARQUET_MAGIC = b"PAR1"
 _METADATA_KEY = b"natjam_workload"
 _GROUP_TASKS = 50_000

@@ -3,6 +3,7 @@ hatches that can be distinguished in grey."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,10 @@ def finish(panel: Axes, x_label: str, y_label: str, title: str = "", legend: boo
 
 def save(figure: Figure, paths: Iterable[Path]) -> None:
     """Write a figure in the format of each path's suffix (PNG at 150 dots an inch, SVG, PDF)."""
-    for path in paths:
-        figure.savefig(path, dpi=150)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it is drawn as a box; no word for a terminal
+        for path in paths:
+            figure.savefig(path, dpi=150)
 
 
 def save_as(figure: Figure, path: Path) -> None:

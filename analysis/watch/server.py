@@ -25,6 +25,7 @@ from aiohttp import web
 
 from analysis.report.page import environment, scripts, style
 from analysis.watch.follow import FollowedRun
+from emulator.display.failed_requests import keep_quiet
 
 _NICENESS = 19
 _NOTHING = {"title": "", "nodes": 1, "containers_per_node": 1, "jobs": []}
@@ -187,6 +188,7 @@ async def _read_messages(server: PageServer) -> None:
 def main() -> None:
     """Serve, with a lower priority than the run's processes."""
     os.nice(_NICENESS)
+    keep_quiet("the page of --watch")
     asyncio.run(serve())
 
 

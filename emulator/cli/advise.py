@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
 
@@ -130,7 +130,7 @@ def _prepared(
     with reading(file) as on_bytes:
         path, problems = experiment_of_trace(file, known, overrides, range(1, seeds + 1), out, on_bytes)
     if problems.count:
-        typer.echo(f"natjam: {file}: {problems.count:,} broken rows skipped", err=True)
+        say(f"natjam: {file}: {problems.count:,} broken rows skipped", error=True)
     return out, path, overrides
 
 
@@ -148,7 +148,7 @@ def _simulated(question: Question, overrides: Sequence[str], seeds: Sequence[int
     from emulator.sim.session import calibration_warning
 
     if warning := calibration_warning(question.experiment):
-        typer.echo(f"natjam: warning: {warning}", err=True)
+        warn(warning)
     options = [*overrides, "engine=sim", "sim.journal=off"]
     return _campaign(question, question.candidates, options, seeds, out / _SIMULATED, console)
 

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import sys
 
-from emulator.cli.script import main as natjam
+from emulator.cli.script import end_process, run
 from emulator.live.detached import ENDED
 
 
 def main() -> None:
     """Become the command; its exit status is the last line that is printed."""
     del sys.argv[1]
-    try:
-        natjam()
-    except SystemExit as end:
-        print(f"{ENDED}{end.code or 0}", flush=True)
-        raise
+    status = run()
+    print(f"{ENDED}{status}", flush=True)
+    end_process(status)
 
 
 if __name__ == "__main__":

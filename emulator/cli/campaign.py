@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from emulator.cli import detached
-from emulator.display.console import results_console
+from emulator.display.console import results_console, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -206,4 +206,4 @@ def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
         if variant.experiment.engine == "sim"
     }
     for warning in dict.fromkeys(filter(None, map(calibration_warning, rests_on.values()))):
-        typer.echo(f"natjam: warning: {warning}", err=True)
+        warn(warning)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import codecs
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from emulator.display.console import printable_lines, say
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.", show_default=False)]
 OnCluster = Annotated[
@@ -50,7 +52,7 @@ def status(run: Run, cluster: OnCluster = None) -> None:
     from emulator.live import detached
     from emulator.live.remote import RemoteCluster
 
-    typer.echo(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
+    say(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
 
 
 def stop(run: Run, cluster: OnCluster = None) -> None:
@@ -110,15 +112,15 @@ def _follow_on_cluster(cluster: Path, out_dir: Path) -> None:
         remote.natjam("status", out_dir.name)
     finally:
         remote.fetch(out_dir.name, out_dir)
-        typer.echo(f"fetched to {out_dir}")
+        say(f"fetched to {out_dir}")
 
 
 def _show(pieces: Iterable[bytes]) -> None:
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     for piece in pieces:
-        sys.stdout.buffer.write(piece)
-        sys.stdout.flush()
+        typer.echo(printable_lines(decoder.decode(piece)), nl=False)
 
 
 def _say_how_to_go_on(out_dir: Path, cluster: Path | None = None) -> None:
     at = f"{out_dir}{'' if cluster is None else f' --cluster {cluster}'}"
-    typer.echo(f"the run continues in the background: natjam attach {at}, natjam status {at}, natjam stop {at}")
+    say(f"the run continues in the background: natjam attach {at}, natjam status {at}, natjam stop {at}")

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from emulator.cli import detached
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.display.work_display import WorkDisplay
 
@@ -49,7 +49,7 @@ def measure(
         detached.start("measure", None, out, ["--quick"] if quick else [], cluster, detach)
         return
     if warning := busy_warning():
-        typer.echo(f"natjam: warning: {warning}", err=True)
+        warn(warning)
     out_dir = default_path().parent if out is None else out
     console = results_console()
     with WorkDisplay(console) as display:
@@ -82,7 +82,7 @@ def replay(
         replayed = replay_journal(journal)
         if replayed.difference is None:
             machines = f"{replayed.machines} machines"
-            typer.echo(f"{journal}: {replayed.records} records of {machines} replayed, every effect the same")
+            say(f"{journal}: {replayed.records} records of {machines} replayed, every effect the same")
         else:
             differing.append(f"{journal}: {replayed.difference}")
     if differing:

@@ -75,7 +75,7 @@ def fidelity(
     from emulator.sim.session import calibration_warning
 
     def warn(text: str) -> None:
-        typer.echo(f"natjam: warning: {text}", err=True)
+        warn(text)
 
     began_real_s = time.monotonic()
     scales = _time_scales(time_scale, time_scales)

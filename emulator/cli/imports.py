@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say
 from emulator.display.tables import new_table, words
 from emulator.errors import ConfigError
 
@@ -72,7 +72,7 @@ def yarn(
         if notes:
             results_console().print(_notes_table(title, notes))
     jobs = f"{len(imported.applications.jobs):,} jobs" if imported.applications else "an example job for each queue"
-    typer.echo(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
+    say(f"{out}: {jobs}, {len(imported.left_out)} settings not carried over")
 
 
 @group.command()

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -30,9 +30,9 @@ from emulator.cli import (
     start,
     workload,
 )
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, words
-from emulator.errors import ConfigError, NatjamError, RunError
+from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.interruption import EXIT_CODE
 
 if TYPE_CHECKING:
@@ -47,21 +47,48 @@ if TYPE_CHECKING:
     from emulator.live.watch_page import WatchPage
 
 
+_UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
+"""What is wrong in a command line."""
+
+
 class _Commands(TyperGroup):
     """Turns our errors into one message on stderr and an exit status; ``NATJAM_DEBUG=1`` shows the traceback."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if foreign := [argument for argument in args if not _is_utf8(argument)]:
+            say(f"natjam: '{foreign[0]}': is not UTF-8; name another path", error=True)
+            raise typer.Exit(ConfigError.exit_code)
+        with _escaped():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with _escaped():
+                return super().invoke(ctx)
         except NatjamError as error:
             if os.environ.get("NATJAM_DEBUG"):
                 raise
             for line in error.message.splitlines():
-                typer.echo(f"natjam: {line}", err=True)
+                say(f"natjam: {line}", error=True)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            typer.echo("natjam: interrupted", err=True)
+            say("natjam: interrupted", error=True)
             raise typer.Exit(EXIT_CODE) from None
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a path is: others can be written neither into files of results nor to the terminal."""
+    return os.fsencode(text).decode(errors="ignore") == text
+
+
+@contextlib.contextmanager
+def _escaped() -> Iterator[None]:
+    """What is said of the command line quotes it."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = printable(error.message)
+        raise
 
 
 app = typer.Typer(
@@ -77,7 +104,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"natjam {__version__}")
+        say(f"natjam {__version__}")
         raise typer.Exit
 
 
@@ -136,17 +163,17 @@ def run(
     sys.path.append(str(file.parent.absolute()))  # so that every process of the run finds the user's own policies
     experiment = load_experiment(file, [*(set_ or ()), *options])
     if warning := minima_warning(experiment):
-        typer.echo(f"natjam: warning: {warning}", err=True)
+        warn(warning)
     if experiment.engine == "live":
         from emulator.live.memory.fitting import swap_warning
 
         if warning := swap_warning(experiment):
-            typer.echo(f"natjam: warning: {warning}", err=True)
+            warn(warning)
     if experiment.engine == "sim":
         from emulator.sim.session import calibration_warning
 
         if warning := calibration_warning(experiment):
-            typer.echo(f"natjam: warning: {warning}", err=True)
+            warn(warning)
     out_dir = _create_out_dir(experiment.name, out)
     console = results_console()
     try:
@@ -158,7 +185,7 @@ def run(
         from analysis.pictures import REPORT_NAME
         from analysis.whole_run import run_experiment
 
-        with _watch_page(experiment, watch, console) as page, RunDisplay(console) as display:
+        with _watch_page(experiment, watch, console, out_dir) as page, RunDisplay(console) as display:
             summary = run_experiment(experiment, out_dir, _both(display.update, page))
             if page is not None:
                 report = out_dir / REPORT_NAME
@@ -187,23 +214,25 @@ def _say_what_is_left(out_dir: Path) -> None:
     with contextlib.suppress(OSError):
         out_dir.rmdir()  # works only if nothing was written: an empty results directory is of no use
     if (out_dir / "report.html").exists():
-        typer.echo(f"natjam: the results so far are in {out_dir}", err=True)
+        say(f"natjam: the results so far are in {out_dir}", error=True)
     elif RunDirectory(out_dir).found_journal() is not None:
-        typer.echo(f"natjam: 'natjam report {out_dir}' shows the run as far as it got", err=True)
+        say(f"natjam: 'natjam report {out_dir}' shows the run as far as it got", error=True)
 
 
 @contextlib.contextmanager
-def _watch_page(experiment: Experiment, wanted: bool, console: Console) -> Iterator[WatchPage | None]:
-    """The page of ``--watch``, after printing its address; None where no page is wanted."""
+def _watch_page(experiment: Experiment, wanted: bool, console: Console, out_dir: Path) -> Iterator[WatchPage | None]:
+    """The page of ``--watch``, after saying where it is; None where no page is wanted."""
     if not wanted:
         yield None
         return
     if experiment.engine != "live":
         raise ConfigError("--watch is for live runs; a simulation leaves its report.html when it has ended")
+    from emulator.live.detached import page_kept
     from emulator.live.watch_page import WatchPage
 
-    with WatchPage(experiment) as page:
-        console.print(f"watch it at {page.address}", soft_wrap=True, highlight=False, markup=False)
+    with WatchPage(experiment) as page, page_kept(out_dir, page.address) as is_kept:
+        at = f"it with 'natjam attach {out_dir}'" if is_kept else f"it at {page.address}"
+        console.print(f"watch {at}", soft_wrap=True, highlight=False, markup=False)
         yield page
 
 
@@ -244,7 +273,7 @@ def validate(
             continue
         maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
         containers = experiment.cluster.containers
-        typer.echo(f"{file}: valid: {len(jobs)} jobs, {maps} maps, {reduces} reduces on {containers} containers")
+        say(f"{file}: valid: {len(jobs)} jobs, {maps} maps, {reduces} reduces on {containers} containers")
     if problems:
         raise ConfigError("\n".join(problems))
 

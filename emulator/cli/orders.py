@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.cli.detached import OnCluster, Run
+from emulator.display.console import say
 from emulator.vocabulary import Order
 
 _HELP = "JOB/m0 is a job's first map, JOB/r0 its first reduce."
@@ -52,6 +53,6 @@ def _give(order: Order, run: Path, task: str, cluster: Path | None) -> None:
     from emulator.live.remote import RemoteCluster
 
     if cluster is None:
-        typer.echo(orders.give(run, task, order))
+        say(orders.give(run, task, order))
     else:
-        typer.echo(RemoteCluster(cluster).natjam(order.value, run.name, task))
+        say(RemoteCluster(cluster).natjam(order.value, run.name, task))

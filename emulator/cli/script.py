@@ -5,20 +5,42 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+import traceback
+from typing import NoReturn
 
 from emulator.interruption import EXIT_CODE, interruptible
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; ends the process."""
+    end_process(run())
+
+
+def run() -> int:
+    """Run the command line; returns the exit status."""
     gc.set_threshold(100_000)  # most of what a command makes, first its imports, lives until it ends
     try:
         with interruptible(finally_ignored=True):
             from emulator.cli.main import app
 
             app(prog_name="natjam")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
         os.write(2, b"natjam: interrupted\n")
-        sys.exit(EXIT_CODE)
-    finally:
-        gc.freeze()  # the process ends now: a last search for cycles, in all it has, would take a tenth of a second
+        return EXIT_CODE
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def end_process(status: int) -> NoReturn:
+    """End this process, even if a user's policy has started threads that do not end."""
+    gc.freeze()  # a last search for cycles, in all it has, would take a tenth of a second
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say
 from emulator.display.tables import names, new_table, words
 from emulator.errors import ConfigError
 
@@ -42,8 +42,8 @@ def init(
     except OSError as error:
         raise ConfigError(f"{directory}: cannot be written: {error.strerror}; name another directory") from None
     for name in contents:
-        typer.echo(directory / name)
-    typer.echo(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
+        say(str(directory / name))
+    say(f"\nNext: cd {shlex.quote(str(directory))} && natjam run experiment.yaml")
 
 
 def examples() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from emulator.display.console import results_console
+from emulator.display.console import results_console, say
 from emulator.display.work_display import ReadingDisplay
 from emulator.errors import ConfigError
 
@@ -104,10 +103,10 @@ def validate(
         for job in trace.jobs:
             jobs, tasks = jobs + 1, tasks + len(job.tasks or ())
     for problem in problems.kept:
-        typer.echo(problem.message, err=True)
+        say(problem.message, error=True)
     if problems.count > len(problems.kept):
-        typer.echo(f"... and {problems.count - len(problems.kept):,} more; see --show", err=True)
-    typer.echo(f"{file}: {problems.count:,} broken rows, {jobs:,} jobs and {tasks:,} tasks in the others")
+        say(f"... and {problems.count - len(problems.kept):,} more; see --show", error=True)
+    say(f"{file}: {problems.count:,} broken rows, {jobs:,} jobs and {tasks:,} tasks in the others")
     if problems.count and not lenient:
         raise ConfigError(f"{file}: has {problems.count:,} broken rows; correct them, or skip them with --lenient")
 
@@ -132,7 +131,7 @@ def convert(
         count = _write(out, trace)
     _say_caution(trace.header)
     _say_skipped(file, problems)
-    typer.echo(f"{out}: {count:,} jobs")
+    say(f"{out}: {count:,} jobs")
 
 
 @group.command()
@@ -201,8 +200,8 @@ def scale(
     count = _write(out, Trace(adapted.header, iter(adapted.jobs)))
     _say_caution(adapted.header)
     _say_skipped(file, problems[-1])
-    typer.echo(adapted.header.history[-1])
-    typer.echo(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
+    say(adapted.header.history[-1])
+    say(f"{out}: {count:,} jobs, {sum(len(job.tasks or ()) for job in adapted.jobs):,} tasks")
 
 
 @group.command()
@@ -242,7 +241,7 @@ def generate(
         "map_only_fraction": map_only_fraction,
     }
     count = _write(out, generated(_validated({}, given, set_, Parameters), seed))
-    typer.echo(f"{out}: {count:,} jobs")
+    say(f"{out}: {count:,} jobs")
 
 
 @group.command()
@@ -292,7 +291,7 @@ def reading(file: Path, *others: Path) -> Iterator[OnBytes]:
     """Shows the progress of reading files, in bytes, on standard error."""
     parts = [part for path in (file, *others) for part in (path.rglob("*") if path.is_dir() else [path])]
     total = sum(path.stat().st_size for path in parts if path.is_file())
-    with ReadingDisplay(Console(stderr=True), f"reading {file.name}", total) as display:
+    with ReadingDisplay(results_console(stderr=True), f"reading {file.name}", total) as display:
         yield display.add
 
 
@@ -339,10 +338,10 @@ def _write(out: Path, trace: Trace) -> int:
 
 def _say_caution(header: Header) -> None:
     if header.caution is not None:
-        typer.echo(f"note: {header.caution}")
+        say(f"note: {header.caution}")
 
 
 def _say_skipped(file: Path, problems: Problems) -> None:
     if problems.count:
         first = f"; the first: {problems.kept[0].message}" if problems.kept else ""
-        typer.echo(f"natjam: {file}: {problems.count:,} broken rows skipped{first}", err=True)
+        say(f"natjam: {file}: {problems.count:,} broken rows skipped{first}", error=True)

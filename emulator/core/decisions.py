@@ -119,14 +119,16 @@ def order_tasks(
     return _distinct("task eviction", policy, returned, containers, "containers of the tasks")
 
 
-def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView) -> MechanismDecision:
-    """What happens to the victim.  Raises PolicyError."""
+def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView, has_device: bool) -> MechanismDecision:
+    """What happens to the victim; ``has_device``: there is one to write images to.  Raises PolicyError."""
     decision = policy.function(view, task)
     if not isinstance(decision, MechanismDecision) or type(decision.mechanism) is not Mechanism:
         raise _error("mechanism", policy, decision, "a MechanismDecision")
     if decision.mechanism not in policy.among:
         among = ", ".join(sorted(mechanism.value for mechanism in policy.among))
         raise _error("mechanism", policy, decision.mechanism.value, f"one of what it may choose: {among}")
+    if decision.mechanism is Mechanism.IMAGE and not has_device:
+        raise _error("mechanism", policy, "image", "another without a device for images: set storage.tier")
     return decision
 
 

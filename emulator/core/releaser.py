@@ -51,6 +51,7 @@ class Releaser:
         self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
         self._decisions = 0
         self._images = ImageCosts(settings.tier, facts)
+        self._has_device = settings.tier is not None
 
     @property
     def owes(self) -> bool:
@@ -113,7 +114,7 @@ class Releaser:
             if len(chosen) == most:
                 break
             task = self._images.weighed(by_container[container], view.now_ns)  # images chosen before it may queue
-            decision = choose_mechanism(self._mechanism, view, task)
+            decision = choose_mechanism(self._mechanism, view, task, self._has_device)
             applied = applied_to(decision.mechanism, task.kind)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)

@@ -1,10 +1,25 @@
-"""The console for results."""
+"""What goes to the terminal: tables and lines, in which nothing can disturb it, whatever names and paths hold."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from rich.console import Console
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from emulator.errors import printable
+
+
+class _SafeConsole(Console):
+    """Escapes what is not printable in all that it is given; its own colours and movements stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control else Segment(printable_lines(text), style)
+
 
 _NO_TERMINAL_WIDTH = 1000
 
@@ -12,4 +27,19 @@ _NO_TERMINAL_WIDTH = 1000
 def results_console(stderr: bool = False) -> Console:
     """Standard output, or standard error.  If it is not a terminal, every table fits with all its columns."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() else _NO_TERMINAL_WIDTH)
+    return _SafeConsole(stderr=stderr, width=None if stream.isatty() else _NO_TERMINAL_WIDTH)
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """Print lines to standard output, or standard error, without touching their layout."""
+    typer.echo(printable_lines(text), err=error)
+
+
+def warn(text: str) -> None:
+    """Print a warning to standard error."""
+    say(f"natjam: warning: {text}", error=True)
+
+
+def printable_lines(text: str) -> str:
+    """The text with all unprintable characters escaped, but for the ends of its lines."""
+    return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))

@@ -19,6 +19,7 @@ from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
 from emulator.experiment.triggers import trigger_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
+from emulator.files.strict import NAME_RULE, is_name
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies.policy import Axis
@@ -211,8 +212,8 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     if total > 1 + 1e-9:
         yield where, f"the capacities add up to {total:g}; lower them to a sum of 1 or less"
     for name, queue in allocation.queues.items():
-        if not name or len(name) > 80 or not name.isprintable():
-            yield (*where, name), "the name of a queue must be 1 to 80 printable characters"
+        if not is_name(name):
+            yield (*where, name), f"the name of a queue must be {NAME_RULE}"
         if most == 1 and queue.maximum != 1:
             yield (
                 (*where, name, "maximum"),

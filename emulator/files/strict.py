@@ -1,8 +1,26 @@
-"""The base class of all models of files."""
+"""The base class of all models of files, and what a name may be in all of them."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+NAME_RULE = "1 to 80 printable characters"
+
+
+def is_name(text: str) -> bool:
+    """Whether a job, a queue or a task of a trace may be called that: it appears in tables, on terminals and pages."""
+    return 0 < len(text) <= 80 and text.isprintable()
+
+
+def _checked(text: str) -> str:
+    if not is_name(text):
+        raise ValueError(f"a name must be {NAME_RULE}")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_checked)]
 
 
 class Strict(BaseModel):

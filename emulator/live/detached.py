@@ -6,6 +6,8 @@ Theory of operation
 writes the output of ``natjam run`` to a file beside the run's directory (``DIR.log``), and its exit status as the last
 line.  Whether the run is alive is seen from the command lines of processes, one of which then names that file.  So no
 file can be outdated: without that last line, the run was killed.  Campaigns and measurements do the same.
+
+The address of a page of ``--watch`` is a secret and no part of a log: it is in ``DIR.page`` as long as there is a page.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from emulator.errors import ConfigError, RunError
+from emulator.files.whole_files import written_whole
 from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
 
@@ -35,6 +39,10 @@ def log_path(directory: Path) -> Path:
     return directory.resolve().with_name(f"{directory.name}.log")
 
 
+def _page_path(directory: Path) -> Path:
+    return log_path(directory).with_suffix(".page")
+
+
 def start(directory: Path, command: Sequence[str]) -> None:
     """Start a command of natjam (its name and arguments) in the background, into ``directory``.  Raises RunError."""
     if process_of(directory) is not None:
@@ -42,7 +50,7 @@ def start(directory: Path, command: Sequence[str]) -> None:
     log = log_path(directory)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as file:
+        with _own_file(log) as file:
             subprocess.Popen(
                 [sys.executable, "-m", _COMMAND, str(log), *command, "--out", str(directory)],
                 stdin=subprocess.DEVNULL,
@@ -54,13 +62,41 @@ def start(directory: Path, command: Sequence[str]) -> None:
         raise RunError(f"{log}: cannot be written: {error.strerror}") from None
 
 
+def _own_file(path: Path) -> BinaryIO:
+    """A new file in place of any at ``path``, to write; nobody else can read it.  Raises OSError."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+@contextmanager
+def page_kept(directory: Path, address: str) -> Iterator[bool]:
+    """If this process is the detached run of ``directory``, ``attach`` finds the address of its page meanwhile.
+
+    Raises RunError.
+    """
+    if process_of(directory) != os.getpid():
+        yield False
+        return
+    path = _page_path(directory)
+    with written_whole(path) as unfinished, _own_file(unfinished) as file:
+        file.write(f"{address}\n".encode())
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def process_of(directory: Path) -> int | None:
     """The process of a detached run; None if it has ended."""
     return process_with_arguments(_COMMAND, str(log_path(directory)))
 
 
 def printed(directory: Path) -> Iterator[bytes]:
-    """The output of a detached run, from start to end, as it comes.  Raises ConfigError if there is no such run."""
+    """The output of a detached run, from start to end, as it comes, and where its page is.
+
+    Raises ConfigError if there is no such run.
+    """
+    page = b""
     try:
         file = log_path(directory).open("rb")
     except OSError:
@@ -68,6 +104,10 @@ def printed(directory: Path) -> Iterator[bytes]:
     with file:
         while True:
             running = process_of(directory) is not None  # ask first, then read, so that its last output is not missed
+            if running and not page:
+                with suppress(OSError):
+                    page = _page_path(directory).read_bytes()
+                    yield b"watch it at " + page
             while piece := file.read(65536):
                 yield piece
             if not running:

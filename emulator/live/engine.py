@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from emulator.core.job import JobSpec
@@ -24,18 +25,22 @@ def run_live(
     output = output_at(experiment.storage.url, directory.output_path)
     place = place_at(output)
     place.make()
-    with open_records() as records:
-        live = LiveSession(experiment, jobs, directory.path, output, records, on_status, started_real_s).run()
-    place.tidy()
-    return EngineResult(
-        machines=live.machines,
-        real_s=time.monotonic() - started_real_s,
-        lag=live.lag,
-        gaps=live.gaps,
-        output=output,
-        facts={
-            "shuffle_http_bytes": live.shuffle_bytes,
-            "startup_real_s": live.startup_real_s,
-            **({"web": live.web} if live.web else {}),
-        },
-    )
+    session = LiveSession(experiment, jobs, directory.path, output, on_status, started_real_s)
+    with contextlib.ExitStack() as ending:
+        ending.enter_context(session)
+        with open_records() as records:
+            live = session.run(records)
+        place.tidy()
+        return EngineResult(
+            machines=live.machines,
+            real_s=time.monotonic() - started_real_s,
+            lag=live.lag,
+            gaps=live.gaps,
+            output=output,
+            facts={
+                "shuffle_http_bytes": live.shuffle_bytes,
+                "startup_real_s": live.startup_real_s,
+                **({"web": live.web} if live.web else {}),
+            },
+            end=ending.pop_all().close,
+        )

@@ -7,19 +7,26 @@ A run starts Ray if there is none, and stops it at its end.  A caller with sever
 process of a run is started for it, carries its id and is killed at its end.  If a run has failed, its Ray is not used
 again: the next run starts a new one.
 
-A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.
+Whatever state Ray's processes are in, ending them has a bound.  Each call that could wait for one that hangs is made in
+a thread of its own, and is given up after some time.  Then the janitors kill by force, and Ray is not used again.
+
+A local Ray has its own directory and janitor, like a run.  So if this process dies, nothing stays.  Ray opens the
+directory that it is given to all users; so it gets one inside, where they cannot come.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
+import queue
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from emulator.errors import RunError
@@ -30,7 +37,15 @@ from emulator.live.janitor import RUN_VARIABLE, Janitor, end_run_processes, run_
 from emulator.live.memory.left_over import end_memory
 
 _REACH_PATIENCE_REAL_S = 5.0
+_END_PATIENCE_REAL_S = 15.0
+"""For Ray to end by itself; usually it takes one or two seconds."""
+_FORCED_PATIENCE_REAL_S = 5.0
+"""For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
+_OF_RAY = "r"
+"""Ray's own directory, inside that of this run of Ray; short, because the paths of sockets must be."""
+_LONGEST_SOCKET_BYTES = 107 - len("/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+"""Most bytes of that directory's path: with Ray's longest socket, Linux takes 107."""
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024  # nothing is stored there; Ray's minimum is 75 MiB
 
 _TOKEN = secrets.token_hex(32)
@@ -42,8 +57,10 @@ class RayRuntime:
 
     def __init__(self) -> None:
         self._id = f"ray-{secrets.token_hex(4)}"
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: _Thread | None = None
         """Ray's processes live as long as the thread that started them."""
+        self.hangs = False
+        """It has not done in time what it was asked to end."""
         self._held = contextlib.ExitStack()
         self._ray: Any = None
 
@@ -54,6 +71,9 @@ class RayRuntime:
         """
         if self._ray is not None:
             return self._ray
+        if _stuck:
+            raise RunError("the last Ray of this process does not end; start natjam again to go on")
+        self.hangs = False
         address = os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         try:
@@ -72,6 +92,9 @@ class RayRuntime:
     def _prepare_local(self) -> dict[str, Any]:
         """Make directory, janitor and environment of a local Ray; returns the options for ``ray.init``."""
         root = run_directory(self._id)
+        of_ray = root / _OF_RAY
+        if (over := len(os.fsencode(of_ray)) - _LONGEST_SOCKET_BYTES) > 0:
+            raise RunError(f"TMPDIR={root.parent}: is {over} bytes too long for the sockets of Ray; set a shorter one")
         self._held.callback(leave_nothing, start_janitor(self._id, [root]), self._id)
         self._held.enter_context(new_held_directory(root))
         self._set_environment(
@@ -91,17 +114,17 @@ class RayRuntime:
             "include_dashboard": False,
             "object_store_memory": _OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
-            "_temp_dir": str(root),
+            "_temp_dir": str(of_ray),
         }
 
     def _connect(self, address: str | None, options: dict[str, Any]) -> None:
         import ray
 
         logging.getLogger("ray").setLevel(logging.ERROR)  # it complains that this is not the main thread
-        self._thread = ThreadPoolExecutor(1, "ray")
+        self._thread = _Thread()
         self._ray = ray
         try:
-            result_of(self._thread.submit(ray.init, address=address or "local", **options))
+            result_of(self._thread.submit(lambda: ray.init(address=address or "local", **options)))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
             raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
@@ -112,16 +135,83 @@ class RayRuntime:
             self._held.callback(_set_variable, name, os.environ.get(name))
             os.environ[name] = value
 
+    def kill(self, actors: Sequence[Any]) -> None:
+        """Let Ray kill actors, if it still can."""
+
+        def kill() -> None:
+            for actor in actors:
+                with contextlib.suppress(Exception):
+                    self._ray.kill(actor)
+
+        if self._ray is not None:
+            self._end_in_time(kill)
+
     def stop(self) -> None:
         """Disconnect; a local Ray ends, and the environment is restored."""
         try:
-            if self._ray is not None and self._thread is not None:
-                result_of(self._thread.submit(self._ray.shutdown))
+            if self._ray is not None:
+                ended = self._end_in_time(self._ray.shutdown)
+                self._held.close()
+                _give_up_unless(ended, self._ray)
+                shutil.rmtree(run_directory(self._id), ignore_errors=True)  # a late call makes it again
         finally:
             self._ray = None
             if self._thread is not None:
-                self._thread.shutdown()
+                self._thread.end()
             self._held.close()
+
+    def _end_in_time(self, call: Callable[[], Any]) -> Future[Any]:
+        """Make a call to Ray that ends something; without waiting, if an earlier one hangs."""
+        assert self._thread is not None
+        called = self._thread.submit(call)
+        try:
+            result_of(called, 0.0 if self.hangs else _END_PATIENCE_REAL_S)
+        except TimeoutError:
+            self.hangs = True
+        return called
+
+
+class _Thread:
+    """Makes one call after the other; unlike those of an executor, it does not keep the process alive."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="ray", daemon=True).start()
+
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
+        """Make this call after those before."""
+        future: Future[Any] = Future()
+
+        def make() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.put(make)
+        return future
+
+    def end(self) -> None:
+        """After the calls so far."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (make := self._calls.get()) is not None:
+            make()
+
+
+_stuck = False
+"""A call has not returned even after Ray's processes were killed: this process cannot use Ray again."""
+
+
+def _give_up_unless(ended: Future[Any], ray: Any) -> None:
+    """Wait a little for a call that has to do with processes which are dead now."""
+    global _stuck
+    try:
+        result_of(ended, _FORCED_PATIENCE_REAL_S)
+    except TimeoutError:
+        _stuck = True
+        atexit.unregister(ray.shutdown)  # it would wait for that call
 
 
 _kept: RayRuntime | None = None
@@ -150,7 +240,7 @@ def ray_of_a_run() -> Iterator[RayRuntime]:
     except BaseException:
         runtime.stop()
         raise
-    if runtime is not _kept:
+    if runtime is not _kept or runtime.hangs:
         runtime.stop()
 
 

@@ -26,9 +26,8 @@ _TRIES_REAL_S = (2, 5, 10, 20, 40, 60, 60, 60)
 """Waits between tries to reach a cluster that was reached before."""
 _MOST_SENT_BYTES = 100 * 2**20
 _NOT_SENT = {".git", ".venv", "runs", "__pycache__"}
-_PAGE = re.compile(rb"^watch it at http://127\.0\.0\.1:(\d+)/", re.MULTILINE)
-"""What a run with ``--watch`` prints: the page is at a port of the head, and will be at the same port here."""
-_PAGE_LINE_BYTES = 100
+_PAGE = re.compile(rb"http://127\.0\.0\.1:(\d+)/[\w-]+/")
+"""Where the page of a run with ``--watch`` is: at a port of the head, and then at the same port here."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ANSWER = re.compile(rb"natjam:(\d+):([A-Za-z0-9+/=]*):")
 
@@ -124,14 +123,15 @@ class RemoteCluster:
 
         Raises UnreachableError if the cluster cannot be reached any more, ConfigError if there is no such run.
         """
-        log = f"{_checked(name)}.log"
+        log, address = f"{_checked(name)}.log", f"{name}.page"  # see emulator.live.detached
         self.call(f"cd ~/{RUNS} && test -e {log} || {{ echo {name}: no such run on the cluster; exit 2; }}")
-        told, tries, recent, forward = 0, 0, b"", ()
+        told, tries, forward = 0, 0, ()
         while True:
-            # First ask whether it runs, then read: so its last output is not missed.  (See emulator.live.detached.)
+            # First ask whether it runs, then read: so its last output is not missed.
             running = f'cd ~/{RUNS} && grep -lsxzFe"$(pwd -P)"/{log} /proc/[0-9]*/cmdline | wc -l'
             try:  # every second try forwards nothing: the port may be in use here
-                _, said = self.run(f"{running}; tail -c +{told + 1} {log}", *(() if tries % 2 else forward))
+                asked = f"{running}; cat {address} 2>/dev/null || echo; tail -c +{told + 1} {log}"
+                _, said = self.run(asked, *(() if tries % 2 else forward))
                 tries = 0
             except UnreachableError:
                 if tries == len(_TRIES_REAL_S):
@@ -139,12 +139,12 @@ class RemoteCluster:
                 self._wait(_TRIES_REAL_S[tries])
                 tries += 1
                 continue
-            count, _, piece = said.partition(b"\n")
+            count, at, piece = said.split(b"\n", 2)
             told += len(piece)
+            if not forward and (page := _PAGE.fullmatch(at)):
+                forward = ("--port-forward", page[1].decode())
+                yield b"watch it at %s\n" % at
             if piece:
-                recent = recent[-_PAGE_LINE_BYTES:] + piece  # a line may come in two pieces
-                if page := _PAGE.search(recent):
-                    forward = ("--port-forward", page[1].decode())
                 yield piece
             if count.strip() == b"0":
                 return

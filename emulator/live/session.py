@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from emulator.core.job import JobSpec
@@ -35,7 +36,7 @@ from emulator.live.journal_stream import JournalStream
 from emulator.live.orders import publish_endpoint, withdraw_endpoint
 from emulator.live.own_beat import watched
 from emulator.live.plan import RESOURCE_MANAGER_HOST, RunPlan, make_plan
-from emulator.live.ray_runtime import leave_nothing, ray_of_a_run
+from emulator.live.ray_runtime import RayRuntime, leave_nothing, ray_of_a_run
 from emulator.live.web import WebService
 from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError
@@ -77,7 +78,7 @@ class LiveResult:
 
 
 class LiveSession:
-    """Runs one experiment once; use it as a context manager around ``run``."""
+    """Runs one experiment once: use it as a context manager around ``run``.  After the block nothing is left."""
 
     def __init__(
         self,
@@ -85,7 +86,6 @@ class LiveSession:
         jobs: tuple[JobSpec, ...],
         run_dir: Path,
         output: str,
-        records: RecordSink,
         on_status: OnStatus,
         started_real_s: float,
     ) -> None:
@@ -97,6 +97,7 @@ class LiveSession:
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._root = run_directory(self.run_id)
+        self._held = contextlib.ExitStack()
         self._ray: Any = None
         self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
@@ -112,28 +113,49 @@ class LiveSession:
         self._lost: set[str] = set()
         self._reports = HostReports(experiment, self._jobs)
         self._gaps = LongestGaps(min((job.submit_ns for job in jobs), default=0))
-        self._journal = JournalStream(records)
         self._startup_real_s = 0.0
 
     # ---- the whole ----
 
-    def run(self) -> LiveResult:
-        """Run to the end of all jobs.
+    def __enter__(self) -> LiveSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with interruptible(), deferred():
+            self._held.__exit__(kind, error, trace)
+
+    def run(self, records: RecordSink) -> LiveResult:
+        """Run to the end of all jobs, with the journal to ``records``.
 
         Raises:
             RunError: the run could not start, something that cannot be replaced died, or a policy raised.
         """
-        with interruptible(), deferred(), ray_of_a_run() as runtime, self._everything_closed_at_the_end():
-            self._show("starting Ray")
-            self._ray = runtime.start()
-            self._gauges = self._make_gauges()
-            self._show("starting hosts")
-            plan, machines = self._start_hosts()
-            web = WebService()
-            with web.running(self.run_id, self._experiment, self._origin_real_ns), self._own_gaps():
-                self._watch(plan)
-            self._show("closing")
-            served = self._close_hosts(plan)
+        self._journal = JournalStream(records)
+        try:
+            with interruptible(), deferred():
+                return self._run()
+        except BaseException:
+            with contextlib.suppress(JournalError):
+                self._journal.write_all()
+            raise
+        finally:
+            withdraw_endpoint(self._run_dir)
+
+    def _run(self) -> LiveResult:
+        runtime = self._held.enter_context(ray_of_a_run())
+        self._held.enter_context(self._nothing_left_at_the_end(runtime))
+        self._show("starting Ray")
+        self._ray = runtime.start()
+        self._gauges = self._make_gauges()
+        self._show("starting hosts")
+        plan, machines = self._start_hosts()
+        web = WebService()
+        with web.running(self.run_id, self._experiment, self._origin_real_ns), self._own_gaps():
+            self._watch(plan)
+        self._show("closing")
+        served = self._close_hosts(plan)
         return LiveResult(
             machines=machines,
             lag=self._reports.lag,
@@ -144,7 +166,7 @@ class LiveSession:
         )
 
     @contextlib.contextmanager
-    def _everything_closed_at_the_end(self) -> Iterator[None]:
+    def _nothing_left_at_the_end(self, runtime: RayRuntime) -> Iterator[None]:
         end_left_over_runs()
         janitor = start_janitor(self.run_id, [self._root])
         try:
@@ -152,12 +174,7 @@ class LiveSession:
                 yield
         finally:
             self._show("cleaning up")
-            withdraw_endpoint(self._run_dir)
-            with contextlib.suppress(JournalError):  # the run has failed already, if there is anything left
-                self._journal.write_all()
-            for handle in self._hosts.values():
-                with contextlib.suppress(Exception):
-                    self._ray.kill(handle)
+            runtime.kill(list(self._hosts.values()))
             leave_nothing(janitor, self.run_id)
 
     def _make_gauges(self) -> RunGauges:

@@ -26,6 +26,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
+from emulator.display.failed_requests import keep_quiet
 from emulator.live import encryption, records
 from emulator.live.parent import end_with
 from emulator.live.records import Partition, RecordError
@@ -194,6 +195,7 @@ def _open_regular(name: str, directory: int, stack: ExitStack) -> int:
 
 async def serve(root: str, nodes: list[str], at: str | int, secret: str) -> None:
     """Serve until standard input ends: ``at`` is an address, or the descriptor of a listening socket."""
+    keep_quiet("the shuffle service")
     endpoint = Endpoint(root, nodes, secret)
     runner = web.ServerRunner(web.Server(endpoint.handle, access_log=None))  # routes would cost every request
     await runner.setup()

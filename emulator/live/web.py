@@ -115,6 +115,7 @@ class WebService:
 class _Page(BaseHTTPRequestHandler):
     """Answers after ``request_real_s`` of processor time."""
 
+    timeout = _PATIENCE_REAL_S  # of whoever connects and asks nothing
     request_real_s: ClassVar[float]
 
     def do_GET(self) -> None:
@@ -127,6 +128,15 @@ class _Page(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: standard error is the terminal of the run."""
+
+
+class _Server(HTTPServer):
+    """One of the servers."""
+
+    request_queue_size = _BACKLOG
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Nothing: whoever asked has gone; and standard error is the terminal of the run."""
 
 
 class _Users:
@@ -209,8 +219,7 @@ def main() -> None:
     with open(0, "rb", buffering=0, closefd=False) as unbuffered:  # what follows is for the event loop
         load = msgspec.json.decode(unbuffered.readline(), type=Load)
     _Page.request_real_s = load.request_real_ms / 1e3
-    HTTPServer.request_queue_size = _BACKLOG
-    server = HTTPServer(("127.0.0.1", 0), _Page)
+    server = _Server(("127.0.0.1", 0), _Page)
     own_pid = os.getpid()
     for _ in range(load.containers):
         if os.fork() == 0:

@@ -50,7 +50,8 @@ def measure_cluster(around: Surroundings) -> Samples:
     output_dir = around.directory / "output"
     output_dir.mkdir()
     records = _Records()
-    result = LiveSession(experiment, jobs, around.directory, str(output_dir), records, progress, began_real_s).run()
+    with LiveSession(experiment, jobs, around.directory, str(output_dir), progress, began_real_s) as session:
+        result = session.run(records)
     bursts_ns = round(_bursts_begin_s(around.rounds) * 1e9)
     samples = Samples()
     _time_light_load([record for record in records if _FIRST_S * 1e9 <= record.t_ns < bursts_ns], samples)

@@ -49,7 +49,10 @@ from emulator.vocabulary import Frozen
 FORMAT_VERSION = 4
 COMPRESSION_LEVEL = 1
 """On journals it compresses as well as the next two levels, which take longer."""
-_CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 10
+"""Compressed bytes read at a time: if they are made to unpack to very much, then to 32 MiB."""
+MAX_LINE_BYTES = 64 * 2**20
+"""No record is so long."""
 _BATCH_RECORDS = 4096
 """This many are encoded and compressed at a time."""
 Kept = Literal["full", "messages"]
@@ -284,10 +287,12 @@ def _read_lines(path: Path) -> Iterator[bytes]:
     frame = zstandard.ZstdDecompressor().decompressobj()
     try:
         with path.open("rb") as file:
-            while not frame.eof and (chunk := file.read(_CHUNK_BYTES)):
+            while not frame.eof and (chunk := file.read(CHUNK_BYTES)):
                 *whole, rest = (rest + frame.decompress(chunk)).split(b"\n")
                 count += len(whole)
                 yield from whole
+                if len(rest) > MAX_LINE_BYTES:
+                    raise JournalError(f"{path}: line {count + 1}: is too long for a record")
             trailing = frame.unused_data or file.read(1)
     except zstandard.ZstdError as error:
         raise JournalError(f"{path}: line {count + 1}: the compressed data is broken: {error}") from None

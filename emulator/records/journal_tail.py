@@ -6,7 +6,7 @@ from pathlib import Path
 
 import zstandard
 
-from emulator.records.journal import JournalError, Record, decode_record
+from emulator.records.journal import CHUNK_BYTES, MAX_LINE_BYTES, JournalError, Record, decode_record
 
 _MARK_BEGINS = b'{"natjam_journal'
 """Of the header and of the end mark."""
@@ -27,11 +27,14 @@ class JournalTail:
 
     def news(self) -> list[Record]:
         """The records written since the last call.  Raises JournalError."""
-        if self._frame.eof:
-            return []
         try:
-            *lines, self._rest = (self._rest + self._frame.decompress(self._file.read())).split(b"\n")
-            return [decode_record(line) for line in lines if not line.startswith(_MARK_BEGINS)]
+            records: list[Record] = []
+            while not self._frame.eof and (chunk := self._file.read(CHUNK_BYTES)):
+                *lines, self._rest = (self._rest + self._frame.decompress(chunk)).split(b"\n")
+                records += [decode_record(line) for line in lines if not line.startswith(_MARK_BEGINS)]
+                if len(self._rest) > MAX_LINE_BYTES:
+                    raise JournalError("a line is too long for a record")
+            return records
         except (OSError, zstandard.ZstdError, JournalError) as error:
             raise JournalError(f"{self._path}: cannot be read: {error}") from None
 

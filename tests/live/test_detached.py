@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
+import tempfile
+import urllib.request
 from pathlib import Path
 
-from emulator.live.detached import log_path, process_of
+import pytest
+
+from emulator.live.detached import log_path, printed, process_of
 from tests.live_runs import SMALL, natjam, until
+from tests.other_user import reached_by_another_user
 
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 BOUND_S = 90
@@ -23,10 +30,21 @@ def test_a_run_goes_on_by_itself_until_its_end(tmp_path: Path) -> None:
     assert natjam("status", out).stdout == f"{out}: finished\n"
 
 
-def test_a_run_is_stopped(tmp_path: Path) -> None:
-    out = _started(tmp_path, ENDLESS)
-    until(lambda: "running" in log_path(out).read_text(), "the run at work", BOUND_S)
-    assert natjam("stop", out).returncode == 0
+def test_a_run_is_stopped_and_has_kept_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="nj-", dir="/tmp") as temporary:  # the paths of Ray's sockets must be short
+        monkeypatch.setenv("TMPDIR", temporary)
+        out = _started(tmp_path, ENDLESS, "--watch")
+        until(lambda: "running" in log_path(out).read_text(), "the run at work", BOUND_S)
+        address = next(printed(out)).decode().removeprefix("watch it at ").strip()
+        assert b"<canvas" in urllib.request.urlopen(address, timeout=BOUND_S).read()
+        assert address not in log_path(out).read_text()
+        assert f"watch it with 'natjam attach {out}'" in log_path(out).read_text()
+        files = [path for path in tmp_path.glob("out.*") if path.is_file()]
+        assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in files} == {"out.log": 0o600, "out.page": 0o600}
+        if os.geteuid() == 0:
+            assert reached_by_another_user(Path(temporary)) == []
+        assert natjam("stop", out).returncode == 0
+        assert not (tmp_path / "out.page").exists()
     assert process_of(out) is None
     said = natjam("status", out)
     assert said.returncode == 1
@@ -60,10 +78,10 @@ def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:
         assert "no run that was started with --detach" in said.stderr
 
 
-def _started(directory: Path, experiment: str) -> Path:
+def _started(directory: Path, experiment: str, *options: str) -> Path:
     (directory / "mine.yaml").write_text(experiment)
     out = directory / "out"
-    started = natjam("run", directory / "mine.yaml", "--detach", "--out", out)
+    started = natjam("run", directory / "mine.yaml", "--detach", "--out", out, *options)
     assert started.returncode == 0, started.stderr
     assert process_of(out) is not None
     assert f"natjam stop {out}" in started.stdout

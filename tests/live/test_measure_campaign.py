@@ -22,6 +22,7 @@ from emulator.measure import campaign
 from emulator.measure.parts import Part, Surroundings
 from emulator.measure.samples import Samples
 from tests.live_runs import REPOSITORY, until
+from tests.other_user import reached_by_another_user
 
 _PROGRAM = """
 import signal
@@ -60,6 +61,8 @@ def test_a_campaign_that_is_stopped_leaves_no_process_and_goes_on_where_it_was(t
         kept = {path.name: path.read_bytes() for path in (out / "parts").glob("*.parquet")}
         with start() as going_on:
             until(lambda: "crowds" in parts(), "the next part done", _BOUND_S)
+            if os.geteuid() == 0:
+                assert reached_by_another_user(Path(temporary)) == []
             assert kept.items() <= {path.name: path.read_bytes() for path in (out / "parts").glob("*.parquet")}.items()
             assert going_on.wait(_BOUND_S) == 0, log.read_text()
         assert "| processes |" not in log.read_text()

@@ -17,6 +17,7 @@ import pytest
 
 from emulator.live.janitor import find_run_processes
 from tests.live_runs import REPOSITORY, SMALL, NatjamRun, command_line, listening_addresses, variable_of
+from tests.other_user import needs_root, reached_by_another_user
 
 ENDLESS = SMALL.replace("reduce_s: [30]", "reduce_s: [5000]")
 SOURCES = sorted(
@@ -88,6 +89,11 @@ def test_work_directories_are_closed_to_others(running: NatjamRun) -> None:
     directories = [root, host, host / "node-1", host / "node-2"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o700}
     assert {stat.S_IMODE(path.stat().st_mode) for path in host.glob("page-*")} == {0o600}
+
+
+@needs_root
+def test_another_user_reaches_nothing_of_a_run(running: NatjamRun) -> None:
+    assert reached_by_another_user(running.temporary) == []
 
 
 def test_no_secret_is_in_a_command_line(running: NatjamRun) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.campaigns import NatjamProcess, table, write_campaign
 from tests.live_runs import command_line, until, with_variable
+from tests.other_user import reached_by_another_user
 
 CAMPAIGN = """\
 name: small
@@ -59,6 +60,8 @@ def test_runs_of_a_campaign_share_one_ray_and_no_process_of_theirs(tmp_path: Pat
     with campaign(tmp_path, temporary) as natjam:
         first = until(lambda: hosts(temporary), "hosts of the first run")
         ray = raylets(temporary)
+        if os.geteuid() == 0:
+            assert reached_by_another_user(temporary) == []
         natjam.has_done(tmp_path / "out", runs=1)
         until(lambda: hosts(temporary) - first, "hosts of the second run")
         assert raylets(temporary) == ray

@@ -17,6 +17,7 @@ from tests.simulated_runs import FIG4
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INTERRUPTED = 130
+BOUND_S = 30
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -113,6 +114,29 @@ with i.interruptible():
     process = begun(code)
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0] == "interrupted\n"
+
+
+def test_an_interrupt_in_a_destructor_is_not_lost_on_a_slow_machine() -> None:
+    code = """
+import os, threading
+def profile(frame, *_):
+    if frame.f_code.co_filename.endswith(("interruption.py", "threading.py")):
+        time.sleep(0.005)
+class Thing:
+    def __del__(self):
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        sys.setprofile(profile)
+        slow()
+with i.interruptible():
+    try:
+        Thing()
+        sys.setprofile(None)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        sys.setprofile(None)
+        print("interrupted")
+"""
+    assert python(PREAMBLE + code, "60").communicate(timeout=BOUND_S)[0] == "interrupted\n"
 
 
 def test_handlers_that_a_library_takes_are_taken_back() -> None:

@@ -44,7 +44,9 @@ from emulator.records.journal import (
     merge,
     read_journal,
 )
+from emulator.records.journal_tail import JournalTail
 from emulator.vocabulary import Frozen, Kind
+from tests.memory import MIB, most_bytes_taken
 
 HEADER = JournalHeader("live", 1, 20.0, "ab" * 32, {"natjam": "0.1.0"})
 
@@ -322,6 +324,16 @@ def test_a_damaged_file_raises_nothing_else(tmp_path_factory: pytest.TempPathFac
 
 
 # ---- order, and what is left out ----
+
+
+def test_little_data_that_unpacks_to_very_much_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(b" " * (512 * MIB)))
+    with most_bytes_taken(300 * MIB):
+        with pytest.raises(JournalError, match="too long for a record"):
+            read_journal(path)
+        with contextlib.closing(JournalTail(path)) as tail, pytest.raises(JournalError, match="too long for a record"):
+            tail.news()
 
 
 def test_merge_is_by_time_then_actor_then_number() -> None:

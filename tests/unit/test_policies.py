@@ -423,7 +423,7 @@ def test_a_record_of_the_users_own_takes_options(tmp_path: Path) -> None:
     choice = Choice.model_validate({"name": "my_record:KILL_THE_YOUNG", "most": 3})
     policy = find_policy(policies.MECHANISM, choice, tmp_path)
     assert policy.name == "my_record:KILL_THE_YOUNG"
-    assert choose_mechanism(policy, cluster(), task_view(0)).mechanism is Mechanism.KILL
+    assert choose_mechanism(policy, cluster(), task_view(0), True).mechanism is Mechanism.KILL
     for wrong, says in (
         ({"most": "x"}, "most: must be a whole number, not text"),
         ({"mist": 1}, "mist: unknown key; did you mean 'most'"),
@@ -523,7 +523,7 @@ def test_what_is_refused_is_shown_cut_short() -> None:
 @pytest.mark.parametrize("nonsense", [None, "kill", Mechanism.KILL, MechanismDecision("kill")])  # pyright: ignore
 def test_a_mechanism_that_is_none_is_refused(nonsense: Any) -> None:
     with pytest.raises(PolicyError, match=f"mechanism {MINE}"):
-        choose_mechanism(returning(policies.MECHANISM, nonsense), cluster(), task_view(0))
+        choose_mechanism(returning(policies.MECHANISM, nonsense), cluster(), task_view(0), True)
 
 
 @pytest.mark.parametrize("nonsense", [None, True, "node-1"])

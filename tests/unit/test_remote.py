@@ -65,16 +65,18 @@ def test_the_page_of_a_run_is_at_the_same_port_here(tmp_path: Path, monkeypatch:
     runs = tmp_path / "natjam-runs"
     runs.mkdir()
     log = runs / "mine.log"
-    log.write_text("starting\nwatch it at http://127.0")
+    log.write_text("starting\n")
     with subprocess.Popen(["tail", "-f", log], stdout=subprocess.DEVNULL) as running:  # its command line names the log
         pieces = cluster.printed("mine")
-        assert next(pieces).startswith(b"starting")
-        with log.open("a") as file:
-            file.write(".0.1:4711/key\n")
-        assert next(pieces) == b".0.1:4711/key\n"
+        assert next(pieces) == b"starting\n"
+        (runs / "mine.page").write_text("http://127.0.0.1:4711/key/\n")
         with log.open("a") as file:
             file.write("more\n")
+        assert next(pieces) == b"watch it at http://127.0.0.1:4711/key/\n"
         assert next(pieces) == b"more\n"
+        with log.open("a") as file:
+            file.write("still more\n")
+        assert next(pieces) == b"still more\n"
         running.kill()
     assert b"".join(pieces) == b""
     forwarded = [line.strip() for line in asked.read_text().splitlines()]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -114,6 +117,36 @@ def test_only_the_page_itself_gets_at_the_run() -> None:
                 assert answer.read().decode().count(f'<script nonce="{nonce}">') == 1
                 policies.add(policy)
         assert len(policies) == 2, "a nonce is for once"
+
+
+def test_requests_that_are_none_are_not_told_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    with WatchPage(load_experiment(FIG4)) as page:
+        at = urllib.parse.urlsplit(page.address)
+        for bytes_sent in (
+            b"\x16\x03\x01\x02\0",
+            b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+            b"GET / HTTP/1.1\r\nx: " + b"x" * 2**21,
+        ):
+            with socket.create_connection((at.hostname, at.port), 30) as sender, contextlib.suppress(ConnectionError):
+                sender.sendall(bytes_sent + b"\r\n\r\n")
+                while sender.recv(2**16):
+                    pass
+        fetch(page.address)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_fault_of_the_page_is_told_once_in_one_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with WatchPage(load_experiment(FIG4)) as page:
+        page.update(RunStatus(10**9, 1.0, 20.0, "running", (), 48, {}, 0, None))
+        page.end("over", tmp_path / "no such\x1breport")
+        until_told(page.address)
+        for _ in range(3):
+            with pytest.raises(urllib.error.HTTPError, match="500"):
+                fetch(page.address + "report")
+    said = capfd.readouterr().err
+    assert said.startswith("natjam: the page of --watch could not answer a request: FileNotFoundError")
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
 
 
 def asked(address: str, host: str) -> Any:

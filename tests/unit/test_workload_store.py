@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from emulator.errors import RunError
+from tests.memory import MIB, most_bytes_taken
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, read, write
 from workloads.errors import Problems, TraceError
 from workloads.importers import open_trace
@@ -101,6 +103,16 @@ def test_broken_files(tmp_path: Path, raw, line, column, reason):
         read(write(tmp_path, raw), "natjam")
     assert (caught.value.line, caught.value.column) == (line, column)
     assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("head", "body"), [(b"", b" "), (b'{"natjam_workload": 1', b" "), (b'{"x": "', b"\0"), (b"", b'{"kind": "map"}, ')]
+)
+def test_little_data_that_unpacks_to_very_much_takes_little_memory(tmp_path: Path, head: bytes, body: bytes):
+    piece = gzip.compress(body * (2**26 // len(body)), 1)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(head) + 8 * piece)  # half a gigabyte
+    with most_bytes_taken(300 * MIB), pytest.raises(TraceError, match=r"these are not jobs|too long for a line"):
+        read(tmp_path / "a.jsonl.gz", "natjam")
 
 
 def test_parquet_of_others_and_truncated_parquet(tmp_path: Path):

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from emulator.experiment.checks import LONGEST_FILE_NAME
+from emulator.files.strict import NAME_RULE, is_name
 from workloads.errors import BrokenRow
 from workloads.record import KINDS, Kind
 
-MAX_ID_CHARACTERS = 80
 MAX_NS = 2**62
 """Latest time of any clock: over a hundred years after 1970; sums of such times fit in 64 bits."""
 MAX_LENGTH_NS = 10**17
@@ -26,8 +26,8 @@ def job_id(value: Any, column: str) -> str:
     """An id that can name a job and, quoted, its files; the rules are those for jobs of an experiment file."""
     if not isinstance(value, str):
         raise BrokenRow(column, f"{_shown(value)} is not text")
-    if not value or len(value) > MAX_ID_CHARACTERS or not value.isprintable():
-        raise BrokenRow(column, f"{_shown(value)} is not 1 to {MAX_ID_CHARACTERS} printable characters")
+    if not is_name(value):
+        raise BrokenRow(column, f"{_shown(value)} is not {NAME_RULE}")
     if value.startswith((".", "_")):
         raise BrokenRow(column, f"{_shown(value)} must not start with '.' or '_'")
     if len(quote(value, safe="")) > LONGEST_FILE_NAME:

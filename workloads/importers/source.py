@@ -82,12 +82,23 @@ class ByteSource:
 
     def _line(self, most_bytes: int) -> bytes:
         with self._as_trace_errors():
-            raw = self._stream.readline(most_bytes + 1)
+            raw = b"".join(self._pieces(most_bytes + 1))
         self._read_bytes += len(raw)
         if self._read_bytes >= CHUNK_BYTES:
             self._read_bytes = 0
             self._tell()
         return raw
+
+    def _pieces(self, most_bytes: int) -> Iterator[bytes]:
+        """The next line, as far as ``most_bytes``.  One of more than a piece is JSON, and not of blanks or the like."""
+        while most_bytes and (piece := self._stream.readline(min(most_bytes, CHUNK_BYTES))):
+            yield piece
+            most_bytes -= len(piece)
+            if piece.endswith(b"\n"):
+                return
+            if len(piece) == CHUNK_BYTES and b'"' not in piece:
+                reason = f"over {CHUNK_BYTES} bytes without a key: these are not jobs"
+                raise TraceError(self.path, None, None, reason)
 
     def _tell(self) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -14,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from emulator.errors import ConfigError, printable
+from emulator.files.strict import NAME_RULE, is_name
 from workloads.yarn.settings import LeftOut, Settings, number
 from workloads.yarn.xml import Element, read_xml
 
@@ -98,8 +99,8 @@ def _names(text: str) -> list[str]:
     twice = next((name for name in names if names.count(name) > 1), None) if len(names) <= MOST_QUEUES else None
     if twice is not None:
         raise ValueError(f"has the queue {twice[:80]!r} twice")
-    if not all(len(name) <= 80 and name.isprintable() for name in names):
-        raise ValueError("the name of a queue must be at most 80 printable characters")
+    if not all(map(is_name, names)):
+        raise ValueError(f"the name of a queue must be {NAME_RULE}")
     return names
 
 
@@ -190,8 +191,8 @@ class _FairReader:
         total = sum(weights) or 1
         for queue, weight in zip(queues, weights, strict=True):
             name = queue.attributes.get("name", "").strip()
-            if not name or len(name) > 80 or not name.isprintable():
-                raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of 1 to 80 printable characters")
+            if not is_name(name):
+                raise ConfigError(f"{self._path}:{queue.line}: a queue needs a name of {NAME_RULE}")
             share = capacity * weight / total
             most = max(share, min(maximum, self._maximum(queue, maximum)))
             path = f"{prefix}{name}"
