@@ -13,13 +13,16 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from emulator.live import partial_output
+from emulator.live.parent import PR_SET_CHILD_SUBREAPER, libc
 from emulator.live.progress_page import WorkState
 from emulator.live.task import CONTROL_SIGNALS, EXIT_IO_FAILED, SUSPEND, TaskProcess, failure_reason
 from emulator.storage.local import sync_directory
+from emulator.storage.tree_digest import tree_digest
 
 PYTHON = "{python}"
 """In a command, stands for the interpreter that runs natjam."""
@@ -60,6 +63,7 @@ def _become(params: dict[str, Any], directory: Path) -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         os.dup2(descriptor, number)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # its orphans stay below it
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, CONTROL_SIGNALS)
     command = [sys.executable if part == PYTHON else part for part in params["command"]]
@@ -67,14 +71,21 @@ def _become(params: dict[str, Any], directory: Path) -> None:
     os.execvpe(command[0], command, {**os.environ, **names})
 
 
-def commit(params: dict[str, Any]) -> None:
-    """Make the directory of a program the job's output.  Raises OSError; then nothing is changed."""
+def commit(params: dict[str, Any]) -> str:
+    """Make the directory of a program the job's output; returns its digest, or an empty text if it cannot be read.
+
+    Nothing of the program may run any more.  Raises OSError; then nothing is changed.
+    """
     final = partial_output.final_path(params["output_dir"], params["job"], params["task"], "c")
     os.makedirs(os.path.dirname(final), exist_ok=True)
     if os.path.exists(final):
         raise FileExistsError(None, "another attempt has been committed", final)
+    digest = ""
+    with suppress(OSError):
+        digest = tree_digest(params["directory"]).sha256
     os.rename(params["directory"], final)
     sync_directory(os.path.dirname(final))
     others = Path(params["directory"]).parent.glob(f"{os.path.basename(final)}.*")
     for other in others:
         shutil.rmtree(other, ignore_errors=True)
+    return digest

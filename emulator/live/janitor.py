@@ -3,8 +3,8 @@
 It is started first, in a session of its own, with a pipe from the driver as stdin.  It acts when the pipe ends: after a
 goodbye, or without one if the driver crashed or was killed.  It then kills every process that carries the run's id in
 its environment, or has a file of the run's temporary directories open for writing (two of Ray's processes overwrite
-their environment).  It also removes the run's swap file, memory cgroups and directories.  After a goodbye nothing of
-these should be left; it reports how many processes there were.
+their environment), or is in a cgroup of one of its programs.  It also removes the run's swap file, cgroups and
+directories.  After a goodbye nothing of these should be left; it reports how many processes there were.
 
 A node host on another machine than the driver has its own janitor, for the processes it has started and its directory.
 If a janitor is killed together with its driver, the next run finds what they left by the names of their directories
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.live.memory.left_over import end_memory
+from emulator.live.program_members import remove_program_groups
 
 RUN_VARIABLE = "NATJAM_RUN"
 """Set in the environment of every process of a run, so that leaks can be found."""
@@ -153,6 +154,7 @@ def end_left_over_runs() -> int:
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
         if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
             end_run_processes(run_id, directories=[directory])
+            remove_program_groups(run_id)
             end_memory(run_id, [directory])
             shutil.rmtree(directory, ignore_errors=True)
             ended += 1
@@ -259,6 +261,7 @@ def main() -> int:
     if clean:
         _let_end(arguments.run_id, arguments.host, arguments.dir, driver)
     killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)
+    remove_program_groups(arguments.run_id if arguments.host is None else f"{arguments.run_id}-{arguments.host}")
     end_memory(arguments.run_id, arguments.dir, arguments.host)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)

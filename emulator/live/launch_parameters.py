@@ -44,6 +44,8 @@ class Place:
     """Real bytes that it uses."""
     memory_group: str | None = None
     """File through which it joins the memory cgroup of its node; None: there is none."""
+    program_group: str | None = None
+    """Folder of the cgroup to make for it, if it is a program; None: none can be had."""
 
 
 def map_parameters(
@@ -95,7 +97,11 @@ def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dic
     """Parameters of a program, with a directory for this attempt."""
     assert job.program is not None
     directory = command.directory_of(site.output_dir, job.name, task, place.container)
-    return _common(site, job, task, place) | {"command": list(job.program.command), "directory": directory}
+    return _common(site, job, task, place) | {
+        "command": list(job.program.command),
+        "directory": directory,
+        "program_group": place.program_group,
+    }
 
 
 def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:
