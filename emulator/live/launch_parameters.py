@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.core.job import JobSpec
+from emulator.core.job import PYTHON, JobSpec
 from emulator.live import command
 
 
@@ -98,8 +99,11 @@ def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dic
     assert job.program is not None
     directory = command.directory_of(site.output_dir, job.name, task, place.container)
     return _common(site, job, task, place) | {
-        "command": list(job.program.command),
+        "command": [sys.executable if part == PYTHON else part for part in job.program.command],
         "directory": directory,
+        "works_in": job.program.directory or directory,
+        "environment": dict(job.program.environment),
+        "input": job.program.input,
         "program_group": place.program_group,
     }
 

@@ -36,6 +36,7 @@ import msgpack
 
 from emulator.live import shuffle
 from emulator.live.children import TASKS, Children
+from emulator.live.command import last_words
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
 from emulator.live.memory.held import swapped_bytes_of
@@ -474,6 +475,8 @@ class Supervisor:
     def _program_ended(self, container: ContainerProcess, killed_by: int | None, code: int | None, digest: str) -> None:
         """Nothing is left of a program."""
         real_ns = time.monotonic_ns()
+        if code and (words := last_words(container.params)):
+            container.failed(f"exit status {code}, and its standard error ends with: {words}")
         if digest:
             self._page.writer(container.slot).key_done(1, real_ns)
         self._exited(container, code, killed_by, real_ns, output_sha256=digest)

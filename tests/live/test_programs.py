@@ -23,10 +23,10 @@ from emulator.storage.tree_digest import tree_digest
 from tests.supervision import Host, in_host
 
 
-def program(host: Host, container: str, *command: str, parent: Path | None = None) -> dict[str, Any]:
+def program(host: Host, container: str, *command: str, parent: Path | None = None, **params: Any) -> dict[str, Any]:
     """The launch command of a program, with a cgroup below ``parent``."""
     output = str(host.directory / "output")
-    params = {
+    defaults = {
         "origin_real_ns": time.monotonic_ns(),
         "scale": 1,
         "container_id": container,
@@ -38,10 +38,13 @@ def program(host: Host, container: str, *command: str, parent: Path | None = Non
         "output_dir": output,
         "command": list(command),
         "directory": directory_of(output, "job", 0, container),
+        "works_in": directory_of(output, "job", 0, container),
+        "environment": {},
+        "input": None,
         "program_group": parent and str(parent / group_name(host.run_id, container)),
     }
     slot = host.slots[container] = len(host.slots)
-    return {"op": "launch", "id": container, "kind": "command", "slot": slot, "params": params}
+    return {"op": "launch", "id": container, "kind": "command", "slot": slot, "params": defaults | params}
 
 
 async def becomes_true(true: Callable[[], bool], what: str) -> None:
@@ -82,6 +85,37 @@ def test_a_program_is_done_when_it_ends_with_0_and_what_it_leaves_is_committed_o
         assert exited["code"] != 0
         assert "another attempt has been committed" in exited["reason"]
         assert (left / "stdout").read_text() == "job 0\n"
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("from a file\n")
+
+    async def scenario(host: Host) -> None:
+        script = "cat; pwd; echo $LR; echo there > $NATJAM_OUTPUT/here"
+        given = {"works_in": str(tmp_path), "input": str(tmp_path / "in.txt"), "environment": {"LR": "0.1"}}
+        host.client.send(program(host, "p", "sh", "-c", script, **given))
+        assert (await host.event("exited", "p"))["code"] == 0
+        left = tmp_path / "output" / "job" / "part-c-00000"
+        assert (left / "stdout").read_text() == f"from a file\n{tmp_path}\n0.1\n"
+        assert (left / "here").read_text() == "there\n"
+
+    in_host(tmp_path, scenario)
+
+
+def test_a_program_that_fails_says_what_it_printed_last(tmp_path: Path) -> None:
+    async def scenario(host: Host) -> None:
+        host.client.send(program(host, "p", sys.executable, "-c", "print(1 / 0)"))
+        reason = (await host.event("exited", "p"))["reason"]
+        assert reason.startswith("exit status 1, and its standard error ends with: ")
+        assert reason.endswith("ZeroDivisionError: division by zero")
+        script = "rm stderr; mkfifo stderr; exit 3"
+        host.client.send(program(host, "q", "sh", "-c", script))
+        assert (await host.event("exited", "q"))["reason"] == "exit status 3"
+        gone = {"input": "/no/such/file"}
+        host.client.send(program(host, "r", "cat", **gone))
+        assert "/no/such/file: cannot be opened: No such file" in (await host.event("exited", "r"))["reason"]
 
     in_host(tmp_path, scenario)
 
