@@ -30,7 +30,7 @@ MOST_JOBS_IN_YAML = 1000
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
 """The table of a fluid run: what every job held, and how long."""
-_SUMMED = {".parquet", ".html", ".json", ".svg"}
+_SUMMED = {".parquet", ".html", ".json", ".svg", ".yaml", ".jsonl", ".zst"}
 _ROWS_A_PART = 10_000
 """This many rows of a table are turned into columns and written at a time."""
 _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
@@ -155,7 +155,7 @@ class RunDirectory:
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
 
     def digests(self) -> dict[str, str]:
-        """The SHA-256 of each table and picture, by its name; experiment and journal have their own marks."""
+        """The SHA-256 of each finished file but the summary, by its name."""
         found = sorted(path for path in self.path.iterdir() if path.suffix in _SUMMED and path.name != SUMMARY_NAME)
         return {path.name: sha256_of(path) for path in found if path.is_file()}
 

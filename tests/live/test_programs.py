@@ -206,8 +206,8 @@ def of_place(place: Path) -> list[psutil.Process]:
 
 
 def running_of(place: Path) -> list[str]:
-    """Those that run."""
-    idle = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    """Those that run.  (In disk sleep is one that waits in vfork for a child, which has stopped.)"""
+    idle = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DISK_SLEEP)
     found = []
     for process in of_place(place):
         with suppress(psutil.NoSuchProcess):
