@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from emulator.live.command import directory_of
 from emulator.live.janitor import find_run_processes
 from emulator.live.program_members import group_name, group_parent, remove_program_groups
 from emulator.storage.tree_digest import tree_digest
+from tests.programs import HIDDEN, of_place, running_of
 from tests.supervision import Host, in_host
 
 
@@ -94,7 +94,11 @@ def test_a_program_has_its_input_environment_and_directory(tmp_path: Path) -> No
 
     async def scenario(host: Host) -> None:
         script = "cat; pwd; echo $LR; echo there > $NATJAM_OUTPUT/here"
-        given = {"works_in": str(tmp_path), "input": str(tmp_path / "in.txt"), "environment": {"LR": "0.1"}}
+        given: dict[str, Any] = {
+            "works_in": str(tmp_path),
+            "input": str(tmp_path / "in.txt"),
+            "environment": {"LR": "0.1"},
+        }
         host.client.send(program(host, "p", "sh", "-c", script, **given))
         assert (await host.event("exited", "p"))["code"] == 0
         left = tmp_path / "output" / "job" / "part-c-00000"
@@ -113,8 +117,7 @@ def test_a_program_that_fails_says_what_it_printed_last(tmp_path: Path) -> None:
         script = "rm stderr; mkfifo stderr; exit 3"
         host.client.send(program(host, "q", "sh", "-c", script))
         assert (await host.event("exited", "q"))["reason"] == "exit status 3"
-        gone = {"input": "/no/such/file"}
-        host.client.send(program(host, "r", "cat", **gone))
+        host.client.send(program(host, "r", "cat", input="/no/such/file"))
         assert "/no/such/file: cannot be opened: No such file" in (await host.event("exited", "r"))["reason"]
 
     in_host(tmp_path, scenario)
@@ -182,37 +185,6 @@ def parent(request: pytest.FixtureRequest) -> Path | None:
     found = _unified() if request.param == "cgroups version 2" else _freezer()
     if found is None:
         pytest.skip(f"{request.param}: cannot be had here")
-    return found
-
-
-HIDDEN = """\
-setsid -f env -i sh -c 'trap "" TSTP HUP TERM; while :; do echo x >> {place}/lines; sleep 0.005; done'
-for i in 1 2 3 4 5 6 7 8 9 10; do setsid -f sh -c 'while :; do sleep 0.003 & sleep 0.004; done; : {place}'; done
-while [ ! -s {place}/lines ]; do sleep 0.01; done
-echo hidden
-"""
-"""Starts what leaves its process group and session, has no environment, ignores SIGTSTP, and starts others all the
-time."""
-
-
-def of_place(place: Path) -> list[psutil.Process]:
-    """The processes that name a directory in their command line, and their children."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "ppid"]):
-        if str(place) in " ".join(process.info["cmdline"] or ()) and process.pid != os.getpid():
-            found.append(process)
-    pids = {process.pid for process in found}
-    return found + [process for process in psutil.process_iter(["ppid"]) if process.info["ppid"] in pids - {1}]
-
-
-def running_of(place: Path) -> list[str]:
-    """Those that run.  (In disk sleep is one that waits in vfork for a child, which has stopped.)"""
-    idle = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DISK_SLEEP)
-    found = []
-    for process in of_place(place):
-        with suppress(psutil.NoSuchProcess):
-            if (status := process.status()) not in idle:
-                found.append(f"{process.pid} {status}")
     return found
 
 
