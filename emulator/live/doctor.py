@@ -35,7 +35,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Check everything; takes under a second, changes nothing."""
-    return [_system(), _root(), *_criu(), _cgroups(), _programs(), _swap(), _own_swap(), _staging(), _ray(), _chromium()]
+    of_tasks = [_cgroups(), _programs(), _swap(), _own_swap(), _staging()]
+    return [_system(), _root(), *_criu(), *of_tasks, _ray(), _chromium()]
 
 
 def _finding(name: str, works: bool, found: str, without: str) -> Finding:

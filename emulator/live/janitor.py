@@ -3,8 +3,8 @@
 It is started first, in a session of its own, with a pipe from the driver as stdin.  It acts when the pipe ends: after a
 goodbye, or without one if the driver crashed or was killed.  It then kills every process that carries the run's id in
 its environment, or has a file of the run's directories open for writing (two of Ray's processes, and programs,
-overwrite their environment), or is in a cgroup of one of its programs.  It also removes the run's swap file, cgroups and
-directories.  After a goodbye nothing of these should be left; it reports how many processes there were.
+overwrite their environment), or is in a cgroup of one of its programs.  It also removes the run's swap file, cgroups
+and directories.  After a goodbye nothing of these should be left; it reports how many processes there were.
 
 A node host on another machine than the driver has its own janitor, for the processes it has started and its directory.
 If a janitor is killed together with its driver, the next run finds what they left by the names of their directories
