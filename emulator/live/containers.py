@@ -176,6 +176,11 @@ class ContainerProcess:
         """Whether it has been told to stop and has not stopped yet."""
         return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
 
+    @property
+    def is_to_be_saved(self) -> bool:
+        """Whether it has been told to stop because an image is to be made."""
+        return self._current is not None and self._current.op == "dump"
+
     def signalled(self, real_ns: int) -> None:
         """The signal that `next_signal` gave has been sent."""
         if self._current is not None and not self._current.signalled_real_ns:

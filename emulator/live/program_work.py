@@ -29,6 +29,7 @@ from emulator.live.program_members import ByDescent, InGroup, Members, is_stoppe
 from emulator.live.task import EXIT_DONE, EXIT_IO_FAILED, failure_reason
 
 _BETWEEN_ROUNDS_REAL_NS = 1_000_000
+_ROUNDS_TO_LOOSEN = 8
 _END_PATIENCE_REAL_NS = 10_000_000_000
 """What is not gone this long after it was first killed hangs in the kernel, or is another user's."""
 
@@ -44,6 +45,8 @@ class _Attempt:
     stopped: set[int] | None
     """Those that were sent SIGSTOP here; None: it was restored from an image, in which all were stopped."""
     is_stopping: bool = False
+    rounds: int = 0
+    """Of the stop that goes on."""
     code: int | None = None
     done: Done | None = None
     give_up_real_ns: int = 0
@@ -80,8 +83,7 @@ class ProgramWork:
         """The program itself has stopped: stop the others, and call ``then`` when none runs."""
         attempt = self._attempts[container.id]
         if not attempt.is_stopping:
-            attempt.is_stopping = True
-            attempt.stopped = set()
+            attempt.is_stopping, attempt.rounds, attempt.stopped = True, 0, set()
             self._stop_round(attempt, then)
 
     def _stop_round(self, attempt: _Attempt, then: Callable[[], None]) -> None:
@@ -91,10 +93,14 @@ class ProgramWork:
         if program is None or not container.is_to_stop or not is_stopped(program, told=False):
             attempt.is_stopping = False  # it was killed, or somebody has continued it: then it is told again
             return
+        attempt.rounds += 1
+        may_hang = not container.is_to_be_saved  # in an uninterruptible wait, from which criu could not take it
         with attempt.members.held():
-            running = [pid for pid in attempt.members.pids() if not is_stopped(pid, pid in told)]
+            running = [pid for pid in attempt.members.pids() if not is_stopped(pid, may_hang and pid in told)]
             self._send(running, signal.SIGSTOP)
         told.update(running)
+        if running and attempt.rounds % _ROUNDS_TO_LOOSEN == 0:
+            self._send(sorted(told), signal.SIGCONT)  # one may wait in vfork for a child that has stopped: see _loosen
         if running:
             self.after(_BETWEEN_ROUNDS_REAL_NS, lambda: self._stop_round(attempt, then))
             return

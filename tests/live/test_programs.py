@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ import pytest
 
 from emulator.live import cgroups
 from emulator.live.command import directory_of
+from emulator.live.imaging import ImageParameters
 from emulator.live.janitor import find_run_processes
 from emulator.live.program_members import group_name, group_parent, remove_program_groups
 from emulator.storage.tree_digest import tree_digest
-from tests.programs import HIDDEN, of_place, running_of
+from tests.programs import HIDDEN, criu_or_skip, of_place, running_of
 from tests.supervision import Host, in_host
 
 
@@ -289,3 +291,45 @@ def test_a_supervisor_that_is_killed_leaves_nothing_of_its_programs(tmp_path: Pa
         no_group_left(host)
 
     in_host(tmp_path, scenario)
+
+
+def test_what_a_program_has_started_is_in_its_image_and_belongs_to_what_is_made_of_it(
+    tmp_path: Path, parent: Path | None
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    images = ImageParameters(
+        dumper="criu",
+        criu=criu_or_skip().path,
+        folder=str(tmp_path / "images"),
+        staging=str(tmp_path / "staging"),
+        at_most=8,
+        device=str(tmp_path / "device"),
+        at_once=1,
+        write_bytes_real_s=0,
+        read_bytes_real_s=0,
+        latency_real_ns=0,
+    )
+
+    async def scenario() -> None:
+        async with Host(tmp_path, first_pid=1000) as host:
+            given: dict[str, Any] = {"images": asdict(images), "parent": parent}
+            script = HIDDEN.format(place=place) + "sleep 1000"
+            host.client.send(program(host, "p", "sh", "-c", script, **given))
+            await printed(host, "p", "hidden")
+            dumped = await host.do("dump", "p")
+            assert dumped["event"] == "dumped", dumped
+            assert of_place(place) == []
+            again = grown(place / "lines")
+            source = {"folder": dumped["folder"], "number": dumped["number"], "brought_real_ns": 0}
+            host.client.send(program(host, "q", "sh", "-c", script, restore=source, **given))
+            await host.event("launched", "q")
+            await becomes_true(again, "what was saved goes on")
+            assert (await host.do("suspend", "q"))["event"] == "suspended"
+            assert len(of_place(place)) > 10
+            assert running_of(place) == []
+            assert (await host.do("kill", "q"))["event"] == "killed"
+            assert of_place(place) == []
+            no_group_left(host)
+
+    asyncio.run(scenario())
