@@ -94,6 +94,7 @@ def run_campaign(
     """
     directory = CampaignDirectory(path)
     with directory.held():
+        on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
         to_make = directory.take_plan(name, runs)
         progress = _Progress(len(runs), len(runs) - len(to_make), on_status, directory.kept.record)
         if directory.set_aside:

@@ -95,8 +95,10 @@ class ProgramWork:
             return
         attempt.rounds += 1
         may_hang = not container.is_to_be_saved  # in an uninterruptible wait, from which criu could not take it
+        pids = attempt.members.pids()  # their states are read before they are held: a frozen one seems to wait
+        stopped = {pid for pid in pids if is_stopped(pid, may_hang and pid in told)}
         with attempt.members.held():
-            running = [pid for pid in attempt.members.pids() if not is_stopped(pid, may_hang and pid in told)]
+            running = [pid for pid in attempt.members.pids() if pid not in stopped]
             self._send(running, signal.SIGSTOP)
         told.update(running)
         if running and attempt.rounds % _ROUNDS_TO_LOOSEN == 0:

@@ -156,8 +156,8 @@ class RunDirectory:
 
     def digests(self) -> dict[str, str]:
         """The SHA-256 of each finished file but the summary, by its name."""
-        found = sorted(path for path in self.path.iterdir() if path.suffix in _SUMMED and path.name != SUMMARY_NAME)
-        return {path.name: sha256_of(path) for path in found if path.is_file()}
+        found = sorted(self.path.glob("[!.]*"))
+        return {file.name: sha256_of(file) for file in found if file.suffix in _SUMMED and file.name != SUMMARY_NAME}
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, the last file of a run.  Raises RunError."""

@@ -264,12 +264,17 @@ def test_a_process_that_is_never_the_same_is_caught_in_its_cgroup(tmp_path: Path
     if parent is None:
         pytest.skip("by descent it is caught by chance only")
 
+    place = tmp_path / "place"
+    place.mkdir()
+
     async def scenario(host: Host) -> None:
-        host.client.send(program(host, "p", sys.executable, "-c", HOPS, str(tmp_path), parent=parent))
+        host.client.send(program(host, "p", sys.executable, "-c", HOPS, str(place), parent=parent))
         await printed(host, "p", "hopping")
         assert (await host.do("suspend", "p"))["event"] == "suspended"
-        assert running_of(tmp_path) == []
+        assert len(of_place(place)) > 1
+        assert running_of(place) == []
         assert (await host.do("kill", "p"))["event"] == "killed"
+        assert of_place(place) == []
         no_group_left(host)
 
     in_host(tmp_path, scenario)
