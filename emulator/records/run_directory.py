@@ -23,6 +23,7 @@ from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
 from emulator.records.summary import FAILED
+from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
@@ -43,8 +44,7 @@ _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file.  Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(path)[0].hex()
 
 
 class RunDirectory:

@@ -34,7 +34,7 @@ def tree_digest(directory: str | os.PathLike[str]) -> TreeDigest:
         content = bytes(32)
         kind = b"d" if stat.S_ISDIR(status.st_mode) else b"o"
         if stat.S_ISREG(status.st_mode):
-            kind, (content, read_bytes) = b"f", _file_digest(os.path.join(root, path))
+            kind, (content, read_bytes) = b"f", file_digest(os.path.join(root, path))
             size_bytes += read_bytes
         elif stat.S_ISLNK(status.st_mode):
             kind, content = b"l", hashlib.sha256(os.readlink(os.path.join(root, path))).digest()
@@ -53,7 +53,8 @@ def _entries(root: bytes) -> Iterator[bytes]:
             yield os.path.relpath(os.path.join(directory, name), root)
 
 
-def _file_digest(path: bytes) -> tuple[bytes, int]:
+def file_digest(path: bytes | str | os.PathLike[str]) -> tuple[bytes, int]:
+    """The SHA-256 of a file, and its size in bytes.  A symbolic link is not followed.  Raises OSError."""
     digest, read_bytes = hashlib.sha256(), 0
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:
