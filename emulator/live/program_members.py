@@ -132,6 +132,17 @@ def lives(pid: int) -> bool:
     return bool(_states(pid) - _ENDED)
 
 
+def waits(pid: int) -> bool:
+    """Whether a process waits in the kernel and cannot be stopped before that ends."""
+    return _UNINTERRUPTIBLE in _states(pid)
+
+
+def parent_of(pid: int) -> int | None:
+    """The parent of a process; None if it is gone."""
+    fields = _stat(f"/proc/{pid}/stat")
+    return int(fields[1]) if fields else None
+
+
 def is_stopped(pid: int, told: bool) -> bool:
     """Whether a process does nothing until it is continued, or has ended.
 

@@ -25,11 +25,10 @@ from pathlib import Path
 
 from emulator.live import command
 from emulator.live.containers import ContainerProcess
-from emulator.live.program_members import ByDescent, InGroup, Members, is_stopped
+from emulator.live.program_members import ByDescent, InGroup, Members, is_stopped, parent_of, waits
 from emulator.live.task import EXIT_DONE, EXIT_IO_FAILED, failure_reason
 
 _BETWEEN_ROUNDS_REAL_NS = 1_000_000
-_ROUNDS_TO_LOOSEN = 8
 _END_PATIENCE_REAL_NS = 10_000_000_000
 """What is not gone this long after it was first killed hangs in the kernel, or is another user's."""
 
@@ -45,8 +44,6 @@ class _Attempt:
     stopped: set[int] | None
     """Those that were sent SIGSTOP here; None: it was restored from an image, in which all were stopped."""
     is_stopping: bool = False
-    rounds: int = 0
-    """Of the stop that goes on."""
     code: int | None = None
     done: Done | None = None
     give_up_real_ns: int = 0
@@ -83,7 +80,7 @@ class ProgramWork:
         """The program itself has stopped: stop the others, and call ``then`` when none runs."""
         attempt = self._attempts[container.id]
         if not attempt.is_stopping:
-            attempt.is_stopping, attempt.rounds, attempt.stopped = True, 0, set()
+            attempt.is_stopping, attempt.stopped = True, set()
             self._stop_round(attempt, then)
 
     def _stop_round(self, attempt: _Attempt, then: Callable[[], None]) -> None:
@@ -93,17 +90,16 @@ class ProgramWork:
         if program is None or not container.is_to_stop or not is_stopped(program, told=False):
             attempt.is_stopping = False  # it was killed, or somebody has continued it: then it is told again
             return
-        attempt.rounds += 1
-        may_hang = not container.is_to_be_saved  # in an uninterruptible wait, from which criu could not take it
         pids = attempt.members.pids()  # their states are read before they are held: a frozen one seems to wait
-        stopped = {pid for pid in pids if is_stopped(pid, may_hang and pid in told)}
+        starting = _starting_another(pids) if container.is_to_be_saved else set()
+        may_wait = not container.is_to_be_saved
+        stopped = {pid for pid in pids if is_stopped(pid, may_wait and pid in told)}
         with attempt.members.held():
-            running = [pid for pid in attempt.members.pids() if pid not in stopped]
+            running = [pid for pid in attempt.members.pids() if pid not in stopped and pid not in starting]
             self._send(running, signal.SIGSTOP)
+        self._send(sorted(starting & stopped), signal.SIGCONT)
         told.update(running)
-        if running and attempt.rounds % _ROUNDS_TO_LOOSEN == 0:
-            self._send(sorted(told), signal.SIGCONT)  # one may wait in vfork for a child that has stopped: see _loosen
-        if running:
+        if running or starting:
             self.after(_BETWEEN_ROUNDS_REAL_NS, lambda: self._stop_round(attempt, then))
             return
         attempt.is_stopping = False
@@ -199,3 +195,9 @@ class ProgramWork:
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 self.send(pid, number)
+
+
+def _starting_another(pids: list[int]) -> set[int]:
+    """Those whose parents wait for them in vfork until they have called exec: criu cannot take such a parent."""
+    waiting = {pid for pid in pids if waits(pid)}
+    return {pid for pid in pids if parent_of(pid) in waiting}
