@@ -33,6 +33,8 @@ from emulator.engine import RunExperiment
 
 STATUS_PERIOD_REAL_S = 0.25
 _BATCH_REAL_S = 0.5
+_MANY_RUNS = 1000
+"""To check so many that were made before takes seconds."""
 _BATCHES_AHEAD = 2
 """Batches under way for each worker: one at work, one waiting."""
 
@@ -94,7 +96,8 @@ def run_campaign(
     """
     directory = CampaignDirectory(path)
     with directory.held():
-        on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
+        if len(runs) >= _MANY_RUNS:
+            on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
         to_make = directory.take_plan(name, runs)
         progress = _Progress(len(runs), len(runs) - len(to_make), on_status, directory.kept.record)
         if directory.set_aside:
