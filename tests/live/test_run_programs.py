@@ -74,7 +74,7 @@ workload:
     - {name: low, queue: low, tasks: {command: [sh, low.sh], count: 2, length_s: 60}}
     - name: high
       queue: high
-      submit_when: {job: low, progress: 0}
+      submit_s: 20
       tasks: {command: [cat], input: said.txt, length_s: 10}
 """
 
@@ -83,7 +83,7 @@ def write_low(directory: Path) -> Path:
     """The program of the job ``low``, beside the experiment; returns the directory that its hidden processes name."""
     place = directory / "place"
     place.mkdir()
-    (directory / "low.sh").write_text(HIDDEN.format(place=place) + "sleep 4 & wait\n")
+    (directory / "low.sh").write_text(HIDDEN.format(place=place) + "sleep 6 & wait\n")
     (directory / "said.txt").write_text("hello\n")
     return place
 
