@@ -134,7 +134,7 @@ def choices(explanation: Explanation) -> Iterator[tuple[str, Table]]:
     found = [decision for eviction in explanation.evictions for decision in _choices_of(eviction)]
     for decision in {decision.decision: decision for decision in found}.values():
         of_jobs = decision.by == Chooser.PREEMPTOR
-        what = f"jobs for {decision.requester}" if of_jobs else f"reduces of {decision.job}"
+        what = f"jobs for {decision.requester}" if of_jobs else f"tasks of {decision.job}"
         taken = sum(row["chosen"] for row in decision.candidates)
         containers = "a container" if taken == 1 else f"{taken} containers"
         title = f"at {decision.t_s:.3f} s the {decision.by} took {containers} from these {what} by {decision.rule}"

@@ -237,6 +237,10 @@ class _Output(TypedDict):
     files_missing: int
     files_extra: int
     extra: list[str]
+    files_expected: NotRequired[int]
+    programs: NotRequired[int]
+    programs_compared: NotRequired[int]
+    files_given: NotRequired[int]
 
 
 class _Machine(TypedDict):
@@ -268,6 +272,7 @@ class _Summary(TypedDict):
     disturbed: NotRequired[bool]
     state: NotRequired[str]
     reason: NotRequired[str]
+    files: NotRequired[dict[str, str]]
 
 
 @cache

@@ -23,8 +23,9 @@ is not imported).  The output of a job must be:
   ``SHAKE("natjam/1/map-output/<seed>/<m>/<job>", 65536)``, the first 8 bytes of each replaced by its number
   as u64.
 
-For a task of a job of programs, only two things can be checked: its directory ``part-c-<task>`` exists once, and files
-in it have the SHA-256 that the experiment gives.
+What programs should write is not known.  Of a task of a job of programs three things are checked: its directory
+``part-c-<task>`` exists once; files in it have the SHA-256 that the experiment gives; and the whole directory has the
+digest that it had when it was committed (``emulator.storage.tree_digest``), which is in the journal.
 
 A job's files are in a directory with the job's name, percent-encoded (all but letters, digits and ``_.-~``; a job named
 ``.``, ``..`` or ``_partial`` has its first character encoded too).  Nothing else may be in the output directory, except
@@ -39,17 +40,19 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from io import FileIO
+from types import MappingProxyType
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from emulator.core.job import JobSpec, ProgramSpec
 from emulator.errors import printable
 from emulator.interruption import unheard_by_children
+from emulator.storage.tree_digest import tree_digest
 
 _BLOCK_BYTES = 1 << 16
 _READ_BYTES = 1 << 20
@@ -63,6 +66,12 @@ class Verification:
 
     files_expected: int = 0
     bytes_compared: int = 0
+    programs: int = 0
+    """Tasks that are programs; each counts as one expected file."""
+    programs_compared: int = 0
+    """Of these, those whose files were compared with their digest of the commit."""
+    files_given: int = 0
+    """Files of programs whose SHA-256 the experiment gives."""
     keys_expected: int = 0
     keys_written: int = 0
     """Lines in all reduce output files, correct or not."""
@@ -94,6 +103,9 @@ class Verification:
             "files_missing": len(self.files_missing),
             "files_extra": len(self.files_extra),
             "bytes_compared": self.bytes_compared,
+            "programs": self.programs,
+            "programs_compared": self.programs_compared,
+            "files_given": self.files_given,
             "differing": self.files_differing[:_LISTED_FILES],
             "missing": self.files_missing[:_LISTED_FILES],
             "extra": self.files_extra[:_LISTED_FILES],
@@ -101,18 +113,23 @@ class Verification:
 
 
 def verify_output(
-    jobs: Sequence[JobSpec], seed: int, output_directory: str | os.PathLike[str], processes: int = 1
+    jobs: Sequence[JobSpec],
+    seed: int,
+    output_directory: str | os.PathLike[str],
+    digests: Mapping[tuple[str, int], str] = MappingProxyType({}),
+    processes: int = 1,
 ) -> Verification:
     """Compute and compare every output file of ``jobs``.
 
-    ``seed`` is the data seed that the maps got.  Memory is bounded, except for the keys of one file that is wrong.
+    ``seed`` is the data seed that the maps got; ``digests`` are of the directories of programs when they were
+    committed, by job and task.  Memory is bounded, except for the keys of one file that is wrong.
     With ``processes`` above 1, files are spread over this many new processes.
     """
     root = os.fspath(output_directory)
     tasks = [
         (job, task) for job in jobs for task in range(len(job.reduce_keys) if job.reduce_keys else len(job.map_ns))
     ]
-    check = partial(_check_file, seed, root)
+    check = partial(_check_file, seed, root, dict(digests))
     if processes > 1:
         # Spawned, not forked, because the caller may have threads.
         context = multiprocessing.get_context("spawn")
@@ -145,6 +162,9 @@ def _add(total: Verification, part: Verification) -> None:
     for name in (
         "files_expected",
         "bytes_compared",
+        "programs",
+        "programs_compared",
+        "files_given",
         "keys_expected",
         "keys_written",
         "keys_lost",
@@ -155,13 +175,15 @@ def _add(total: Verification, part: Verification) -> None:
     total.files_missing += part.files_missing
 
 
-def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Verification:
+def _check_file(
+    seed: int, root: str, digests: Mapping[tuple[str, int], str], job_and_task: tuple[JobSpec, int]
+) -> Verification:
     """Compare one output file; the result counts only this file."""
     job, task = job_and_task
     name = _relative_path(job, task)
     result = Verification(files_expected=1)
     if job.program is not None:
-        _check_program(job.program, os.path.join(root, name), name, result)
+        _check_program(job.program, os.path.join(root, name), name, digests.get((job.name, task)), result)
         return result
     if job.reduce_keys:
         result.keys_expected = job.reduce_keys[task]
@@ -180,20 +202,36 @@ def _check_file(seed: int, root: str, job_and_task: tuple[JobSpec, int]) -> Veri
     return result
 
 
-def _check_program(program: ProgramSpec, directory: str, name: str, result: Verification) -> None:
-    """Check that a program has left its directory, with the expected files in it."""
+def _check_program(program: ProgramSpec, directory: str, name: str, digest: str | None, result: Verification) -> None:
+    """Check that a program has left its directory, with what was there at the commit and the expected files in it."""
+    result.programs = 1
     if os.path.islink(directory) or not os.path.isdir(directory):
         result.files_missing.append(name)
+    elif digest is not None:
+        result.programs_compared = 1
+        _compare_tree(directory, name, digest, result)
     for file_name, sha256 in program.sha256:
         result.files_expected += 1
+        result.files_given += 1
         try:
             with open(_open_regular(os.path.join(directory, file_name)), "rb") as file:
-                result.bytes_compared += os.fstat(file.fileno()).st_size
+                result.bytes_compared += 0 if digest else os.fstat(file.fileno()).st_size
                 is_equal = hashlib.sha256(file.read()).hexdigest() == sha256
         except OSError as error:
             result.files_differing.append(f"{name}/{file_name}: {error.strerror or error}")
         else:
             result.files_differing += [] if is_equal else [f"{name}/{file_name}"]
+
+
+def _compare_tree(directory: str, name: str, digest: str, result: Verification) -> None:
+    try:
+        found = tree_digest(directory)
+    except OSError as error:
+        result.files_differing.append(f"{name}: {error.strerror or error}")
+        return
+    result.bytes_compared += found.size_bytes
+    if found.sha256 != digest:
+        result.files_differing.append(f"{name}: is not as it was when it was committed")
 
 
 def _open_regular(path: str) -> int:

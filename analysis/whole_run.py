@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ class _Aftermath:
     write_pictures = staticmethod(write_pictures)
 
     @staticmethod
-    def verify(jobs: tuple[JobSpec, ...], seed: int, output: str) -> dict[str, Any]:
+    def verify(
+        jobs: tuple[JobSpec, ...], seed: int, output: str, digests: Mapping[tuple[str, int], str]
+    ) -> dict[str, Any]:
         from analysis.verify import verify_output  # here, because a simulation does not need this import
 
         many = sum(sum(job.reduce_keys) for job in jobs) > _SMALL_OUTPUT_KEYS
         with place_at(output).files() as files:
-            return verify_output(jobs, seed, files, _VERIFIERS if many else 1).to_summary()
+            return verify_output(jobs, seed, files, digests, _VERIFIERS if many else 1).to_summary()
 
 
 def salvage(directory: Path) -> None:

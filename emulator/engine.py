@@ -73,8 +73,13 @@ class Engine(Protocol):
 class Aftermath(Protocol):
     """What is made of a run after its engine has ended; implemented in ``analysis``."""
 
-    def verify(self, jobs: tuple[JobSpec, ...], seed: int, output: str) -> dict[str, Any]:
-        """Recompute every committed file; returns the output section of ``summary.json``."""
+    def verify(
+        self, jobs: tuple[JobSpec, ...], seed: int, output: str, digests: Mapping[tuple[str, int], str]
+    ) -> dict[str, Any]:
+        """Recompute every committed file; returns the output section of ``summary.json``.
+
+        ``digests``: of what programs had written when they were committed, by job and task.
+        """
         ...
 
     def why_no_pictures(self, attempts: int) -> str | None:

@@ -52,6 +52,7 @@ def write_results(
         aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
     else:
         summary["left_out"] = left_out
+    summary["files"] = directory.digests()
     directory.write_summary(summary)
     return summary
 

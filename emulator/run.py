@@ -133,7 +133,7 @@ def _run_and_write(
         output = None
         if result.output is not None:
             on_status(replace(last[0], phase="verifying the output", journal=()))
-            output = aftermath.verify(jobs, seed, result.output)
+            output = aftermath.verify(jobs, seed, result.output, history.program_digests)
         return write_results(directory, once, history, result, output, aftermath)
 
 

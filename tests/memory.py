@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.live.cgroups import mounted, unified
 from emulator.live.memory.cgroup import NoMemoryGroups, find_controller
 
 MIB = 1 << 20
@@ -46,11 +47,10 @@ def swaps_below(directory: Path) -> list[str]:
 
 
 def groups_of(mark: str) -> list[Path]:
-    """Memory cgroups whose mark begins with ``mark``."""
-    try:
-        return list(find_controller().folder.glob(f"natjam-{mark}*"))
-    except NoMemoryGroups:
-        return []
+    """Cgroups of nodes' memory and of programs whose mark begins with ``mark``."""
+    at = (unified(), mounted("memory"), mounted("freezer"))
+    parents = {folder for found in at if found is not None for folder in (found.folder, found.own_group())}
+    return [group for parent in parents for group in parent.glob(f"natjam-*{mark}*")]
 
 
 def overwrite_memory(pid: int) -> None:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from emulator.live.dumpers import Dumper
@@ -104,3 +105,34 @@ def restore_newest(dumper: Dumper, chain: ImageChain) -> Restored:
         except ImageDamaged as error:
             damaged.append(str(error))
     raise ImageDamaged("; ".join(damaged) or f"{chain.folder}: has no image")
+
+
+HIDDEN = """\
+setsid -f env -i sh -c 'trap "" TSTP HUP TERM; while :; do echo x >> {place}/lines; sleep 0.005; done'
+for i in 1 2 3 4 5 6 7 8 9 10; do setsid -f sh -c 'while :; do sleep 0.003 & sleep 0.004; done; : {place}'; done
+while [ ! -s {place}/lines ]; do sleep 0.01; done
+echo hidden
+"""
+"""Starts what leaves its process group and session, has no environment, ignores SIGTSTP, and starts others all the
+time."""
+
+
+def of_place(place: Path) -> list[psutil.Process]:
+    """The processes that name a directory in their command line, and their children."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "ppid"]):
+        if str(place) in " ".join(process.info["cmdline"] or ()) and process.pid != os.getpid():
+            found.append(process)
+    pids = {process.pid for process in found}
+    return found + [process for process in psutil.process_iter(["ppid"]) if process.info["ppid"] in pids - {1}]
+
+
+def running_of(place: Path) -> list[str]:
+    """Those that run.  (In disk sleep is one that waits in vfork for a child, which has stopped.)"""
+    idle = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DISK_SLEEP)
+    found = []
+    for process in of_place(place):
+        with suppress(psutil.NoSuchProcess):
+            if (status := process.status()) not in idle:
+                found.append(f"{process.pid} {status}")
+    return found

@@ -191,7 +191,14 @@ def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
         map_ns=lengths_ns(entry.map_s, entry.maps, f"{seed}:{entry.name}:map-lengths"),
         reduce_ns=reduce_ns,
         reduce_keys=tuple(1 if programs else key_count(length, entry.key_s) for length in reduce_ns),
-        program=programs and ProgramSpec(programs.command, tuple(sorted(programs.sha256.items()))),
+        program=programs
+        and ProgramSpec(
+            programs.command,
+            tuple(sorted(programs.sha256.items())),
+            programs.directory,
+            tuple(programs.environment.items()),
+            programs.input,
+        ),
         shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
         submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
     )

@@ -80,11 +80,22 @@ class Progress(Strict):
         return round(self.progress * 1_000_000)
 
 
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
 class Programs(Strict):
     """Tasks of a job that are any programs."""
 
     command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
-    """Program and arguments; ``{python}`` is natjam's own interpreter."""
+    """Program and arguments; ``{python}`` is natjam's own interpreter, ``{here}`` the directory of the experiment file.
+    A program or script of a relative path is found there."""
+    directory: Annotated[str, Field(min_length=1)] | None = None
+    """Where each program works, relative to the experiment file.  Null: in the directory of its own that becomes its
+    output, and that ``NATJAM_OUTPUT`` names in every case."""
+    environment: dict[_Variable, str] = Field(default_factory=dict)
+    """Variables beside those that natjam has."""
+    input: Annotated[str, Field(min_length=1)] | None = None
+    """The file that is its standard input; null: nothing."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     length_s: Length
     """How long one program takes, approximately; in simulations exactly."""

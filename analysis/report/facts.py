@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from emulator.display.closing_tables import WORK_KEPT
+from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.disturbance import disturbances
 
 _Summary = Mapping[str, Any]
@@ -120,10 +121,22 @@ def headline(summary: _Summary) -> list[Tile]:
         tiles.append(Tile("deadlines missed", figure(missed), f"of {len(with_deadline)}"))
     output = summary["output"]
     if output is not None:
-        word = text("verified", "good") if output["verified"] else text("differs", "bad")
-        tiles.append(Tile("output", word, f"{output['keys_written']:,} of {output['keys_expected']:,} keys"))
+        tiles.append(_output_tile(output))
         tiles.append(Tile("lag, p99", figure(lag["p99_real_ms"], " ms"), "of timers, real"))
     return tiles
+
+
+def _output_tile(output: Mapping[str, Any]) -> Tile:
+    if not output["verified"]:
+        wrong = ", ".join(f"{output[f'files_{kind}']} {kind}" for kind in ("differing", "missing", "extra"))
+        return Tile("output", text("differs", "bad"), f"files: {wrong}")
+    checked, unchecked = what_was_checked(output), what_was_not_checked(output)
+    if not unchecked:
+        return Tile("output", text("verified", "good"), checked)
+    said = [checked] if checked else []
+    return Tile(
+        "output", text("unchanged" if checked else "not checked"), "; ".join([*said, f"not checked: {unchecked}"])
+    )
 
 
 def _missed(job: Mapping[str, Any]) -> bool:

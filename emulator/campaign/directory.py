@@ -1,22 +1,27 @@
 """The directory of a campaign: its plan and the run directories.
 
 ``campaign.json`` holds the plan, ``runs/<variant>/seed-<n>/`` the runs, ``campaign.parquet`` a row for each run and
-job.
+job, ``digests.jsonl`` what the runs were when they were made, and ``.set-aside`` runs that were something else later.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from emulator.campaign.kept_runs import KeptRuns
 from emulator.campaign.plan import PlannedRun
 from emulator.errors import ConfigError
+from emulator.experiment.own_modules import OwnModules
 from emulator.files.whole_files import held_directory, write_json
 from emulator.records.run_directory import RunDirectory
 
+SET_ASIDE_NAME, WHY_NAME = ".set-aside", "why.txt"
 PLAN_NAME, TABLE_NAME, RUNS_NAME = "campaign.json", "campaign.parquet", "runs"
 _FORMAT_VERSION = 1
 
@@ -26,6 +31,13 @@ class CampaignDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.set_aside: dict[str, str] = {}
+        """Runs that were found and not taken, and why."""
+
+    @cached_property
+    def kept(self) -> KeptRuns:
+        """The digests of its runs."""
+        return KeptRuns(self.path)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -56,24 +68,52 @@ class CampaignDirectory:
     def take_plan(self, name: str, runs: Sequence[PlannedRun]) -> list[PlannedRun]:
         """Store the plan, and return the runs that are still to be made.
 
+        A finished run that is not as this campaign has made it, or was made with other policies of the user's, is set
+        aside: it is moved, and made anew.
+
         Raises:
-            ConfigError: an existing run was made from another experiment.
+            ConfigError: an existing run was planned for another experiment, or cannot be moved.
         """
         known = self._known()
-        entries = {
-            run.name: {"variant": run.variant, "seed": run.experiment.seed, "sha256": run.sha256} for run in runs
-        }
-        done = {run.name for run in runs if self.summary(run) is not None}
+        own = OwnModules()
+        entries = {run.name: self._entry(run, own.sha256(run.experiment)) for run in runs}
+        done = set()
         for run in runs:
-            before = known.get(run.name)
-            if run.name in done and (before is None or before["sha256"] != entries[run.name]["sha256"]):
+            if (summary := self.summary(run)) is None:
+                continue
+            before, entry = known.get(run.name), entries[run.name]
+            if before is None or before["sha256"] != entry["sha256"]:
                 raise ConfigError(
                     f"{self.run_path(run)}: was made from a different experiment;"
                     f" name another directory, or remove {self.path}"
                 )
+            if before.get("policies") != entry.get("policies"):
+                why: str | None = "a module of its policies has changed since"
+            else:
+                why = self.kept.problem(run, self.run_path(run), summary)
+            if why is None:
+                done.add(run.name)
+            else:
+                self._set_aside(run, why)
         plan = {"natjam_campaign": _FORMAT_VERSION, "name": name, "runs": {**known, **entries}}
         write_json(self.path / PLAN_NAME, plan)
         return [run for run in runs if run.name not in done]
+
+    @staticmethod
+    def _entry(run: PlannedRun, policies: str | None) -> dict[str, Any]:
+        entry = {"variant": run.variant, "seed": run.experiment.seed, "sha256": run.sha256}
+        return entry if policies is None else {**entry, "policies": policies}
+
+    def _set_aside(self, run: PlannedRun, why: str) -> None:
+        names = (f"{run.name}-{number}" for number in itertools.count(1))
+        place = next(path for name in names if not (path := self.path / SET_ASIDE_NAME / name).exists())
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self.run_path(run).rename(place)
+            (place / WHY_NAME).write_text(f"{why}\n")
+        except OSError as error:
+            raise ConfigError(f"{self.run_path(run)}: {why}; it cannot be set aside ({error.strerror})") from None
+        self.set_aside[run.name] = f"{why}; it is now in {place}, and is made anew"
 
     def made(self) -> dict[str, str]:
         """The variant of each run in the plan, by the SHA-256 of its experiment.

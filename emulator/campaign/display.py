@@ -48,6 +48,10 @@ def closing_lines(result: CampaignResult) -> Iterator[Text]:
     """The last lines of a finished campaign."""
     found = f"; {result.found_done} of them were made before" if result.found_done else ""
     yield Text(f"{len(result.runs)} runs{found}")
+    for name, why in list(result.set_aside.items())[:_FAILURES_SHOWN]:
+        yield Text(f"set aside: {name}: {why}", "bold yellow")
+    if len(result.set_aside) > _FAILURES_SHOWN:
+        yield Text(f"... and {len(result.set_aside) - _FAILURES_SHOWN} more were set aside", "bold yellow")
     yield from failure_lines(result)
     yield from _disturbed_lines(result)
     yield Text(f"results in {result.directory.path}; a table of all runs: {result.directory.path / TABLE_NAME}")

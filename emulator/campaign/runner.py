@@ -2,7 +2,8 @@
 
 Theory of operation
 -------------------
-A run is done when its ``summary.json`` exists, which is written last and atomically; no other state is kept.  So a
+A run is done when its ``summary.json`` exists, which is written last and atomically.  Before it is taken it is
+compared with the plan and with its digest (``emulator.campaign.kept_runs``); else it is set aside and made again.  So a
 campaign can be stopped at any time and in any way: the next call makes the runs that are not done, and repeats
 unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
 A run that fails is kept and reported.  The next call tries it again, unless it finished.
@@ -32,6 +33,8 @@ from emulator.engine import RunExperiment
 
 STATUS_PERIOD_REAL_S = 0.25
 _BATCH_REAL_S = 0.5
+_MANY_RUNS = 1000
+"""To check so many that were made before takes seconds."""
 _BATCHES_AHEAD = 2
 """Batches under way for each worker: one at work, one waiting."""
 
@@ -59,6 +62,8 @@ class CampaignResult:
     runs: tuple[PlannedRun, ...]
     found_done: int
     """Runs that had been made before."""
+    set_aside: dict[str, str]
+    """By name of a run, why what lay there was not taken; it was made anew."""
     failures: dict[str, str]
     """By name of a run, why it counts as failed."""
 
@@ -91,8 +96,12 @@ def run_campaign(
     """
     directory = CampaignDirectory(path)
     with directory.held():
+        if len(runs) >= _MANY_RUNS:
+            on_status(CampaignStatus(0, 0, len(runs), "checking what was made before", None))
         to_make = directory.take_plan(name, runs)
-        progress = _Progress(len(runs), len(runs) - len(to_make), on_status)
+        progress = _Progress(len(runs), len(runs) - len(to_make), on_status, directory.kept.record)
+        if directory.set_aside:
+            progress.show(f"set aside {len(directory.set_aside)} runs that are not as they were made")
         simulated = [run for run in to_make if run.experiment.engine != "live"]
         if simulated:
             progress.show("starting workers")
@@ -106,7 +115,7 @@ def run_campaign(
                 progress.ended(run_one(_task(directory, run, run_experiment), progress.show_live))
         progress.show("writing the table")
         failures = write_table(directory, runs, progress.failures)
-    return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), failures)
+    return CampaignResult(directory, tuple(runs), len(runs) - len(to_make), directory.set_aside, failures)
 
 
 def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExperiment) -> RunTask:
@@ -155,7 +164,15 @@ def _batch_size(made: int, spent_real_s: float) -> int:
 class _Progress:
     """Counts runs, and estimates the time left from the runs so far."""
 
-    def __init__(self, total: int, found_done: int, on_status: Callable[[CampaignStatus], None]) -> None:
+    def __init__(
+        self,
+        total: int,
+        found_done: int,
+        on_status: Callable[[CampaignStatus], None],
+        keep: Callable[[str, str | None], None] = lambda name, summary_sha256: None,
+    ) -> None:
+        """``keep`` gets the name and the digest of the summary of each run that has ended."""
+        self._keep = keep
         self.failures: dict[str, str] = {}
         self._total = total
         self._found_done = found_done
@@ -177,6 +194,7 @@ class _Progress:
     def ended(self, outcome: Outcome) -> None:
         """A run has ended."""
         self._made += 1
+        self._keep(outcome.name, outcome.summary_sha256)
         if outcome.failure is not None:
             self.failures[outcome.name] = outcome.failure
 

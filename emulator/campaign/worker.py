@@ -15,6 +15,7 @@ from emulator.display.closing_tables import failures
 from emulator.engine import OnStatus, RunExperiment
 from emulator.errors import NatjamError
 from emulator.experiment.model import Experiment
+from emulator.records.run_directory import SUMMARY_NAME, sha256_of
 
 FAILURE_NAME = "failure.txt"
 """A file in the directory of a run that did not finish; it says why."""
@@ -39,6 +40,8 @@ class Outcome:
     failure: str | None
     """Why it counts as failed: a job failed, its output differs, or it did not finish.  None: it succeeded."""
     real_s: float
+    summary_sha256: str | None = None
+    """Of the ``summary.json`` that it has left; None: it left none."""
 
 
 class Workers(Protocol):
@@ -74,7 +77,10 @@ def run_one(task: RunTask, on_status: OnStatus) -> Outcome:
     except Exception as error:  # our own fault in one run must not stop the other runs
         failure = f"{type(error).__name__}: {error}"
         _note(task, traceback.format_exc())
-    return Outcome(task.name, failure, time.monotonic() - began_real_s)
+    summary_sha256 = None
+    with contextlib.suppress(OSError):
+        summary_sha256 = sha256_of(task.directory / SUMMARY_NAME)
+    return Outcome(task.name, failure, time.monotonic() - began_real_s, summary_sha256)
 
 
 def _note(task: RunTask, text: str) -> None:

@@ -36,11 +36,12 @@ from emulator.errors import ConfigError, NatjamError, RunError, printable
 from emulator.interruption import EXIT_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
     from rich.table import Table
 
+    from emulator.core.job import JobSpec
     from emulator.display.status import RunStatus
     from emulator.engine import OnStatus
     from emulator.experiment.model import Experiment
@@ -271,11 +272,16 @@ def validate(
         except ConfigError as error:
             problems.append(error.message)
             continue
-        maps, reduces = sum(len(job.map_ns) for job in jobs), sum(len(job.reduce_ns) for job in jobs)
-        containers = experiment.cluster.containers
-        say(f"{file}: valid: {len(jobs)} jobs, {maps} maps, {reduces} reduces on {containers} containers")
+        say(f"{file}: valid: {_counted(jobs)} on {experiment.cluster.containers} containers")
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def _counted(jobs: Sequence[JobSpec]) -> str:
+    maps = sum(len(job.map_ns) for job in jobs)
+    reduces, programs = (sum(len(job.reduce_ns) for job in jobs if (job.program is None) == of) for of in (True, False))
+    of_programs = f", {programs} tasks that are programs" if programs else ""
+    return f"{len(jobs)} jobs, {maps} maps, {reduces} reduces{of_programs}"
 
 
 @app.command()

@@ -11,7 +11,7 @@ from emulator.cli.detached import OnCluster, Run
 from emulator.display.console import say
 from emulator.vocabulary import Order
 
-_HELP = "JOB/m0 is a job's first map, JOB/r0 its first reduce."
+_HELP = "JOB/m0 is a job's first map, JOB/r0 its first reduce, or the first of its programs."
 _Task = Annotated[str, typer.Argument(metavar="TASK", help=_HELP, show_default=False)]
 
 

@@ -114,6 +114,8 @@ class Exited(_Completion):
     signal: int | None
     keys_done: int
     reason: str = ""
+    output_sha256: str = ""
+    """Of a program that has succeeded: the digest of its directory at its commit (``emulator.storage.tree_digest``)."""
 
 
 Completion: TypeAlias = (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from emulator.vocabulary import Frozen, JobFacts
 
+PYTHON = "{python}"
+"""In a command, stands for the interpreter that runs natjam."""
+
 
 class ProgramSpec(Frozen):
     """What each task of a job of programs runs; for the machines such a task is a reduce of one key."""
@@ -11,6 +14,11 @@ class ProgramSpec(Frozen):
     command: tuple[str, ...]
     sha256: tuple[tuple[str, str], ...] = ()
     """Checksums of the files that it leaves, by name, where known."""
+    directory: str | None = None
+    """Where it works; None: in the directory that becomes its output."""
+    environment: tuple[tuple[str, str], ...] = ()
+    input: str | None = None
+    """The file that is its standard input; None: nothing."""
 
 
 class JobSpec(Frozen):

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.display.tables import ALWAYS, names, new_facts, new_table, numbers
+from emulator.records.checked_output import what_was_checked, what_was_not_checked
 
 MOST_JOBS = 30
 """If a run has more jobs, its queues are shown, and only this many jobs."""
@@ -80,10 +81,7 @@ def failures(summary: Mapping[str, Any]) -> list[str]:
     ]
     output = summary.get("output")
     if output is not None and not output["verified"]:
-        found.append(
-            f"the output differs from that of an undisturbed run: {output['keys_lost']} keys lost,"
-            f" {_wrong_files(output)}"
-        )
+        found.append(f"the output is not as it should be: {output['keys_lost']} keys lost, {_wrong_files(output)}")
     return found
 
 
@@ -209,10 +207,11 @@ def _imaging_text(work: Mapping[str, Any]) -> str:
 
 
 def _output_text(output: Mapping[str, Any]) -> Text:
-    if output["verified"] and not output["keys_expected"]:
-        return Text(f"verified: {output['files_expected']} files are correct", "green")
     if output["verified"]:
-        return Text(f"verified: {output['keys_written']} keys, byte for byte as in an undisturbed run", "green")
+        checked, unchecked = what_was_checked(output), what_was_not_checked(output)
+        lines = [Text(f"verified: {checked}", "green")] if checked else []
+        lines += [Text(f"not checked: {unchecked}", "yellow")] if unchecked else []
+        return Text("\n").join(lines)
     return Text(
         f"NOT VERIFIED: {output['keys_written']} of {output['keys_expected']} keys written, {output['keys_lost']} lost,"
         f" {_wrong_files(output)}",

@@ -14,6 +14,7 @@ from emulator.experiment.catalog import located
 from emulator.experiment.checks import PATH_LOCATIONS, check, check_files
 from emulator.experiment.jobs_file import include_jobs
 from emulator.experiment.model import Cluster, Experiment, Scheduler, Workload
+from emulator.experiment.programs import place_programs, program_problems
 from emulator.files.problems import Problem, describe, validation_problems
 from emulator.files.yaml_positions import Document, read_document
 
@@ -43,6 +44,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     for text in overrides:
         document.override(text)
     _make_paths_absolute(document, overrides_dir or Path.cwd())
+    place_programs(document)
     problems: list[Problem] = []
     experiment = None
     try:
@@ -50,7 +52,9 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     except ValidationError as error:
         problems += validation_problems(error, Experiment, document)
     sections = (getattr(experiment, name, None) or _section(name, document) for name in _SECTIONS)
-    problems += check(*sections, engine=str(document.get(("engine",)) or "live"))
+    engine = str(document.get(("engine",)) or "live")
+    problems += check(*sections, engine=engine)
+    problems += program_problems(document) if engine == "live" else ()
     problems += check_files(document, path.parent)
     if problems or experiment is None:
         raise ConfigError(describe(problems, document))

@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from emulator.live import command, mapper, reducer
@@ -26,6 +25,7 @@ from emulator.live.task import (
     EXIT_IO_FAILED,
     TaskProcess,
     failure_reason,
+    join_groups,
     send_report,
 )
 
@@ -72,6 +72,10 @@ class Children:
 
         return self._fork(run)
 
+    def report(self, event: str, **fields: Any) -> None:
+        """In a helper: send a report to the supervisor."""
+        send_report(self._reports, event, fields)
+
     def attachment(self, container: ContainerProcess) -> dict[str, Any]:
         """Where the process of a container finds what it shares with the supervisor."""
         reports = f"/proc/{self._parent}/fd/{self._reports}"
@@ -102,8 +106,7 @@ class Children:
     def _do_task(self, container: ContainerProcess) -> int:
         task = None
         try:
-            if (group := container.params.get("memory_group")) is not None:
-                Path(group).write_text("0")
+            join_groups(container.params)
             task = TaskProcess(container.params, self._page.writer(container.slot), self._reports)
             if container.params.get("images", {}).get("dumper") == CriuDumper.name:
                 task.may_be_made_again(self.attachment(container))

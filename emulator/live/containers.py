@@ -92,6 +92,8 @@ class ContainerProcess:
     swapped_bytes: int = 0
     """Bytes of its memory in swap when it was last resumed, or killed, while stopped."""
     is_stopped: bool = False
+    has_ended: bool = False
+    """Its process was reaped; for a program, what it has started may be left."""
     _new_outputs: list[Any] = field(default_factory=list)
     _current: PendingCommand | None = None
     _waiting: deque[PendingCommand] = field(default_factory=deque)
@@ -115,6 +117,11 @@ class ContainerProcess:
     def directory(self) -> Path:
         """Its scratch directory on the node's disk; made when something is written there."""
         return container_directory(self.params["work_dir"], self.id)
+
+    @property
+    def living_pid(self) -> int | None:
+        """Its process; None before it is forked and after it was reaped."""
+        return None if self.has_ended else self.pid
 
     @property
     def holds_memory(self) -> bool:
@@ -142,7 +149,7 @@ class ContainerProcess:
 
     def next_signal(self, emit: Emit) -> int | None:
         """The signal to send now, if any; operations that have become impossible are refused on the way."""
-        if self.pid is None or self._kill_sent:
+        if self.living_pid is None or self._kill_sent:
             return None
         if self._kills:
             self._kill_sent = True
@@ -168,6 +175,11 @@ class ContainerProcess:
     def is_to_stop(self) -> bool:
         """Whether it has been told to stop and has not stopped yet."""
         return self._current is not None and self._current.op in ("suspend", "dump") and not self.is_stopped
+
+    @property
+    def is_to_be_saved(self) -> bool:
+        """Whether it has been told to stop because an image is to be made."""
+        return self._current is not None and self._current.op == "dump"
 
     def signalled(self, real_ns: int) -> None:
         """The signal that `next_signal` gave has been sent."""
@@ -196,7 +208,7 @@ class ContainerProcess:
     def reported(self, event: str, fields: dict[str, Any], emit: Emit) -> None:
         """Handle a report of the task: keep it for its exit, or pass it on."""
         if event == "failed":
-            self._reason = fields["reason"]
+            self.failed(fields["reason"])
         elif event == "checkpoint_written":
             self._written = fields
         elif event == "lag":
@@ -205,6 +217,10 @@ class ContainerProcess:
             if event == "first_key":
                 self._walking_since_real_ns = fields["real_ns"]
             emit(event, id=self.id, **fields)
+
+    def failed(self, reason: str) -> None:
+        """Why it has failed, or will end; the first reason counts."""
+        self._reason = self._reason or reason
 
     # Images
 
@@ -284,8 +300,10 @@ class ContainerProcess:
             names = ("past_containers", "keys_done", "input_path", "hostname")
             params["checkpoint"] = {"version": checkpoint.VERSION, **{name: counters[name] for name in names}}
 
-    def exited(self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit) -> None:
-        """The process was reaped: complete what was asked of it, then report how it ended."""
+    def exited(
+        self, code: int | None, killed_by: int | None, keys_done: int, real_ns: int, emit: Emit, **facts: str
+    ) -> None:
+        """Nothing is left of it: complete what was asked of it, then report how it ended."""
         reason = self._reason or _exit_reason(code, killed_by)
         if self._current is not None and self._current.op == "checkpoint" and code == EXIT_CHECKPOINTED:
             self._complete_checkpoint(self._current, real_ns, emit)
@@ -320,6 +338,7 @@ class ContainerProcess:
             real_ns=real_ns,
             reason="" if code == EXIT_DONE else reason,
             lag=self._lag.to_record(),
+            **facts,
         )
 
     def launch_failed(self, reason: str, emit: Emit) -> None:

@@ -14,6 +14,7 @@ import psutil
 
 from emulator.live.dumpers.criu import find_criu, tracks_memory
 from emulator.live.memory.nodes import why_no_swap
+from emulator.live.program_members import group_parent
 from emulator.storage.images import PAGE_TRACKER
 
 _CGROUP_FOLDER = Path("/sys/fs/cgroup")
@@ -34,7 +35,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Check everything; takes under a second, changes nothing."""
-    return [_system(), _root(), *_criu(), _cgroups(), _swap(), _own_swap(), _staging(), _ray(), _chromium()]
+    of_tasks = [_cgroups(), _programs(), _swap(), _own_swap(), _staging()]
+    return [_system(), _root(), *_criu(), *of_tasks, _ray(), _chromium()]
 
 
 def _finding(name: str, works: bool, found: str, without: str) -> Finding:
@@ -82,6 +84,18 @@ def _cgroups() -> Finding:
         version = "version 2"
     may = "" if usable else "; may not be written to" if "memory" in there else "; without memory"
     return _finding("cgroups", usable, f"{version}: {', '.join(there) or 'no controller'}{may}", without)
+
+
+def _programs() -> Finding:
+    parent = group_parent()
+    without = (
+        "a process that ends and starts the next one all the time may escape its program's suspend or end, and what "
+        "a program has started may outlive a supervisor that is killed"
+    )
+    if parent is None:
+        return Finding("programs", False, "no cgroups for them: what they start is found by descent", without)
+    version = 2 if (parent / "cgroup.controllers").exists() else 1
+    return Finding("programs", True, f"each in a cgroup of its own (version {version}, in {parent})", "")
 
 
 def _swap() -> Finding:

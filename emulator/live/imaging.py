@@ -38,7 +38,7 @@ from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.kept_files import KeptFiles, kept_files
 from emulator.live.pacing import DevicePacer
 from emulator.live.partial_output import OutputError
-from emulator.live.task import ATTACHMENT, EXIT_DONE, EXIT_IO_FAILED, failure_reason
+from emulator.live.task import ATTACHMENT, EXIT_DONE, EXIT_IO_FAILED, failure_reason, join_groups
 from emulator.live.wire import pack
 from emulator.storage.images import Image, ImageChain, ImageDamaged, Pace
 
@@ -149,6 +149,15 @@ class ImageWork:
     def has(self, container: ContainerProcess) -> bool:
         """Whether it has an operation that can no longer be cancelled."""
         return container.id in self._of
+
+    def is_helper(self, pid: int) -> bool:
+        """Whether a process dumps or restores."""
+        return pid in self._helpers
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether criu makes processes just now."""
+        return any(work.loaded is not None for work in self._of.values())
 
     def helper_ended(self, pid: int, code: int | None) -> bool:
         """Returns whether a process that has ended was a helper; if so, handles its end.  ``code``: None if it was
@@ -325,7 +334,6 @@ def _loaded(work: _Work, image: Image, damaged: list[str]) -> dict[str, Any]:
 
 
 def _become_criu(work: _Work) -> None:
-    if (group := work.container.params.get("memory_group")) is not None:
-        Path(group).write_text("0")  # criu's processes belong to the task's memory group
+    join_groups(work.container.params)  # criu's processes, and those that it makes, belong to the task
     command = CriuDumper(work.images.criu).restore_command(work.staging / _FILES, work.staging / _WORK)
     os.execv(command[0], command)

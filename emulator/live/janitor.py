@@ -2,9 +2,9 @@
 
 It is started first, in a session of its own, with a pipe from the driver as stdin.  It acts when the pipe ends: after a
 goodbye, or without one if the driver crashed or was killed.  It then kills every process that carries the run's id in
-its environment, or has a file of the run's temporary directories open for writing (two of Ray's processes overwrite
-their environment).  It also removes the run's swap file, memory cgroups and directories.  After a goodbye nothing of
-these should be left; it reports how many processes there were.
+its environment, or has a file of the run's directories open for writing (two of Ray's processes, and programs,
+overwrite their environment), or is in a cgroup of one of its programs.  It also removes the run's swap file, cgroups
+and directories.  After a goodbye nothing of these should be left; it reports how many processes there were.
 
 A node host on another machine than the driver has its own janitor, for the processes it has started and its directory.
 If a janitor is killed together with its driver, the next run finds what they left by the names of their directories
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.live.memory.left_over import end_memory
+from emulator.live.program_members import remove_program_groups
 
 RUN_VARIABLE = "NATJAM_RUN"
 """Set in the environment of every process of a run, so that leaks can be found."""
@@ -153,6 +154,7 @@ def end_left_over_runs() -> int:
         run_id = directory.name.removeprefix(_DIRECTORY_PREFIX)
         if _RUN_ID.fullmatch(run_id) and not _has_janitor(run_id) and _is_forsaken(directory):
             end_run_processes(run_id, directories=[directory])
+            remove_program_groups(run_id)
             end_memory(run_id, [directory])
             shutil.rmtree(directory, ignore_errors=True)
             ended += 1
@@ -216,17 +218,20 @@ class Janitor:
         return int(answer)
 
 
-def start_janitor(run_id: str, directories: Sequence[str | Path], host: str | None = None) -> Janitor:
+def start_janitor(
+    run_id: str, directories: Sequence[str | Path], host: str | None = None, kept: Sequence[str | Path] = ()
+) -> Janitor:
     """Start the janitor of a run, before any other process of it.  Raises OSError.
 
-    `directories` are removed at the end with all their content; they need not exist yet.  The janitor of one ``host``
-    cleans up after the processes that the host has started; it gets no goodbye.
+    `directories` are removed at the end with all their content; they need not exist yet.  Who writes to those or to
+    the directories ``kept`` belongs to the run.  The janitor of one ``host`` cleans up after the processes that the
+    host has started; it gets no goodbye.
     """
     command = [sys.executable, "-m", "emulator.live.janitor", "--run-id", run_id]
     if host is not None:
         command += ["--host", host]
-    for directory in directories:
-        command += ["--dir", str(Path(directory).absolute())]
+    for option, paths in (("--dir", directories), ("--kept", kept)):
+        command += [part for path in paths for part in (option, str(Path(path).absolute()))]
     # Another janitor must not take this one for a process of the run.
     environment = {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, HOST_VARIABLE)}
     # Only our end may keep the pipe open: later children do not inherit Python's descriptors.
@@ -251,14 +256,17 @@ def main() -> int:
     parser.add_argument("--run-id", required=True, help="the value of NATJAM_RUN in the run's processes")
     parser.add_argument("--host", help="end only the processes with this value of NATJAM_HOST")
     parser.add_argument("--dir", action="append", default=[], help="a directory to remove; may be repeated")
+    parser.add_argument("--kept", action="append", default=[], help="a directory that only the run writes to")
     arguments = parser.parse_args()
     if arguments.host is not None and os.fork():
         return 0  # the fork continues as an orphan: Ray kills the children of an actor that it ends
     clean = _wait_for_driver()
     driver = os.getppid() if clean else None  # the driver may still have a log of Ray open
+    written = [*arguments.dir, *arguments.kept]
     if clean:
-        _let_end(arguments.run_id, arguments.host, arguments.dir, driver)
-    killed = end_run_processes(arguments.run_id, arguments.host, arguments.dir, driver)
+        _let_end(arguments.run_id, arguments.host, written, driver)
+    killed = end_run_processes(arguments.run_id, arguments.host, written, driver)
+    remove_program_groups(arguments.run_id if arguments.host is None else f"{arguments.run_id}-{arguments.host}")
     end_memory(arguments.run_id, arguments.dir, arguments.host)
     for directory in arguments.dir:
         shutil.rmtree(directory, ignore_errors=True)

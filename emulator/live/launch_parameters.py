@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from emulator.core.job import JobSpec
+from emulator.core.job import PYTHON, JobSpec
 from emulator.live import command
 
 
@@ -44,6 +45,8 @@ class Place:
     """Real bytes that it uses."""
     memory_group: str | None = None
     """File through which it joins the memory cgroup of its node; None: there is none."""
+    program_group: str | None = None
+    """Folder of the cgroup to make for it, if it is a program; None: none can be had."""
 
 
 def map_parameters(
@@ -95,7 +98,14 @@ def program_parameters(site: Site, job: JobSpec, task: int, place: Place) -> dic
     """Parameters of a program, with a directory for this attempt."""
     assert job.program is not None
     directory = command.directory_of(site.output_dir, job.name, task, place.container)
-    return _common(site, job, task, place) | {"command": list(job.program.command), "directory": directory}
+    return _common(site, job, task, place) | {
+        "command": [sys.executable if part == PYTHON else part for part in job.program.command],
+        "directory": directory,
+        "works_in": job.program.directory or directory,
+        "environment": dict(job.program.environment),
+        "input": job.program.input,
+        "program_group": place.program_group,
+    }
 
 
 def _common(site: Site, job: JobSpec, task: int, place: Place) -> dict[str, Any]:

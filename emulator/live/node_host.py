@@ -19,7 +19,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ from emulator.live.plan import (
     RunPlan,
     StopApplication,
 )
+from emulator.live.program_members import group_name, group_parent, remove_program_groups
 from emulator.live.progress_page import WorkState
 from emulator.live.shuffle_process import ShuffleProcess
 from emulator.live.standstill import timeout_real_ns
@@ -109,7 +110,8 @@ class NodeHost(MachineHost):
         """(node, job): where the outputs of the job's maps are, once all are known."""
         self._settings_of = {node.name: node for node in self.settings.nodes}
         mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
-        self._memories = NodeMemories(f"{plan.run_id}-{name}", work_dir, plan.experiment.live.memory_scale, mine)
+        self._mark = f"{plan.run_id}-{name}"
+        self._memories = NodeMemories(self._mark, work_dir, plan.experiment.live.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
@@ -211,6 +213,7 @@ class NodeHost(MachineHost):
         served = await self.shuffle.served()
         if self._store is not None:
             await self._store.close()
+        await asyncio.to_thread(remove_program_groups, self._mark)
         await asyncio.to_thread(self._memories.close)
         await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
         return served
@@ -239,6 +242,7 @@ class NodeHost(MachineHost):
         self.spawn(self._restart_supervisor())
 
     async def _restart_supervisor(self) -> None:
+        await asyncio.to_thread(remove_program_groups, self._mark)
         supervisor = self._new_supervisor()
         await supervisor.start()
         self._supervisor = supervisor
@@ -287,6 +291,7 @@ class NodeHost(MachineHost):
             params = map_parameters(self._site, spec, launch.task, place, duration_ns)
             self._launch_task(process, params)
         elif spec.program is not None:
+            place = replace(place, program_group=self._program_group(launch.container, place.memory_group))
             self._launch_task(process, program_parameters(self._site, spec, launch.task, place))
         elif not spec.map_ns and not self._has_input(node, launch):
             # No map makes its input: make it here first, in a process that may know the seed.
@@ -324,6 +329,10 @@ class NodeHost(MachineHost):
         memory_bytes = self._memories.real_bytes(launch.memory_bytes or 0)
         group = self._memories.processes_file(node)
         return Place(node, launch.container, launch.first_key_at_ns, memory_bytes, group)
+
+    def _program_group(self, container: str, memory_group: str | None) -> str | None:
+        parent = group_parent(memory_group)
+        return None if parent is None else str(parent / group_name(self._mark, container))
 
     def _has_input(self, node: str, launch: fx.Launch) -> bool:
         return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
@@ -483,7 +492,8 @@ class NodeHost(MachineHost):
         self.lag.merge(event["lag"])
         killed = self._memories.why_killed(process.node) if event["signal"] == signal.SIGKILL else None
         reason = process.timed_out or killed or event["reason"]
-        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason)
+        digest = event.get("output_sha256", "")
+        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason, digest)
 
     # ---- ApplicationMasters ----
 

@@ -41,6 +41,8 @@ from emulator.live.web import WebService
 from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
+from emulator.storage.local import PARTIAL_DIRECTORY
+from emulator.storage.objects import is_object_url
 from emulator.storage.places import place_at
 
 STATUS_PERIOD_REAL_S = 0.3
@@ -168,7 +170,8 @@ class LiveSession:
     @contextlib.contextmanager
     def _nothing_left_at_the_end(self, runtime: RayRuntime) -> Iterator[None]:
         end_left_over_runs()
-        janitor = start_janitor(self.run_id, [self._root])
+        partial = [] if is_object_url(self._output) else [Path(self._output, PARTIAL_DIRECTORY)]
+        janitor = start_janitor(self.run_id, [self._root], kept=partial)
         try:
             with new_held_directory(self._root):
                 yield

@@ -30,30 +30,30 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgpack
 
-from emulator.live import command, shuffle
+from emulator.live import shuffle
 from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns
 from emulator.live.children import TASKS, Children
+from emulator.live.command import last_words
 from emulator.live.containers import ContainerProcess, PendingCommand, launch_problem, parse_command
 from emulator.live.imaging import ImageWork, attach
 from emulator.live.memory.held import swapped_bytes_of
-from emulator.live.parent import PR_SET_PDEATHSIG, libc
+from emulator.live.parent import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, libc
+from emulator.live.program_work import ProgramWork
 from emulator.live.progress_page import ProgressPage
 from emulator.live.starts import StartQueue
 from emulator.live.task import (
     CONTROL_SIGNALS,
-    EXIT_DONE,
-    EXIT_IO_FAILED,
     INPUT_CHANGED,
     SUSPEND,
     failure_reason,
 )
 from emulator.live.wire import pack
 
-_PR_SET_CHILD_SUBREAPER = 36
 _STARTS_A_CORE = 2
 _READ_BYTES = 1 << 16
 _FLUSH_PATIENCE_REAL_NS = 2_000_000_000
@@ -84,6 +84,9 @@ class Supervisor:
         not_theirs = (command_descriptor, event_descriptor, self._reports_in, self._wakeup_in, self._wakeup_out)
         self._children = Children(page_path, page, self._reports_out, not_theirs)
         self._images = ImageWork(self._children.fork_helper)
+        self._programs = ProgramWork(
+            self._children.fork_helper, self._children.report, os.kill, self._after, self._strangers
+        )
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         """(real time, number, action)."""
         self._numbers = itertools.count()
@@ -253,6 +256,8 @@ class Supervisor:
     def _launch(self, container: ContainerProcess) -> None:
         self._page.clear(container.slot)
         try:
+            if container.is_program:
+                self._programs.begin(container)
             pid = self._children.fork_task(container)
         except OSError as error:
             self._fail_launch(container, _launch_reason(error))
@@ -277,6 +282,7 @@ class Supervisor:
     def _fail_launch(self, container: ContainerProcess, reason: str) -> None:
         del self._containers[container.id]
         self._starts.forget(container)
+        self._programs.forget(container)
         container.launch_failed(reason, self._emit)
 
     # Images
@@ -296,8 +302,15 @@ class Supervisor:
 
     def _restore(self, container: ContainerProcess) -> None:
         """Restore a container: its image is on this node by now.  Does nothing if it is no longer wanted."""
-        if self._containers.get(container.id) is container and not self._closing:
-            self._images.restore(container, self._restored)
+        if self._containers.get(container.id) is not container or self._closing:
+            return
+        try:
+            if container.is_program:
+                self._programs.begin(container)
+        except OSError as error:
+            self._fail_launch(container, _launch_reason(error))
+            return
+        self._images.restore(container, self._restored)
 
     def _restored(self, container: ContainerProcess, outcome: Mapping[str, Any]) -> None:
         if "failed" in outcome:
@@ -370,8 +383,12 @@ class Supervisor:
                 self._after(_STOP_PATIENCE_REAL_NS, lambda: self._insist(container))
 
     def _signal(self, container: ContainerProcess, number: int) -> None:
-        """Send a signal: to the whole process group for a program, which may have children."""
-        (os.killpg if container.is_program else os.kill)(_pid_of(container), number)
+        """Send a signal: for a program to its process group, and to what else belongs to it."""
+        if not container.is_program:
+            os.kill(_pid_of(container), number)
+            return
+        os.killpg(_pid_of(container), number)
+        self._programs.pass_on(container, number)
 
     def _insist(self, container: ContainerProcess) -> None:
         """Stop a program that ignores SIGTSTP."""
@@ -399,6 +416,8 @@ class Supervisor:
                 return
             self._reports.feed(data)
             for pid, event, fields in self._reports:
+                if self._programs.reported(pid, event, fields):
+                    continue
                 container = self._by_pid[pid]
                 if event == "settled":
                     self._starts.settled(container)
@@ -406,6 +425,12 @@ class Supervisor:
                     container.reported(event, fields, self._emit)
 
     def _stop_changed(self, container: ContainerProcess, stopped: bool, real_ns: int) -> None:
+        if stopped and container.is_program and container.is_to_stop:
+            self._programs.stop(container, lambda: self._stopped(container, True, time.monotonic_ns()))
+        else:
+            self._stopped(container, stopped, real_ns)
+
+    def _stopped(self, container: ContainerProcess, stopped: bool, real_ns: int) -> None:
         container.stop_changed(stopped, real_ns, self._emit)
         if container.is_to_be_dumped:
             container.set_counters(self._page.keys_done(container.slot))
@@ -427,35 +452,44 @@ class Supervisor:
                 if container is not None:
                     self._stop_changed(container, change.si_code == os.CLD_STOPPED, real_ns)
                 continue
-            if container is None:  # a helper, or an orphan of some process
-                self._images.helper_ended(change.si_pid, change.si_status if exited_normally else None)
-                continue
             self._read_reports()  # its last reports are in the pipe
-            del self._by_pid[change.si_pid], self._containers[container.id]
+            code = change.si_status if exited_normally else None
+            if container is None:  # a helper, or an orphan of some process
+                if not self._images.helper_ended(change.si_pid, code):
+                    self._programs.helper_ended(change.si_pid)
+                continue
+            del self._by_pid[change.si_pid]
+            container.has_ended = True
             self._starts.forget(container)
             self._leave_images(container)
-            code = change.si_status if exited_normally else None
-            container.exited(
-                code=self._ended_program(container, code) if container.is_program else code,
-                killed_by=None if exited_normally else change.si_status,
-                keys_done=self._page.keys_done(container.slot),
-                real_ns=real_ns,
-                emit=self._emit,
-            )
+            killed_by = None if exited_normally else change.si_status
+            if container.is_program:
+                self._programs.ended(container, code, partial(self._program_ended, container, killed_by))
+            else:
+                self._exited(container, code, killed_by, real_ns)
 
-    def _ended_program(self, container: ContainerProcess, code: int | None) -> int | None:
-        """Kill what a program has left running, and commit what it has written; returns its exit status."""
-        with suppress(ProcessLookupError):
-            self._signal(container, signal.SIGKILL)
-        if code != EXIT_DONE:
-            return code
-        try:
-            command.commit(container.params)
-        except OSError as error:
-            container.reported("failed", {"reason": failure_reason(error)}, self._emit)
-            return EXIT_IO_FAILED
-        self._page.writer(container.slot).key_done(1, time.monotonic_ns())
-        return code
+    def _exited(
+        self, container: ContainerProcess, code: int | None, killed_by: int | None, real_ns: int, **facts: str
+    ) -> None:
+        del self._containers[container.id]
+        keys_done = self._page.keys_done(container.slot)
+        container.exited(code, killed_by, keys_done, real_ns, self._emit, **facts)
+
+    def _program_ended(self, container: ContainerProcess, killed_by: int | None, code: int | None, digest: str) -> None:
+        """Nothing is left of a program."""
+        real_ns = time.monotonic_ns()
+        if code and (words := last_words(container.params)):
+            container.failed(f"exit status {code}, and its standard error ends with: {words}")
+        if digest:
+            self._page.writer(container.slot).key_done(1, real_ns)
+        self._exited(container, code, killed_by, real_ns, output_sha256=digest)
+
+    def _strangers(self, children: list[int]) -> list[int] | None:
+        """Of the children of this process those that it does not know; None while criu makes some."""
+        if self._images.is_restoring:
+            return None
+        known = (self._by_pid.__contains__, self._images.is_helper, self._programs.is_helper)
+        return [pid for pid in children if not any(is_it(pid) for is_it in known)]
 
     # Events
 
@@ -508,7 +542,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # Fires when the thread that started us ends; if it has already ended, the end of stdin shows that.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans of programs are reaped here
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what programs leave is ended and reaped here
     commands, events = _take_standard_streams()
     try:
         page = ProgressPage.open(arguments.page, arguments.slots)

@@ -125,6 +125,14 @@ class TaskProcess:
         send_report(self._report_descriptor, event, fields)
 
 
+def join_groups(params: dict[str, Any]) -> None:
+    """Put this process into the cgroups of its node's memory and of its attempt.  Raises OSError."""
+    if (group := params.get("memory_group")) is not None:
+        Path(group).write_text("0")
+    if (group := params.get("program_group")) is not None:
+        Path(group, "cgroup.procs").write_text("0")
+
+
 def container_directory(work_dir: str, container_id: str) -> Path:
     """Directory of a container's files made at launch time: its input list, its checkpoint."""
     return Path(work_dir, "containers", container_id)

@@ -23,6 +23,7 @@ from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
 from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
 from emulator.records.summary import FAILED
+from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
 
 EXPERIMENT_NAME, SUMMARY_NAME, JOURNAL_NAME = "experiment.yaml", "summary.json", "journal.jsonl.zst"
@@ -30,6 +31,7 @@ MOST_JOBS_IN_YAML = 1000
 """More jobs than this are written as JSON lines, which take a tenth of the time."""
 SHARES_NAME = "shares.parquet"
 """The table of a fluid run: what every job held, and how long."""
+_SUMMED = {".parquet", ".html", ".json", ".svg", ".yaml", ".jsonl", ".zst"}
 _ROWS_A_PART = 10_000
 """This many rows of a table are turned into columns and written at a time."""
 _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
@@ -38,6 +40,11 @@ _TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
     "attempts": attempts_table,
     "operations": operations_table,
 }
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file.  Raises OSError."""
+    return file_digest(path)[0].hex()
 
 
 class RunDirectory:
@@ -146,6 +153,11 @@ class RunDirectory:
                 for name, file in files.items():
                     file.add(getattr(part, name))
         return {name: pyarrow.concat_tables(file.kept) for name, file in files.items()} if keep else {}
+
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each finished file but the summary, by its name."""
+        found = sorted(self.path.glob("[!.]*"))
+        return {file.name: sha256_of(file) for file in found if file.suffix in _SUMMED and file.name != SUMMARY_NAME}
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``, the last file of a run.  Raises RunError."""

@@ -1,4 +1,5 @@
-"""A live run of programs: k-means, saved by criu for an urgent job, has the centroids of an undisturbed one."""
+"""Live runs of programs: suspended with all that they have started, verified, and nothing of them left; and k-means,
+saved by criu for an urgent job, has the centroids of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from tests.live_runs import NatjamRun
-from tests.programs import criu_or_skip, kmeans_command
+import pytest
+
+from emulator.live.program_members import group_parent
+from tests.live_runs import NatjamRun, natjam, until
+from tests.programs import HIDDEN, criu_or_skip, kmeans_command, of_place
 from tests.run_results import job_of
 
 KMEANS = ("--memory-mb", "8", "--iterations", "25", "--iteration-s", "0.2")
@@ -56,3 +60,60 @@ def test_k_means_that_was_saved_and_made_again_is_the_same_to_the_bit(tmp_path: 
         assert len((left / "stdout").read_text().splitlines()) == 26, "nothing printed twice, nothing lost"
     assert (run.out / "output" / "high" / "part-c-00000" / "stdout").read_text() == "hello 0\n"
     assert summary["output"]["verified"] is True
+
+
+SUSPENDED = """\
+name: suspended
+time_scale: 10
+cluster: {nodes: 1, containers_per_node: 2, application_masters: outside}
+scheduler:
+  allocation: {name: two-queue, queues: {high: {capacity: 0.5}, low: {capacity: 0.5}}}
+  mechanism: suspend
+workload:
+  jobs:
+    - {name: low, queue: low, tasks: {command: [sh, low.sh], count: 2, length_s: 60}}
+    - name: high
+      queue: high
+      submit_s: 20
+      tasks: {command: [cat], input: said.txt, length_s: 10}
+"""
+
+
+def write_low(directory: Path) -> Path:
+    """The program of the job ``low``, beside the experiment; returns the directory that its hidden processes name."""
+    place = directory / "place"
+    place.mkdir()
+    (directory / "low.sh").write_text(HIDDEN.format(place=place) + "sleep 6 & wait\n")
+    (directory / "said.txt").write_text("hello\n")
+    return place
+
+
+def test_programs_are_suspended_and_verified_and_what_they_have_started_is_gone(tmp_path: Path) -> None:
+    place = write_low(tmp_path)
+    with NatjamRun(tmp_path, experiment=SUSPENDED) as run:
+        assert run.wait() == 0, run.log
+        assert of_place(place) == []
+    assert job_of(run.summary, "low")["suspensions"] == 1
+    output = run.summary["output"]
+    assert (output["verified"], output["programs"], output["programs_compared"]) == (True, 3, 3)
+    assert "what 3 programs wrote, unchanged since the commit" in " ".join(run.log.split())
+    stdout = run.out / "output" / "high" / "part-c-00000" / "stdout"
+    assert stdout.read_text() == "hello\n"
+    assert natjam("verify", run.out).returncode == 0
+    stdout.write_text("hallo\n")
+    found = natjam("verify", run.out)
+    assert found.returncode == 1
+    assert "part-c-00000: is not as it was when it was committed" in found.stderr
+
+
+def test_nothing_of_a_program_is_left_when_the_driver_is_killed(tmp_path: Path) -> None:
+    if group_parent() is None:
+        pytest.skip("needs a cgroup")
+    place = write_low(tmp_path)
+    with NatjamRun(tmp_path, experiment=SUSPENDED) as run:
+        run.until(lambda: len(of_place(place)) > 10, "hidden processes")
+        assert run.run_id
+        run.process.kill()
+        run.process.wait()
+        run.check_nothing_left()
+        until(lambda: of_place(place) == [], "nothing left that hides")

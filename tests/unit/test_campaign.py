@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import load_campaign
 from emulator.campaign.directory import CampaignDirectory
+from emulator.campaign.kept_runs import KeptRuns
 from emulator.campaign.plan import planned_runs
 from emulator.campaign.runner import CampaignStatus, _Progress, run_campaign
 from emulator.campaign.worker import Outcome
@@ -41,7 +47,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "60 runs\n" in result.output
     (of_srt,) = (line for line in result.output.splitlines() if "│ srt" in line)
     assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
-    assert "0 or missing in every row: jobs failed\n" in result.output
+    assert "0 or missing in every row: jobs failed" in result.output
     assert of_srt.count("±") == 3  # makespan and two queues
     return folder / "out"
 
@@ -67,7 +73,7 @@ def test_a_run_of_a_campaign_is_the_same_as_one_alone(undisturbed: Path, tmp_pat
         load_experiment(campaign.with_name("experiment.yaml"), options), tmp_path / "o", lambda _: None
     )
     among_others = RunResults(undisturbed / "runs/task_eviction=lrt/seed-7").summary
-    timing = ("real_s",)
+    timing = ("real_s", "files")
     assert {**alone, **dict.fromkeys(timing)} == {**among_others, **dict.fromkeys(timing)}
 
 
@@ -113,6 +119,81 @@ def test_a_run_that_was_begun_is_made_from_its_start(undisturbed: Path, tmp_path
     assert "3 of them were made before" in natjam("campaign", campaign, "--out", out).output
     assert table(out).equals(rows)
     assert not (begun / "left-over").exists()
+
+
+def another_variant(out: Path) -> None:
+    """The run of another variant was copied over it."""
+    shutil.rmtree(out / "runs/task_eviction=srt/seed-2")
+    shutil.copytree(out / "runs/task_eviction=lrt/seed-2", out / "runs/task_eviction=srt/seed-2")
+
+
+def quicker(out: Path) -> None:
+    """Its summary has another makespan."""
+    file = out / "runs/task_eviction=srt/seed-2/summary.json"
+    summary = json.loads(file.read_text())
+    file.write_text(json.dumps({**summary, "makespan_s": summary["makespan_s"] / 2}))
+
+
+def silent(out: Path) -> None:
+    """Its journal is empty."""
+    (out / "runs/task_eviction=srt/seed-2/journal.jsonl.zst").write_bytes(b"")
+
+
+def unknown(out: Path) -> None:
+    """It is another variant's, and the campaign was killed before it kept the digests."""
+    another_variant(out)
+    (out / "digests.jsonl").unlink()
+
+
+@pytest.mark.parametrize(
+    ("alter", "why"),
+    [
+        (another_variant, "summary.json was changed or replaced"),
+        (quicker, "summary.json was changed or replaced"),
+        (silent, "journal.jsonl.zst was changed or is missing"),
+        (unknown, "its scheduler is not as planned"),
+    ],
+)
+def test_a_run_that_is_not_as_it_was_made_is_set_aside_and_made_anew(
+    alter: Callable[[Path], None], why: str, tmp_path: Path
+) -> None:
+    campaign, out = write_campaign(tmp_path, CAMPAIGN.replace("30", "2")), tmp_path / "out"
+    assert natjam("campaign", campaign, "--out", out).exit_code == 0
+    rows = table(out)
+    alter(out)
+    altered = (out / "runs/task_eviction=srt/seed-2/summary.json").read_bytes()
+    again = natjam("campaign", campaign, "--out", out)
+    assert again.exit_code == 0
+    place = out / ".set-aside/task_eviction=srt/seed-2-1"
+    assert f"set aside: task_eviction=srt/seed-2: {why}; it is now in {place}, and is made anew" in again.output
+    assert "4 runs; 3 of them were made before" in again.output
+    assert table(out).equals(rows)
+    assert (place / "summary.json").read_bytes() == altered
+    assert (place / "why.txt").read_text() == f"{why}\n"
+    assert "4 of them were made before" in natjam("campaign", campaign, "--out", out).output
+
+
+def test_runs_of_a_policy_that_was_changed_are_made_anew(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("[srt, lrt]", "[srt, 'changing:first']").replace("30", "1")
+    campaign, out = write_campaign(tmp_path, text), tmp_path / "out"
+    (tmp_path / "changing.py").write_text(
+        "import changing_too\n\ndef first(view, tasks, random):\n    return [task.container for task in tasks]\n"
+    )
+    (tmp_path / "changing_too.py").write_text("")
+    for said in ("2 runs\n", "2 of them were made before"):
+        assert said in natjam("campaign", campaign, "--out", out).output
+    (tmp_path / "changing_too.py").write_text("# other\n")
+    again = natjam("campaign", campaign, "--out", out)
+    assert "set aside: task_eviction=changing_first/seed-1: a module of its policies has changed since;" in again.output
+    assert "1 of them were made before" in again.output
+
+
+@given(content=st.binary(max_size=60))
+def test_any_file_of_digests_is_read(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "digests.jsonl").write_bytes(content + b'\n["a", "b"]\n')
+    KeptRuns(folder).record("c", "d")
+    assert (folder / "digests.jsonl").read_bytes().endswith(b'["a", "b"]\n["c", "d"]\n')
 
 
 def test_a_run_that_fails_is_kept_and_told_and_the_others_are_made(tmp_path: Path) -> None:

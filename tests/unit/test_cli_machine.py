@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli.main import app
+from emulator.live.program_members import group_parent
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,10 @@ def test_the_doctor_says_what_is_missing_and_what_then_does_not_work(
     result = CliRunner().invoke(app, ["doctor", "--json"])
     assert result.exit_code == 0
     findings = {finding["name"]: finding for finding in json.loads(result.stdout)}
-    assert {"root", "criu", "cgroups", "swap", "Ray", "Chromium"} <= findings.keys()
+    assert {"root", "criu", "cgroups", "programs", "swap", "Ray", "Chromium"} <= findings.keys()
     assert not findings["criu"]["works"]
     assert "No such file" in findings["criu"]["found"]
     assert "process images" in findings["criu"]["without"]
+    assert findings["programs"]["works"] == (group_parent() is not None)
     assert all(bool(finding["without"]) != finding["works"] for finding in findings.values())
     assert "process images" in CliRunner().invoke(app, ["doctor"]).output

@@ -34,7 +34,7 @@ SIGNALLERS = {
     "emulator/live/supervisor.py",
     "emulator/live/janitor.py",
     "emulator/live/probe/process.py",  # the program that ``natjam probe`` has started, and no other
-    "emulator/live/memory/cgroup.py",  # who is still in a memory cgroup of a run that has ended
+    "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
     "emulator/live/detached.py",  # the run that ``natjam stop`` names, and no other
 }
 SELF_SIGNALLERS = {"emulator/live/task.py", "emulator/interruption.py"}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from analysis.report.facts import headline
 from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
 from emulator.display.run_display import BAR_CELLS, RunDisplay, render_status, status_line
 from emulator.display.status import JobStatus, RunStatus
@@ -131,12 +132,25 @@ def test_on_a_terminal_the_display_is_drawn_in_place_and_leaves_nothing() -> Non
     assert out.getvalue().endswith("\x1b[2K"), "the last thing done is to erase what was drawn"
 
 
+def test_what_was_not_checked_of_an_output_is_said_beside_what_was() -> None:
+    programs = summary()
+    programs["output"] |= {"keys_expected": 0, "keys_written": 0, "files_expected": 3, "programs": 3}
+    text = "".join(text_of(table) for table in closing_tables(programs))
+    assert "not checked: what 3 programs wrote" in text
+    assert "verified" not in text
+    programs["output"] |= {"programs_compared": 2}
+    text = "".join(text_of(table) for table in closing_tables(programs))
+    assert "verified: what 2 programs wrote, unchanged since the commit" in text
+    assert "not checked: what 1 program wrote" in text
+    assert {tile.label: (tile.cell.text, tile.cell.tone) for tile in headline(programs)}["output"] == ("unchanged", "")
+
+
 def test_closing_tables_and_no_failures() -> None:
     text = "".join(text_of(table) for table in closing_tables(summary()))
     for words in (
         *("research-XL", "succeeded", "197.0", "62", "11", "schedule", "2.634", "3.250", "8.500"),
         *(
-            "verified: 7000 keys",
+            "verified: 7,000 keys",
             "utilization 91.2%",
             "makespan 203.2 s emulated (first submission to last end)",
             "p99 2.100 ms",

@@ -31,6 +31,7 @@ from emulator.files.problems import validated
 from emulator.files.whole_files import write_json
 from emulator.files.yaml_positions import read_document
 from emulator.files.yaml_values import dump_yaml
+from emulator.records.run_directory import sha256_of
 from tests.live_runs import SMALL
 
 CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
@@ -490,6 +491,7 @@ def told_of(path: Path, change: Callable[[dict[str, Any]], None]) -> Reproductio
     summary = run_experiment(simulated, directory.run_path(runs[0]), lambda status: None)
     change(summary)
     write_json(directory.run_path(runs[0]) / "summary.json", summary)
+    directory.kept.record(runs[0].name, sha256_of(directory.run_path(runs[0]) / "summary.json"))
     return reproduce([figure], variants, "live", path / "out", lambda status: None)
 
 

@@ -21,6 +21,8 @@ from emulator.live import mapper, partial_output, records
 from emulator.live.mapper import JobData
 from emulator.live.progress_page import SLOT_BYTES, SlotWriter
 from emulator.live.task import TaskProcess
+from emulator.records.checked_output import what_was_checked, what_was_not_checked
+from emulator.storage.tree_digest import tree_digest
 from emulator.vocabulary import JobFacts
 from tests.map_outputs import read_partition
 
@@ -344,3 +346,79 @@ def test_what_programs_leave_is_held_against_what_is_known_of_it(tmp_path: Path)
     assert verify_output([job], SEED, tmp_path).files_missing == ["j/part-c-00001"]
     (tmp_path / "j" / "part-c-00002").mkdir()
     assert verify_output([job], SEED, tmp_path).files_extra == ["j/part-c-00002/"]
+
+
+def program_job(**sha256: str) -> JobSpec:
+    facts = JobFacts("j", "research", 0, 1, memory_bytes=1 << 30)
+    return JobSpec(facts, 0, (), (1,), (1,), program=ProgramSpec(("true",), tuple(sha256.items())))
+
+
+def test_what_a_program_wrote_is_compared_with_its_digest_of_the_commit(tmp_path: Path) -> None:
+    left = tmp_path / "j" / "part-c-00000"
+    left.mkdir(parents=True)
+    (left / "stdout").write_bytes(b"hello\n")
+    digests = {("j", 0): tree_digest(left).sha256}
+    found = verify_output([program_job()], SEED, tmp_path, digests)
+    assert (found.verified, found.programs_compared, found.bytes_compared) == (True, 1, 6)
+    for alter in (
+        lambda: (left / "stdout").write_bytes(b"hallo\n"),
+        lambda: (left / "stdout").unlink(),
+        lambda: (left / "stdout").symlink_to("/etc/hostname"),
+    ):
+        alter()
+        found = verify_output([program_job()], SEED, tmp_path, digests)
+        assert found.files_differing == ["j/part-c-00000: is not as it was when it was committed"]
+
+
+def test_it_is_said_what_was_checked_and_what_was_not(tmp_path: Path) -> None:
+    left = tmp_path / "j" / "part-c-00000"
+    left.mkdir(parents=True)
+    (left / "stdout").write_bytes(b"hello\n")
+    unknown = verify_output([program_job()], SEED, tmp_path).to_summary()
+    assert (what_was_checked(unknown), unknown["bytes_compared"]) == ("", 0)
+    assert what_was_not_checked(unknown) == "what 1 program wrote: there is no digest of it"
+    digests = {("j", 0): tree_digest(left).sha256}
+    kept = verify_output([program_job()], SEED, tmp_path, digests).to_summary()
+    assert what_was_checked(kept) == "what 1 program wrote, unchanged since the commit"
+    assert what_was_not_checked(kept) == "whether the programs' files are right: no sha256 is given for them"
+    job = program_job(stdout=hashlib.sha256(b"hello\n").hexdigest())
+    given = verify_output([job], SEED, tmp_path, digests).to_summary()
+    assert what_was_checked(given).endswith("; 1 file of programs, as the experiment says")
+    assert "other files are right" in what_was_not_checked(given)
+
+
+def test_outputs_from_the_seed_are_checked_whole(finished: tuple[list[JobSpec], Path]) -> None:
+    jobs, output = finished
+    summary = verify_output(jobs, SEED, output).to_summary()
+    assert what_was_checked(summary) == f"{summary['keys_written']:,} keys, byte for byte as in an undisturbed run"
+    assert what_was_not_checked(summary) == ""
+
+
+names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=4)
+trees = st.dictionaries(names.filter(lambda name: name not in (".", "..")), st.binary(max_size=20), max_size=4)
+
+
+@given(one=trees, other=trees)
+@settings(max_examples=50, deadline=None)
+def test_two_directories_have_one_digest_if_they_hold_the_same(
+    one: dict[str, bytes], other: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    digests = []
+    for tree in (one, other):
+        directory = tmp_path_factory.mktemp("tree")
+        for name, content in tree.items():
+            (directory / name).write_bytes(content)
+        digests.append(tree_digest(directory))
+    assert (digests[0] == digests[1]) == (one == other)
+    assert digests[0].size_bytes == sum(map(len, one.values()))
+
+
+def test_pipes_and_links_in_a_directory_are_not_followed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "link").symlink_to("/dev/zero")
+    before = tree_digest(tmp_path)
+    (tmp_path / "more" / "link").unlink()
+    (tmp_path / "more" / "link").symlink_to("/dev/null")
+    assert tree_digest(tmp_path).sha256 != before.sha256
+    assert before.size_bytes == 0

@@ -32,7 +32,11 @@ def test_an_untouched_run_is_right(whole: Path) -> None:
     status, said, findings = verify(whole)
     assert (status, findings) == (0, [])
     assert (
-        said.count("records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees") == 2
+        said.count(
+            "records replayed, 5 tables agree with the journal, no output: simulated, the summary agrees, "
+            "9 files have their digests"
+        )
+        == 2
     )
     assert f"{whole}: verified: the summary agrees" in said
 
@@ -67,9 +71,24 @@ def quicker(run: Path) -> None:
     (run / "summary.json").write_text(json.dumps(summary))
 
 
+def relabelled(run: Path) -> None:
+    """The rows of a table are the same, what describes them is not."""
+    table = pyarrow.parquet.read_table(run / "tasks.parquet")
+    pyarrow.parquet.write_table(table.replace_schema_metadata({"made by": "somebody"}), run / "tasks.parquet")
+
+
+def redrawn(run: Path) -> None:
+    """The pictures show something else."""
+    for name in ("report.html", "timeline.perfetto.json"):
+        (run / name).write_text((run / name).read_text().replace("research", "reserach"))
+
+
 @pytest.mark.parametrize(
     ("alter", "said"),
     [
+        (relabelled, ["tasks.parquet: is not the file that the run wrote"]),
+        (redrawn, ["report.html: is not the file", "timeline.perfetto.json: is not the file"]),
+        (lambda run: (run / "report.html").unlink(), ["report.html: is missing"]),
         (halved, ["the end mark is missing: the journal is truncated"]),
         (sooner, ["jobs.parquet: row 1: finish_s is "]),
         (fewer, ["attempts.parquet: has "]),

@@ -147,7 +147,8 @@ class CriuDumper:
 
     def _command(self, action: str, directory: Path, work: str, *options: str) -> list[str]:
         command = [self.path, action, "--images-dir", str(directory), "--work-dir", work]
-        return [*command, "--shell-job", "--log-file", "log", *options]
+        # A process that is made again stays in the groups that criu has joined, and does not look for its old ones.
+        return [*command, "--shell-job", "--manage-cgroups=ignore", "--log-file", "log", *options]
 
 
 def _work_beside(directory: Path) -> tempfile.TemporaryDirectory[str]:

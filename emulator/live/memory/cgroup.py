@@ -8,43 +8,26 @@ swap in a group but kill instead.  In version 2 a group has no swappiness.  Stan
 from __future__ import annotations
 
 import os
-import signal
-import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-_MOUNTS = Path("/proc/self/mounts")
-_PREFIX = "natjam-"
+from emulator.live.cgroups import PREFIX, Controller, mounted, unified
+from emulator.live.cgroups import remove_groups as remove_groups_below
+
 _SWAPPINESS = 1
-_GONE_PATIENCE_REAL_S = 5.0
-_BETWEEN_TRIES_REAL_S = 0.02
 
 
 class NoMemoryGroups(Exception):
     """This machine has no memory controller that this process may use; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Controller:
-    """Where the memory controller is mounted."""
-
-    folder: Path
-    version: int
-
-
 def find_controller() -> Controller:
     """The memory controller.  Raises NoMemoryGroups."""
-    for line in _MOUNTS.read_text().splitlines():
-        _, folder, kind, options, *_ = line.split()
-        if kind == "cgroup" and "memory" in options.split(","):
-            return _usable(Controller(Path(folder), 1))
-    for line in _MOUNTS.read_text().splitlines():
-        _, folder, kind, *_ = line.split()
-        if kind == "cgroup2":
-            found = Controller(Path(folder), 2)
-            if "memory" in (found.folder / "cgroup.controllers").read_text().split():
-                return _usable(found)
+    if (found := mounted("memory")) is not None:
+        return _usable(found)
+    found = unified()
+    if found is not None and "memory" in (found.folder / "cgroup.controllers").read_text().split():
+        return _usable(found)
     raise NoMemoryGroups("no memory controller of cgroups is mounted")
 
 
@@ -60,7 +43,7 @@ class MemoryGroup:
     def __init__(self, controller: Controller, mark: str, node: str) -> None:
         """``mark`` consists of its run's id and its host's name."""
         self._version = controller.version
-        self.folder = controller.folder / f"{_PREFIX}{mark}-{node}"
+        self.folder = controller.folder / f"{PREFIX}{mark}-{node}"
 
     @property
     def processes_file(self) -> Path:
@@ -108,27 +91,4 @@ def swapped_bytes_in(processes_file: str) -> int:
 def remove_groups(mark: str) -> None:
     """Remove the groups whose mark begins with ``mark``; processes still in them are killed."""
     with suppress(NoMemoryGroups, OSError):
-        for folder in find_controller().folder.glob(f"{_PREFIX}{mark}-*"):
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    deadline = time.monotonic() + _GONE_PATIENCE_REAL_S
-    while True:
-        try:
-            folder.rmdir()
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                return
-            _kill_members(folder)
-            time.sleep(_BETWEEN_TRIES_REAL_S)
-
-
-def _kill_members(folder: Path) -> None:
-    with suppress(OSError):
-        for pid in set((folder / "cgroup.procs").read_text().split()) - {"0"}:  # 0: a process outside our pid namespace
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+        remove_groups_below(find_controller().folder, f"{PREFIX}{mark}-*")

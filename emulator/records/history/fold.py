@@ -90,6 +90,8 @@ class HistoryBuilder:
         """How many attempts were killed since a task last succeeded."""
         self._killed_tasks: set[tuple[str, Kind, int]] = set()
         """Their tasks."""
+        self._committed: dict[str, str] = {}
+        """By container, the digest of what its program left."""
 
     def add(self, record: Record) -> None:
         """Add one record; the records of each actor must come in order."""
@@ -105,6 +107,17 @@ class HistoryBuilder:
     def attempts(self) -> int:
         """Number of attempts so far."""
         return sum(story.start is not None for story in self._stories.values())
+
+    @property
+    def program_digests(self) -> dict[tuple[str, int], str]:
+        """The digest of what each program had written when it was committed, by job and task; of a run that has not
+        been made into tables yet."""
+        starts = {container: self._stories[container].start for container in self._committed}
+        return {
+            (start.job, start.task): self._committed[container]
+            for container, start in starts.items()
+            if start is not None
+        }
 
     def follow(self, record: Record) -> None:
         """Add one record of a run that is still running.
@@ -238,6 +251,8 @@ class HistoryBuilder:
         story = self._story(message.container)
         if story.ended_ns is None:
             story.ended_ns = record.t_ns
+        if message.output_sha256:
+            self._committed[message.container] = message.output_sha256
 
     # ---- reports of its NodeManager ----
 
