@@ -92,7 +92,7 @@ def baseline_among(baseline: str, variants: Sequence[str]) -> int:
 def differences_table(found: Differences, most: int = MOST_ON_TERMINAL) -> Table:
     """For the terminal."""
     columns = [*names("variant"), *numbers("seeds", importance=1)]
-    columns += numbers(*map(head_of, found.measures), importance=3)
+    columns += numbers(found.measures[0]) + numbers(*map(head_of, found.measures[1:]), importance=3)
     title = f"minus {found.baseline}, seed by seed: mean difference (95% interval), emulated seconds"
     table = new_table(title, columns, also_in="campaign.parquet")
     for row in found.rows[:most]:

@@ -22,6 +22,7 @@ from analysis.fidelity import report as fidelity_report
 from analysis.fidelity.drift import Drift
 from analysis.fidelity.figures import Fidelity, FileFidelity, Metric
 from analysis.frames import pandas
+from analysis.report.differences import differences_of, differences_table
 from analysis.report.variants import campaign_table, find_variants
 from analysis.reproduce.definitions import ALL, all_claims, chosen_figures
 from analysis.reproduce.measure import measure
@@ -234,6 +235,14 @@ def shown_while_running(runs: Path) -> Iterator[RenderableType]:
     yield run_display.render_status(status.RunStatus(10**15, SECONDS, 20.0, "running", (job,), 4936, used, 99, 1.5), 30)
 
 
+def campaign(runs: Path) -> Iterator[RenderableType]:
+    found = find_variants([run.run for run in find_runs([runs])], summaries(runs))
+    yield campaign_table(found)
+    differences = differences_of(found)
+    assert differences is not None
+    yield differences_table(differences)
+
+
 NOTE = LeftOut("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-preemption.enabled", "1", "why", "a:1")
 FINDING = Finding("criu", True, "4.1 " * 30, "")
 CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
@@ -246,7 +255,8 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.fidelity.report.choices_table": fidelity,
     "analysis.fidelity.report.drift_tables": fidelity,
     "analysis.fidelity.report.file_table": fidelity,
-    "analysis.report.variants.campaign_table": lambda runs: [campaign(runs)],
+    "analysis.report.differences.differences_table": campaign,
+    "analysis.report.variants.campaign_table": campaign,
     "analysis.reproduce.tables.figure_table": reproduced,
     "analysis.reproduce.tables.list_table": listed,
     "analysis.trace_outcomes._by_job": traced,
@@ -285,11 +295,6 @@ def demo_table() -> Table:
     table = demo._table()
     table.add_row("checkpoint (Natjam)", *[f"{SECONDS} (+123.4%)", f"{SECONDS}"] * 2, "12345", "12345678", "verified")
     return table
-
-
-def campaign(runs: Path) -> Table:
-    found = summaries(runs)
-    return campaign_table(find_variants([f"{JOB}-{summary['seed'] // 3}" for summary in found], found))
 
 
 def made_in() -> set[str]:
