@@ -4,7 +4,7 @@
 const PATTERN_FROM_PIXELS = 4;
 const LINED_FROM_PIXELS = 6;
 const GAPS_FROM_PIXELS = 5;
-const GAP_PIXELS = 2;
+const GAP_SHARE = 0.28;
 const FAINT = 0.13;
 const FONT = "11px system-ui, sans-serif";
 
@@ -157,7 +157,7 @@ function drawGaps(view, ground) {
       const job = view.jobOf[attempt];
       if (to <= view.from || from >= view.to || view.faintJobs.has(job)) continue;
       const [x, until] = [Math.max(view.gutter, view.xOf(from)), Math.min(right, view.xOf(to))];
-      drawGap(context, x, y + barHeight(view), until - x, markColour(view, job), ground);
+      drawGap(context, x, y + barHeight(view), until - x, barHeight(view), markColour(view, job), ground);
     }
   }
 }
