@@ -123,7 +123,7 @@ class FittedTable(Table):
         if self.caption:
             yield Text(str(self.caption), "table.caption")
         if empty:
-            yield Text(f"0 or missing in every row: {self._heads(empty)}", "table.caption")
+            yield Text(f"not shown, only 0 or -: {self._heads(empty)}", "table.caption")
         if narrow:
             how = f"{self._also_in} has all" if self._also_in else _WIDER
             yield Text(f"not shown in {width} columns: {self._heads(narrow)} ({how})", "table.caption")

@@ -76,8 +76,8 @@ def figures() -> Table:
 
 def test_the_least_important_columns_go_first_and_are_named() -> None:
     wide, narrow, narrowest = (shown([figures()], width) for width in (140, 90, 76))
-    assert "0 or missing in every row: kills" in wide
-    assert "not shown" not in wide
+    assert "not shown, only 0 or -: kills" in wide
+    assert "not shown in" not in wide
     assert "not shown in 90 columns: p99 (a wider window, or '| less -S', shows all)" in narrow
     assert "not shown in 76 columns: p95; p99" in narrowest
     assert all(f"{SECONDS:.1f}" in text and JOB in text for text in (wide, narrow, narrowest))
@@ -333,7 +333,7 @@ def check(table: FittedTable, text: str, width: int) -> None:
     below = " ".join(text.replace("\n", " ").split())
     for spec, column in zip(table.specs, table.columns, strict=True):
         head = " ".join(str(spec.head).split())
-        is_left_out = any(head in line for line in below.split("0 or missing in every row:")[1:]) or (
+        is_left_out = any(head in line for line in below.split("not shown, only 0 or -:")[1:]) or (
             f"not shown in {width} columns:" in below and head in below.partition(f"not shown in {width} columns:")[2]
         )
         for cell in column._cells:
