@@ -28,7 +28,7 @@ def holders(steps: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]
     drawing, (panel,) = style.new_figure(width=7)
     draw_holders(panel, steps, jobs)
     style.finish(panel, "time, h", "containers", legend=False)
-    drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, loc="outside lower center", ncols=4)
+    style.legend_below(drawing)
     return drawing
 
 

@@ -13,6 +13,8 @@ from analysis.figures import style
 from analysis.frames import DataFrame, Series
 from analysis.load import Results
 
+FEWEST_VALUES = 5
+"""Of fewer values a distribution would say more than is known: each is a mark."""
 MOST_DOTS = 30
 """With more jobs, only the distribution is readable."""
 _OPERATION_NAMES = {"application_master_start": "AM start"}
@@ -63,8 +65,12 @@ def differences(pairs: DataFrame, a: str, b: str, quantity: str = "completion ti
 
 
 def _cdf(panel: Axes, values: Series, index: int, label: str) -> None:
+    """The distribution of some values as a curve; a few are marks at the height of their group's number."""
     x, y = metrics.cdf(values)
-    if len(x):
+    if 0 < len(x) < FEWEST_VALUES:
+        colour = style.LINES[index % len(style.LINES)]["color"]
+        panel.plot(x, [0.05 * (index + 1)] * len(x), style.marker(index), color=colour, label=f"{label}, each alone")
+    elif len(x):
         panel.step(
             numpy.concatenate([x[:1], x]), numpy.concatenate([[0], y]), where="post", label=label, **style.line(index)
         )

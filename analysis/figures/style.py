@@ -31,6 +31,8 @@ _MARKERS = "os^Dvp"
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo")
 FONT_POINTS = 9
 """Size of labels; no text is more than two points smaller."""
+_HANDLE_INCHES = 0.7
+"""The sample of an entry of a legend, with the gaps beside it."""
 
 
 def line(index: int) -> dict[str, Any]:
@@ -64,6 +66,24 @@ def finish(panel: Axes, x_label: str, y_label: str, title: str = "", legend: boo
         panel.set_title(title, fontsize=FONT_POINTS + 1, loc="left")
     if legend and panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=FONT_POINTS - 1, frameon=False, handlelength=3.2)
+
+
+def legend_below(figure: Figure, panel: Axes | None = None) -> None:
+    """A legend below the panels, of all of them or of one, in as many columns as the figure has room for."""
+    panels = figure.axes if panel is None else [panel]
+    found = [one.get_legend_handles_labels() for one in panels]
+    labels = [label for _, of_panel in found for label in of_panel]
+    letters_inches = max(map(len, labels), default=0) * 0.55 * (FONT_POINTS - 1) / 72
+    columns = int(figure.get_figwidth() / (letters_inches + _HANDLE_INCHES))
+    figure.legend(
+        [handle for handles, _ in found for handle in handles],
+        labels,
+        fontsize=FONT_POINTS - 1,
+        frameon=False,
+        handlelength=3.2,
+        loc="outside lower center",
+        ncols=max(1, min(columns, len(labels))),
+    )
 
 
 def save(figure: Figure, paths: Iterable[Path]) -> None:

@@ -92,9 +92,9 @@ def baseline_among(baseline: str, variants: Sequence[str]) -> int:
 def differences_table(found: Differences, most: int = MOST_ON_TERMINAL) -> Table:
     """For the terminal."""
     columns = [*names("variant"), *numbers("seeds", importance=1)]
-    columns += numbers(*map(head_of, found.measures), importance=3)
+    columns += numbers(found.measures[0]) + numbers(*map(head_of, found.measures[1:]), importance=3)
     title = f"minus {found.baseline}, seed by seed: mean difference (95% interval), emulated seconds"
-    table = new_table(title, columns, also_in="campaign.parquet")
+    table = new_table(title, columns, also_in="the page of natjam report")
     for row in found.rows[:most]:
         table.add_row(row.name, str(row.seeds), *(interval_cell(one, sign=True).text for one in row.spreads))
     if len(found.rows) > most:

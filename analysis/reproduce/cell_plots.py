@@ -59,7 +59,7 @@ def cell_map(figure: Reproduced) -> Figure:
     for index, label in enumerate(look.lines):
         panel.plot([], [], "s", color=_COLOURS[index], alpha=0.6, label=label)
     style.finish(panel, look.x, look.down or "", f"{figure.definition.title}: {look.y}", legend=False)
-    drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, loc="outside lower center", ncols=len(means))
+    style.legend_below(drawing)
     return drawing
 
 

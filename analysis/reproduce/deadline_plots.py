@@ -33,7 +33,7 @@ def holder_panels(figure: Reproduced) -> Figure:
         summary = next(iter(figure.summaries[variant].values()))
         draw_holders(panel, summary["shares"], summary["jobs"])
         style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant, legend=False)
-    _legend(drawing, panels[0])
+    style.legend_below(drawing, panels[0])
     return drawing
 
 
@@ -53,7 +53,7 @@ def fit_steps(figure: Reproduced) -> Figure:
         _draw_fit(panel, periods[:count], capacity, [job.name for job in jobs])
         panel.set_xlim(0, end_ns / _HOUR_NS)
         style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, f"step {count}", legend=False)
-    _legend(drawing, panels[len(periods) - 1])
+    style.legend_below(drawing, panels[len(periods) - 1])
     _draw_utility(panels[-1])
     return drawing
 
@@ -108,7 +108,7 @@ def week_panels(figure: Reproduced) -> Figure:
             style.finish(panel, x_label, label if column == 0 else "", group if row == 0 else "", legend=False)
         for panel in panels[row * len(columns) : (row + 1) * len(columns)]:
             panel.set_ylim(0, highest * 1.05 or 1)
-    _legend(drawing, panels[0])
+    style.legend_below(drawing, panels[0])
     return drawing
 
 
@@ -143,11 +143,3 @@ def _levels(figure: Reproduced, of: str, points: list[str], shown: Scaled) -> tu
     ]
     means = [float(numpy.mean(values)) / shown.over if values else 0.0 for values in found]
     return means, [float(numpy.std(values, ddof=1)) / shown.over if len(values) > 1 else 0.0 for values in found]
-
-
-def _legend(drawing: Figure, panel: Axes) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    drawing.legend(
-        handles, labels, fontsize=style.FONT_POINTS - 1, frameon=False, handlelength=3, loc="outside lower center",
-        ncols=len(labels),
-    )  # fmt: skip

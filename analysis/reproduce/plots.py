@@ -63,7 +63,7 @@ def _bars(figure: Reproduced) -> Figure:
     panel.set_xticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
     panel.grid(axis="x", visible=False)
     style.finish(panel, look.x, look.y, figure.definition.title, legend=False)
-    drawing.legend(fontsize=style.FONT_POINTS - 1, frameon=False, handlelength=3.2, loc="outside lower center", ncols=3)
+    style.legend_below(drawing)
     return drawing
 
 
@@ -145,7 +145,8 @@ def _packings(figure: Reproduced) -> Figure:
     for variant, panel in zip(variants, panels, strict=False):
         summary = next(iter(figure.summaries[variant].values()))
         draw_packing(panel, summary["shares"], [job["name"] for job in summary["jobs"]])
-        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant)
+        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant, legend=False)
+    style.legend_below(drawing, panels[0])
     return drawing
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -107,23 +107,27 @@ class FittedTable(Table):
         shown = [place for place in range(len(self.columns)) if not self._is_empty(place)]
         empty = [place for place in range(len(self.columns)) if place not in shown]
         narrow: list[int] = []
-        while self._least_width(shown) > options.max_width and (place := self._least_important(shown)) is not None:
+        least = {place: self._width(place, least=True) for place in shown}
+        while self._with_lines(shown, least) > options.max_width:
+            place = self._least_important(shown)
+            if place is None:
+                break
             shown.remove(place)
             narrow.append(place)
         if self.title:
             yield Text.assemble(_text(self.title), style="table.title")
-        if self._least_width(shown) > options.max_width:
+        if self._with_lines(shown, least) > options.max_width:
             yield from self._stacked(shown)
         else:
             room = options.max_width if console.is_terminal else min(options.max_width, _TEXT_WIDTH)
-            yield from self._chosen(shown, room).__rich_console__(console, options)
+            yield from self._chosen(shown, least, room).__rich_console__(console, options)
         yield from self._below(empty, sorted(narrow), options.max_width)
 
     def _below(self, empty: Sequence[int], narrow: Sequence[int], width: int) -> Iterator[Text]:
         if self.caption:
             yield Text(str(self.caption), "table.caption")
         if empty:
-            yield Text(f"0 or missing in every row: {self._heads(empty)}", "table.caption")
+            yield Text(f"not shown, only 0 or -: {self._heads(empty)}", "table.caption")
         if narrow:
             how = f"{self._also_in} has all" if self._also_in else _WIDER
             yield Text(f"not shown in {width} columns: {self._heads(narrow)} ({how})", "table.caption")
@@ -158,18 +162,16 @@ class FittedTable(Table):
         least_width = max(_NARROW, min(max(longest, default=0), _LONGEST_WORD))
         return min(least_width, self._width(place, least=False))
 
-    def _lines_width(self, shown: Sequence[int]) -> int:
-        """The width of padding and lines."""
-        return 2 * len(shown) + (0 if self.box is None else len(shown) + 1)
+    def _with_lines(self, shown: Sequence[int], widths: Mapping[int, int]) -> int:
+        """The width of a table of some columns, with the padding and the lines between them."""
+        lines = 0 if self.box is None else len(shown) + 1
+        return sum(widths[place] + 2 for place in shown) + lines
 
-    def _least_width(self, shown: Sequence[int]) -> int:
-        return self._lines_width(shown) + sum(self._width(place, least=True) for place in shown)
-
-    def _chosen(self, shown: Sequence[int], room: int) -> Table:
+    def _chosen(self, shown: Sequence[int], least: Mapping[int, int], room: int) -> Table:
         """The table of the shown columns; what room is left goes to the columns that would wrap most."""
-        widths = {place: self._width(place, least=True) for place in shown}
+        widths = dict(least)
         natural = {place: self._width(place, least=False) for place in shown}
-        for _ in range(room - self._least_width(shown)):
+        for _ in range(room - self._with_lines(shown, least)):
             wrapped = [place for place in shown if widths[place] < natural[place]]
             if not wrapped:
                 break

@@ -14,6 +14,18 @@ from tests.browsing import Browser
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
 
+_GAPS = """
+showRun(0).then((view) => arguments[0]([...view.gaps].flatMap(([lane, gaps]) => gaps.map(({ from, to, attempt }) => ({
+  attempt: view.run.attempt[attempt], x: view.xOf((from + to) / 2),
+  width: view.xOf(to) - view.xOf(from), height: barHeight(view),
+  bottom: AXIS_PIXELS + (lane - view.topRow) * view.rowPixels + barHeight(view),
+})))));
+"""
+_TABLES = """
+return [...document.querySelectorAll(".table, .table td")].filter((one) => one.clientWidth)
+  .map((one) => [one.getAttribute("aria-label") ?? one.textContent, one.scrollWidth, one.clientWidth]);
+"""
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -87,9 +99,6 @@ def test_a_job_that_is_not_ticked_fades(browser: Browser, run: Path, victim: Map
     other = next(row for row in reduces if row["queue"] == "production")
     theirs = browser.place_of(other["attempt"], "reduce")
     before = {place: browser.pixel(canvas, place) for place in (mine, theirs)}
-    assert [item.text for item in browser.all(".legend-item")][-3:] == [
-        *("idle", "submission", "production"),
-    ], "whose bars have a line"
     box = browser.one(f"[aria-label='show {victim['job']}']")
     box.click()
     browser.wait_until(lambda: sum(browser.pixel(canvas, mine)) > sum(before[mine]) + 100)
@@ -98,7 +107,7 @@ def test_a_job_that_is_not_ticked_fades(browser: Browser, run: Path, victim: Map
     browser.wait_until(lambda: browser.pixel(canvas, mine) == before[mine])
 
 
-def test_bars_can_have_the_colours_of_queues_or_jobs(browser: Browser, run: Path) -> None:
+def test_bars_have_the_colours_of_queues_or_of_states_or_jobs(browser: Browser, run: Path) -> None:
     browser.open_report(run / "report.html")
     canvas = browser.one("canvas.timeline")
     reduces = [row for row in RunResults(run).table("attempts") if row["kind"] == "reduce"]
@@ -108,12 +117,57 @@ def test_bars_can_have_the_colours_of_queues_or_jobs(browser: Browser, run: Path
     ]
     line = 0.3 * browser.driver.execute_async_script("showRun(0).then((view) => arguments[0](view.rowPixels));")
     beside = [(x, y - line) for x, y in places]  # not on the line along production's bars
-    assert browser.pixel(canvas, beside[0]) == browser.pixel(canvas, beside[1]), "both are reduces"
-    for by in ("queue", "job"):
-        browser.one(f"[data-colour] option[value={by}]").click()
-        browser.wait_until(lambda: browser.pixel(canvas, beside[0]) != browser.pixel(canvas, beside[1]))
-        legend = [item.text for item in browser.all(".legend-item")]
-        assert legend[:2] == (["production", "research"] if by == "queue" else ["research-XL", "production-S"])
+
+    def apart() -> bool:
+        return browser.pixel(canvas, beside[0]) != browser.pixel(canvas, beside[1])
+
+    browser.wait_until(apart)
+    assert [item.text for item in browser.all(".legend-item")][:2] == ["production", "research"], "queues come first"
+    browser.one("[data-colour] option[value=state]").click()
+    browser.wait_until(lambda: not apart())  # both are reduces
+    assert [item.text for item in browser.all(".legend-item")][-1] == "production", "whose bars have a line"
+    browser.one("[data-colour] option[value=job]").click()
+    browser.wait_until(apart)
+    assert [item.text for item in browser.all(".legend-item")][:2] == ["research-XL", "production-S"]
+
+
+@pytest.mark.parametrize("mechanism", ["suspend", "checkpoint"])
+def test_a_task_that_waits_with_its_work_kept_is_drawn_where_it_was_evicted(
+    browser: Browser, tmp_path: Path, mechanism: str
+) -> None:
+    page = simulate(tmp_path, mechanism, f"scheduler.mechanism={mechanism}") / "report.html"
+    browser.open_report(page)
+    canvas = browser.one("canvas.timeline")
+    gaps = browser.driver.execute_async_script(_GAPS)
+    rows = RunResults(page.parent).table("attempts")
+    evicted = {row["attempt"] for row in rows if row["suspended_spans"] or row["outcome"] == "checkpointed"}
+    assert {gap["attempt"] for gap in gaps} == evicted
+    first = next(gap for gap in gaps if gap["width"] > 20)
+    below, above = (browser.pixel(canvas, (first["x"], first["bottom"] - up)) for up in (1.5, first["height"] - 2))
+    assert below != above, "the line of the task that waits, below the bar of the one that has its container"
+
+
+def test_few_values_are_dots_and_no_curve(browser: Browser, run: Path) -> None:
+    browser.open_report(run / "report.html")
+    completion = browser.one("[data-chart=completion]")
+    assert len(completion.find_elements("css selector", "circle")) == 2
+    assert not completion.find_elements("css selector", "path.curve")
+    assert browser.all("[data-chart=overheads] path.curve"), "of 48 starts there is a distribution"
+
+
+def test_no_table_is_clipped_at_1400_pixels(browser: Browser, run: Path, tmp_path: Path) -> None:
+    long = f"workload.jobs.0.name={'a-job-with-a-name-that-is-long-' * 2}"
+    other = simulate(tmp_path, "other", "scheduler.mechanism=kill", "workload.jobs.1.deadline_s=100", long)
+    (tmp_path / "both.html").write_text(report_of([other, run]))
+    size = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.open_report(tmp_path / "both.html")
+        widths = browser.driver.execute_script(_TABLES)
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert {name for name, *_ in widths} >= {"jobs", "queues", "overheads", "Overview"}
+    assert [one for one in widths if one[1] > one[2]] == [], "neither a table nor a cell"
 
 
 def test_runs_are_drawn_over_one_another(browser: Browser, run: Path, tmp_path: Path) -> None:
@@ -123,7 +177,10 @@ def test_runs_are_drawn_over_one_another(browser: Browser, run: Path, tmp_path: 
     browser.open_report(page)
     browser.wait_until(lambda: browser.all("[data-names][data-ready]"))
     legends = [legend.text.split() for legend in browser.all("[data-names] .chart-legend")]
-    assert legends == [["run", "other"]] * 4  # utilization, suspended, and the completion times of two queues
+    assert legends == [["run", "other"]] * 2  # utilization, suspended
+    charts = browser.all("[data-names] svg[role=img]")
+    labels = [{text.text for text in chart.find_elements("css selector", "text")} for chart in charts]
+    assert [{"run", "other"} <= texts for texts in labels[-2:]] == [True, True], "the completion times of two queues"
 
 
 def test_tables_sort_and_a_chart_says_what_is_under_the_pointer(browser: Browser, run: Path) -> None:

@@ -47,9 +47,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "60 runs\n" in result.output
     (of_srt,) = (line for line in result.output.splitlines() if "│ srt" in line)
     assert [cell.strip() for cell in of_srt.split("│")][2] == "30"
-    assert "0 or missing in every row: jobs failed" in result.output
+    assert "not shown, only 0 or -: jobs failed" in result.output
     assert of_srt.count("±") == 3  # makespan and two queues
+    assert "minus srt, seed by seed: mean difference (95% interval), emulated seconds" in result.output
+    assert "3 intervals over the seeds (Student's), each of 95% by itself and not adjusted for" in result.output
     return folder / "out"
+
+
+def test_an_unknown_baseline_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    result = natjam("campaign", write_campaign(tmp_path), "--baseline", "first", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "--baseline first: there is no such variant; there are srt; " in result.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_table_has_a_row_for_each_run_and_job(undisturbed: Path) -> None:

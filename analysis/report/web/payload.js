@@ -31,6 +31,7 @@ function readPayload(buffer) {
  * process or its saved work goes on, wherever that is; to the end of the run if it does not.
  */
 function gapsOf(run) {
+  if (!run.lanes.some(({ stopped }) => stopped) && !run.attempt_resumed_from.some((from) => from >= 0)) return new Map();
   const [lastOf, firstOf] = [new Map(), new Map()];
   const gaps = new Map();
   const add = (segment, to) => {

@@ -79,8 +79,8 @@ function drawLegend(element, view) {
   idle.className = "swatch idle";
   element.append(legendItem(idle, "idle"));
   if (view.gaps.size) {
-    const line = (context) => drawGap(context, 0, 9, 22, groupColour(element, 0), "transparent");
-    element.append(legendItem(paintedSwatch(line), "below a row: the task that was evicted here waits, its work is kept"));
+    const line = (context) => drawGap(context, 0, 12, 22, 12, groupColour(element, 0), "transparent");
+    element.append(legendItem(paintedSwatch(line), "the task evicted here waits, its work kept"));
   }
   element.append(legendItem(paintedSwatch((context) => drawSubmission(context, 11, 2, groupColour(element, 0))), "submission"));
   if (run.jobs.some(({ deadline_s: deadline }) => deadline !== null)) {
@@ -126,11 +126,12 @@ function drawDeadline(context, x, top, bottom, colour, ground) {
 }
 
 /** A line on the lower edge of a row: here an evicted task would run; its work is kept. */
-function drawGap(context, x, bottom, width, colour, ground) {
+function drawGap(context, x, bottom, width, rowHeight, colour, ground) {
+  const height = Math.max(2, Math.round(GAP_SHARE * rowHeight));
   context.fillStyle = ground;
-  context.fillRect(x, bottom - GAP_PIXELS - 1, width, 1);
+  context.fillRect(x, bottom - height - 1, width, 1);
   context.fillStyle = colour;
-  context.fillRect(x, bottom - GAP_PIXELS, width, GAP_PIXELS);
+  context.fillRect(x, bottom - height, width, height);
 }
 
 /** A bar with the marks of a queue: lines along it. */

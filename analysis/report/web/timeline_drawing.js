@@ -4,7 +4,7 @@
 const PATTERN_FROM_PIXELS = 4;
 const LINED_FROM_PIXELS = 6;
 const GAPS_FROM_PIXELS = 5;
-const GAP_PIXELS = 2;
+const GAP_SHARE = 0.28;
 const FAINT = 0.13;
 const FONT = "11px system-ui, sans-serif";
 
@@ -49,7 +49,11 @@ function eachMark(view, instant, call) {
 }
 
 function markColour(view, job) {
-  return groupColour(view.root, view.colourBy === "job" ? job : view.queueOfJob[job]);
+  return groupColour(view.root, markGroup(view, job));
+}
+
+function markGroup(view, job) {
+  return view.colourBy === "job" ? job : view.queueOfJob[job];
 }
 
 function drawSubmissions(view) {
@@ -152,12 +156,13 @@ function drawSegments(view, colour) {
 function drawGaps(view, ground) {
   const { context, gaps } = view;
   const right = view.gutter + view.plotWidth;
+  const shades = Array.from({ length: CURVES }, (_, number) => groupColour(view.root, number));
   for (const [lane, y] of visibleRows(view)) {
     for (const { from, to, attempt } of gaps.get(lane) ?? []) {
       const job = view.jobOf[attempt];
       if (to <= view.from || from >= view.to || view.faintJobs.has(job)) continue;
       const [x, until] = [Math.max(view.gutter, view.xOf(from)), Math.min(right, view.xOf(to))];
-      drawGap(context, x, y + barHeight(view), until - x, markColour(view, job), ground);
+      drawGap(context, x, y + barHeight(view), until - x, barHeight(view), shades[markGroup(view, job) % CURVES], ground);
     }
   }
 }
