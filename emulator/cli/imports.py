@@ -122,9 +122,9 @@ def kueue(
         lines += ["Not carried over:", *(f"  {each.what} ({each.where})" for each in unread)]
     write_saved(out, imported, lines)
     for line in lines[1:]:
-        typer.echo(line)
+        say(line)
     counts = f"{len(imported.cluster.queues):,} queues, {len(imported.arrivals):,} workloads"
-    typer.echo(f"{out}: {counts}, {len(unread):,} fields and objects not carried over")
+    say(f"{out}: {counts}, {len(unread):,} fields and objects not carried over")
 
 
 def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:

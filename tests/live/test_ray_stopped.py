@@ -11,7 +11,8 @@ import pytest
 from tests.live_runs import NatjamRun, command_line, gone
 
 
-@pytest.mark.parametrize("program", ["gcs_server", pytest.param("raylet", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["gcs_server", "raylet"])
 def test_a_run_writes_its_results_and_ends_though_ray_is_stopped(tmp_path: Path, program: str) -> None:
     with NatjamRun(tmp_path) as run:
         run.walking("research")
