@@ -37,7 +37,7 @@ class Drawer:
     """Draws plans for one configuration."""
 
     def __init__(self, cluster: Cluster, priorities: Sequence[int] = ()) -> None:
-        """``priorities``: those of the cluster's priority classes."""
+        """``priorities``: those of the cluster's priority classes; a workload without a class has 0."""
         self._snapshot = Snapshot(cluster)
         trees: dict[Node, list[Node]] = {}
         for node in self._snapshot.queues.values():
@@ -47,7 +47,7 @@ class Drawer:
         self._trees = [(self._alone(cluster, root), queues) for root, queues in (preempting or trees).items()]
         limits = [queue.preemption.borrow_within_cohort.max_priority for queue in cluster.queues]
         about = {limit + more for limit in limits if limit is not None for more in (0, 1)}
-        self._priorities = sorted({*(priorities or PRIORITIES), *about})
+        self._priorities = sorted({0, *(priorities or PRIORITIES), *about})
 
     def _alone(self, cluster: Cluster, root: Node) -> Cluster:
         """The tree below a root, without the others: they cannot touch each other."""
