@@ -1,0 +1,247 @@
+"""Holds recorded answers of kube-scheduler's own code against natjam: kube.py cases|days|gangs FILE.jsonl.gz ...
+
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Where the records come from is in
+tests/data/PROVENANCE.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from emulator.policies.kubernetes.decisions import place, victims
+from emulator.policies.kubernetes.model import (
+    AntiAffinity,
+    Bound,
+    Budget,
+    Effect,
+    Node,
+    Operator,
+    Pending,
+    Pod,
+    Policy,
+    PriorityClass,
+    State,
+    Taint,
+    Toleration,
+)
+from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.preemption import Candidate, Preemption
+
+SECOND_NS = 10**9
+
+
+def records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file."""
+    with gzip.open(path, "rt") as lines:
+        yield from map(json.loads, lines)
+
+
+def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
+    """kube-scheduler's choice among the highest: the head of a binary heap that was made of all nodes in their order."""
+    heap = list(scored)
+    for top in reversed(range(len(heap) // 2)):
+        at = top
+        while (child := 2 * at + 1) < len(heap):
+            if child + 1 < len(heap) and heap[child + 1][1] > heap[child][1]:
+                child += 1
+            if heap[child][1] <= heap[at][1]:
+                break
+            heap[at], heap[child] = heap[child], heap[at]
+            at = child
+    return heap[0][0]
+
+
+# ---- the recorded form as our values ----
+
+
+def node_of(given: Mapping[str, Any]) -> Node:
+    """A node."""
+    taints = tuple(Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ()))
+    return Node(
+        given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False)
+    )
+
+
+def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Pod:
+    """A pod, with the priority and policy of its class if it has one."""
+    pod = Pod(
+        given["name"],
+        given.get("priority", 0),
+        _policy(given),
+        given.get("requests", {}),
+        given.get("labels", {}),
+        given.get("selector", {}),
+        tuple(map(_toleration, given.get("tolerations", ()))),
+        tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
+        given.get("group", ""),
+    )
+    return classes[given["class"]].of(pod) if given.get("class") else pod
+
+
+def classes_of(record: Mapping[str, Any]) -> dict[str, PriorityClass]:
+    """The PriorityClasses of a record."""
+    return {
+        each["name"]: PriorityClass(each["name"], each["value"], _policy(each)) for each in record.get("classes", ())
+    }
+
+
+def state_of(case: Mapping[str, Any]) -> State:
+    """The cluster of a case; its incoming pod waits there if it is nominated to a node."""
+    classes = classes_of(case)
+    incoming = case["incoming"]
+    waiting = [*case.get("waiting", ()), *([incoming] if incoming.get("node") else [])]
+    return State(
+        tuple(map(node_of, case["nodes"])),
+        tuple(_bound(each, classes) for each in _kept(case)),
+        tuple(Pending(pod_of(each, classes), each["node"]) for each in waiting),
+        tuple(
+            Budget(each["name"], each["selector"] or {}, each.get("allowed", 0), tuple(each.get("disrupted") or ()))
+            for each in case.get("budgets", ())
+        ),
+    )
+
+
+def _kept(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The pods; with ``fill`` only those that do not overfill their node."""
+    if not case.get("fill"):
+        return case["pods"]
+    left = {node["name"]: {"pods": 1 << 30, **node["capacity"]} for node in case["nodes"]}
+    kept = []
+    for pod in case["pods"]:
+        room, asked = left[pod["node"]], {**pod.get("requests", {}), "pods": 1}
+        if all(room.get(resource, 0) >= amount for resource, amount in asked.items()):
+            kept.append(pod)
+            room.update({resource: room.get(resource, 0) - amount for resource, amount in asked.items()})
+    return kept
+
+
+def _bound(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Bound:
+    start = given.get("start")
+    return Bound(
+        pod_of(given, classes),
+        given["node"],
+        None if start is None else start * SECOND_NS,
+        given.get("terminating", False),
+        given.get("preempted", False),
+    )
+
+
+def _policy(given: Mapping[str, Any]) -> Policy:
+    return Policy(given.get("policy") or "PreemptLowerPriority")
+
+
+def _toleration(given: Mapping[str, Any]) -> Toleration:
+    effect = given.get("effect")
+    return Toleration(
+        given.get("key", ""),
+        Operator(given.get("operator") or "Equal"),
+        given.get("value", ""),
+        Effect(effect) if effect else None,
+    )
+
+
+# ---- cases ----
+
+
+def differs_in_case(case: Mapping[str, Any]) -> str | None:
+    """The first part of the answer that differs; and what Kubernetes' own test wants, if it is one."""
+    state, answer = state_of(case), case["answer"]
+    pod = pod_of(case["incoming"], classes_of(case))
+    placement = place(state, pod, head_of_heap)
+    if placement.node is not None:
+        mine = _fits(placement)
+    else:
+        mine = _preempts(victims(state, pod, head_of_heap))
+    has_order = all("start" in each for each in case["pods"])
+    return _first_difference(mine, answer, has_order) or _unwanted(mine, case.get("want"))
+
+
+def _fits(placement: Placement) -> dict[str, Any]:
+    scores = {name: score.total for name, score in placement.scores.items()}
+    tied = list(placement.tied) if len(placement.tied) > 1 else None
+    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": tied}
+
+
+def _preempts(preemption: Preemption) -> dict[str, Any]:
+    chosen = preemption.chosen
+    found = {each.node: _candidate(each) for each in preemption.candidates} or None
+    if chosen is None:
+        return {"outcome": "unschedulable", "candidates": found}
+    return {
+        "outcome": "preempts",
+        "node": chosen.node,
+        "tied": list(preemption.tied) if len(preemption.tied) > 1 else None,
+        **_candidate(chosen),
+        "candidates": found,
+        "cleared": sorted(preemption.cleared) or None,
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {"victims": [each.pod.name for each in candidate.victims], "violations": len(candidate.violating)}
+
+
+def _first_difference(mine: Mapping[str, Any], answer: Mapping[str, Any], has_order: bool) -> str | None:
+    for part in ("outcome", "node", "victims", "violations", "candidates", "scores", "tied", "cleared"):
+        ours, theirs = mine.get(part), answer.get(part)
+        if part == "violations":
+            ours, theirs = ours or 0, theirs or 0
+        if not has_order:
+            ours, theirs = _unordered(ours), _unordered(theirs)
+        if ours != theirs:
+            return f"{part} {ours}, recorded {theirs}"
+    return None
+
+
+def _unordered(value: Any) -> Any:
+    """Victims as a set: of pods without a start the order says nothing."""
+    if isinstance(value, Mapping):
+        return {key: _unordered(each) for key, each in value.items()}
+    return sorted(value) if isinstance(value, list) else value
+
+
+def _unwanted(mine: Mapping[str, Any], want: Mapping[str, Any] | None) -> str | None:
+    """What Kubernetes' own test would find wrong."""
+    if want is None:
+        return None
+    if "any" in want:
+        equal = mine["outcome"] == "preempts" and (mine["tied"] or [mine["node"]]) == want["any"]
+    elif "candidates" in want:
+        equal = _unordered(mine.get("candidates") or {}) == _unordered(want["candidates"])
+    elif not (node := (want["result"] or {}).get("NominatedNodeName")):
+        equal = mine["outcome"] == "unschedulable"
+    else:
+        chosen = node in (mine["tied"] or [mine.get("node")])
+        equal = chosen and ("victims" not in want or sorted(mine["victims"]) == sorted(want["victims"]))
+    return None if equal else f"{mine}, wanted {want}"
+
+
+DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {"cases": differs_in_case}
+
+
+def main(arguments: list[str]) -> int:
+    """Hold files against natjam; the exit status."""
+    if len(arguments) < 2 or arguments[0] not in DIFFERS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    differs = DIFFERS[arguments[0]]
+    equal = total = 0
+    for record in (record for path in arguments[1:] for record in records(path)):
+        total += 1
+        if (difference := differs(record)) is None:
+            equal += 1
+        else:
+            print(f"{record['name']}: {difference}")
+    print(f"{equal} of {total} equal")
+    return int(equal < total)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
