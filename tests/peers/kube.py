@@ -10,16 +10,21 @@ import gzip
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from msgspec.structs import replace
+
+from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
 from emulator.policies.kubernetes.model import (
     AntiAffinity,
     Bound,
     Budget,
+    BudgetSpec,
     Effect,
     Node,
     Operator,
@@ -32,6 +37,7 @@ from emulator.policies.kubernetes.model import (
     Toleration,
 )
 from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
 
 SECOND_NS = 10**9
@@ -223,7 +229,69 @@ def _unwanted(mine: Mapping[str, Any], want: Mapping[str, Any] | None) -> str | 
     return None if equal else f"{mine}, wanted {want}"
 
 
-DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {"cases": differs_in_case}
+# ---- days ----
+
+
+def differs_in_day(day: Mapping[str, Any]) -> str | None:
+    """The first decision that differs, else the first pod of which something else became, else a sum."""
+    classes, answer, decisions = classes_of(day), day["answer"], list[list[Any]]()
+    player = Player(
+        map(node_of, day["nodes"]),
+        _arrivals(day, classes),
+        head_of_heap,
+        (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())),
+        Replacement(day.get("replace") or "terminating"),
+        lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
+    )
+    played = player.play()
+    for number, (mine, recorded) in enumerate(zip_longest(decisions, answer["decisions"]), 1):
+        if mine != recorded:
+            return f"decision {number} of {len(answer['decisions'])}: {mine}, recorded {recorded}"
+    for recorded in answer["runs"]:
+        mine = _run(recorded["pod"], played.runs.pop(recorded["pod"], None))
+        if mine != recorded:
+            return f"run {mine}, recorded {recorded}"
+    mine = {
+        "further runs": list(played.runs),
+        "preemptions": played.preemptions,
+        "evictions": played.evictions,
+        "lost": played.lost_ns // SECOND_NS,
+        "end": played.end_ns // SECOND_NS,
+    }
+    recorded = {name: answer.get(name, []) for name in mine}
+    return None if mine == recorded else f"{mine}, recorded {recorded}"
+
+
+def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
+    for each in day["workloads"]:
+        pod, count = pod_of(each, classes), each.get("count", 1)
+        for number in range(max(count, 1)):
+            named = replace(pod, name=f"{pod.name}-{number}") if count > 1 else pod
+            times = (each.get(name, 0) * SECOND_NS for name in ("submit", "duration", "grace"))
+            yield Arrival(named, *times)
+
+
+def _line(at_ns: int, decision: Decision) -> list[Any]:
+    head = [at_ns // SECOND_NS, decision.pod.name]
+    if decision.outcome is Outcome.BOUND:
+        return [*head, "bind", decision.node]
+    return [*head, "fail"] if decision.node is None else [*head, "preempt", decision.node, list(decision.victims)]
+
+
+def _run(name: str, run: Run | None) -> dict[str, Any]:
+    """A run as it is recorded: what is left out there is left out."""
+    if run is None:
+        return {}
+    seconds = {
+        what: None if at_ns is None else at_ns // SECOND_NS
+        for what, at_ns in (("submit", run.submit_ns), ("start", run.start_ns), ("end", run.end_ns))
+    }
+    more = {"node": run.node, "by": run.by, "lost": run.lost_ns // SECOND_NS or None}
+    gone = {} if run.gone_ns is None else {"gone": run.gone_ns // SECOND_NS}
+    return {"pod": name, **seconds, **{what: value for what, value in more.items() if value is not None}, **gone}
+
+
+DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {"cases": differs_in_case, "days": differs_in_day}
 
 
 def main(arguments: list[str]) -> int:

@@ -6,7 +6,7 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec.structs import replace
@@ -166,6 +166,20 @@ class Budget(Frozen):
     def counts(self, pod: Pod) -> bool:
         """Whether an eviction of this pod takes one from ``allowed``."""
         return bool(self.selector) and matches(self.selector, pod.labels) and pod.name not in self.disrupted
+
+
+class BudgetSpec(Frozen):
+    """A PodDisruptionBudget as its owner wants it: so many of its pods stay."""
+
+    name: str
+    selector: Mapping[str, str]
+    min_available: int
+
+    def now(self, bound: Iterable[Bound]) -> Budget:
+        """The budget as it stands with these pods; those that terminate count as gone."""
+        budget = Budget(self.name, self.selector, 0)
+        healthy = sum(budget.counts(each.pod) and not each.terminating for each in bound)
+        return replace(budget, allowed=max(healthy - self.min_available, 0))
 
 
 class State(Frozen):

@@ -64,7 +64,9 @@ class Preemption(Frozen):
     candidates: tuple[Candidate, ...] = ()
     """Every node where it would help, in the scheduler's order."""
     misfits: Mapping[str, Misfit] = {}
-    """Why the pod does not fit on the others even with all of lower priority gone, or at all."""
+    """Why the pod does not fit on the others, with all of lower priority gone if that was tried."""
+    untried: tuple[str, ...] = ()
+    """Of the others, those with nobody of lower priority."""
     cleared: tuple[str, ...] = ()
     """Pods of lower priority that wait for the node and lose it."""
 
@@ -102,7 +104,7 @@ def preempt_in(
         return Preemption(pod, Verdict.WAITS, misfits=misfits)
     closed = snapshot.closed(pod)
     candidates: list[Candidate] = []
-    useless = dict(misfits)
+    useless, untried = dict(misfits), list[str]()
     for name, room in snapshot.rooms.items():
         if misfits[name].is_hard:
             continue
@@ -110,13 +112,15 @@ def preempt_in(
         if isinstance(found, Candidate):
             candidates.append(found)
             del useless[name]
-        elif found is not None:
+        elif found is None:
+            untried.append(name)
+        else:
             useless[name] = found
     if not candidates:
-        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless)
+        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=tuple(untried))
     node = _choose(candidates, ties)
     cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
-    return Preemption(pod, Verdict.PREEMPTS, node, tuple(candidates), useless, tuple(cleared))
+    return Preemption(pod, Verdict.PREEMPTS, node, tuple(candidates), useless, tuple(untried), tuple(cleared))
 
 
 def by_importance(bound: Bound) -> tuple[int, float]:

@@ -51,8 +51,7 @@ class Snapshot:
         for bound in state.bound:
             self.add(bound)
         for pending in state.waiting:
-            if pending.nominated in self.rooms:
-                self.rooms[pending.nominated].nominated[pending.pod.name] = pending.pod
+            self.nominate(pending.pod, None, pending.nominated)
 
     def __getitem__(self, name: str) -> Bound:
         """A bound pod."""
@@ -84,6 +83,13 @@ class Snapshot:
     def change(self, bound: Bound) -> None:
         """A bound pod is the same but for its state."""
         self.rooms[bound.node].bound[bound.pod.name] = bound
+
+    def nominate(self, pod: Pod, before: str | None, after: str | None) -> None:
+        """A waiting pod's nominated node changes."""
+        if before in self.rooms:
+            self.rooms[before].nominated.pop(pod.name, None)
+        if after in self.rooms:
+            self.rooms[after].nominated[pod.name] = pod
 
     def closed(self, pod: Pod) -> Counter[Domain]:
         """How many reasons close a domain to a pod: its own anti-affinity, or that of those placed."""

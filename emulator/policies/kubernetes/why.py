@@ -63,15 +63,19 @@ def why_preemption(preemption: Preemption) -> Iterator[str]:
     for candidate in sorted(preemption.candidates, key=lambda each: each.node != preemption.node):
         yield f"{candidate.node}: {_why_candidate(candidate)}{_why_not(preemption, candidate)}"
     for node, misfit in preemption.misfits.items():
-        if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
-            yield f"{node}: {why_misfit(misfit)}"
-        else:
-            yield f"{node}: no candidate, {why_misfit(misfit)} {_WITHOUT_LOWER}"
+        yield f"{node}: {why_misfit(misfit)}{_why_no_candidate(preemption, node, misfit)}"
     if preemption.cleared:
         yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
 
 
-_WITHOUT_LOWER = "with all of lower priority gone"
+def _why_no_candidate(preemption: Preemption, node: str, misfit: Misfit) -> str:
+    if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
+        return ""
+    if misfit.is_hard:
+        return "; nobody's leaving helps"
+    if node in preemption.untried:
+        return "; nobody there is of lower priority"
+    return " even with all of lower priority gone"
 
 
 def _why_candidate(candidate: Candidate) -> str:
