@@ -1,5 +1,8 @@
 """Holds recorded answers of kube-scheduler's own code against natjam: kube.py cases|days|gangs FILE.jsonl.gz ...
 
+Two choices that kube-scheduler leaves to its own data are made here as it makes them: among nodes of one score the head
+of its heap, and among candidates that are as good the first.  Where pods have no start, their order is not compared.
+
 Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Where the records come from is in
 tests/data/PROVENANCE.md.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -20,6 +24,7 @@ from msgspec.structs import replace
 
 from emulator.policies.kubernetes.cycle import Decision, Outcome
 from emulator.policies.kubernetes.decisions import place, victims
+from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
 from emulator.policies.kubernetes.model import (
     AntiAffinity,
     Bound,
@@ -50,7 +55,7 @@ def records(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
-    """kube-scheduler's choice among the highest: the head of a binary heap that was made of all nodes in their order."""
+    """kube-scheduler's choice among the highest: the head of a binary heap made of all nodes in their order."""
     heap = list(scored)
     for top in reversed(range(len(heap) // 2)):
         at = top
@@ -69,10 +74,10 @@ def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
 
 def node_of(given: Mapping[str, Any]) -> Node:
     """A node."""
-    taints = tuple(Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ()))
-    return Node(
-        given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False)
+    taints = tuple(
+        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ())
     )
+    return Node(given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False))
 
 
 def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Pod:
@@ -161,10 +166,8 @@ def differs_in_case(case: Mapping[str, Any]) -> str | None:
     state, answer = state_of(case), case["answer"]
     pod = pod_of(case["incoming"], classes_of(case))
     placement = place(state, pod, head_of_heap)
-    if placement.node is not None:
-        mine = _fits(placement)
-    else:
-        mine = _preempts(victims(state, pod, head_of_heap))
+    fits = placement.node is not None
+    mine = _fits(placement) if fits else _preempts(victims(state, pod, head_of_heap))
     has_order = all("start" in each for each in case["pods"])
     return _first_difference(mine, answer, has_order) or _unwanted(mine, case.get("want"))
 
@@ -291,7 +294,35 @@ def _run(name: str, run: Run | None) -> dict[str, Any]:
     return {"pod": name, **seconds, **{what: value for what, value in more.items() if value is not None}, **gone}
 
 
-DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {"cases": differs_in_case, "days": differs_in_day}
+# ---- gangs ----
+
+
+def differs_in_gang(case: Mapping[str, Any]) -> str | None:
+    """What natjam answers for a gang, if it is none of the recorded answers."""
+    given, answer = case["gang"], case["answer"]
+    pod = replace(pod_of(case["incoming"], classes_of(case)), group=given["name"])
+    pods = tuple(replace(pod, name=f"{pod.name}-{number}") for number in range(case["count"]))
+    gang = Gang(given["name"], pods, given["min"], given["priority"])
+    groups = [Group(each["name"], each["priority"], each.get("whole", False)) for each in case.get("groups") or ()]
+    decision = place_gang(state_of(case), gang, groups, head_of_heap)
+    outcome = decision.outcome.value if decision.outcome in _GANG_OUTCOMES else "unschedulable"
+    victims = [name for unit in decision.victims for name in unit.names]
+    mine = (outcome, dict(Counter(decision.nodes.values())), victims)
+    answers = [
+        (each["outcome"], each.get("nodes") or {}, each.get("victims") or [])
+        for each in (answer, *answer.get("other", ()))
+    ]
+    return None if mine in answers else f"{mine}, recorded {answers}"
+
+
+_GANG_OUTCOMES = (GangOutcome.FITS, GangOutcome.PREEMPTS)
+
+
+DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "cases": differs_in_case,
+    "days": differs_in_day,
+    "gangs": differs_in_gang,
+}
 
 
 def main(arguments: list[str]) -> int:

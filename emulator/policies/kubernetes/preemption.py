@@ -50,7 +50,7 @@ class Candidate(Frozen):
     def rank(self) -> tuple[float, ...]:
         """By the criteria in order; the lowest wins."""
         highest = max(victim.pod.priority for victim in self.victims)
-        start = min(_start(victim) for victim in self.victims if victim.pod.priority == highest)
+        start = min(start_of(victim) for victim in self.victims if victim.pod.priority == highest)
         total = sum(victim.pod.priority + LOWEST for victim in self.victims)
         return len(self.violating), highest, total, len(self.victims), -start
 
@@ -125,11 +125,14 @@ def preempt_in(
 
 def by_importance(bound: Bound) -> tuple[int, float]:
     """The most important first: higher priority, then earlier start."""
-    return -bound.pod.priority, _start(bound)
+    return -bound.pod.priority, start_of(bound)
 
 
 def violating(pods: Iterable[Bound], allowed: dict[str, int], budgets: Sequence[Budget]) -> set[str]:
-    """Those whose eviction a budget forbids, if all go in this order.  ``allowed``: what each has left, counted down."""
+    """Those whose eviction a budget forbids, if all go in this order.
+
+    ``allowed`` is what each budget has left, and is counted down.
+    """
     found: set[str] = set()
     for bound in pods:
         for budget in budgets:
@@ -140,7 +143,8 @@ def violating(pods: Iterable[Bound], allowed: dict[str, int], budgets: Sequence[
     return found
 
 
-def _start(bound: Bound) -> float:
+def start_of(bound: Bound) -> float:
+    """When a pod started; without a start later than any other."""
     return float("inf") if bound.start_ns is None else bound.start_ns
 
 

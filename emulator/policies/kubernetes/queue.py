@@ -96,6 +96,4 @@ class Queue:
             self._make_ready(pending)
 
     def _make_ready(self, pending: Pending) -> None:
-        heappush(
-            self._backing_off, (backoff_end_s(pending), -pending.pod.priority, pending.since_ns, pending.pod.name)
-        )
+        heappush(self._backing_off, (backoff_end_s(pending), -pending.pod.priority, pending.since_ns, pending.pod.name))

@@ -102,9 +102,7 @@ class Snapshot:
         """A node for a pod, with those nominated there as if placed, if their priority is at least the pod's."""
         trial = Trial(room.node, pod, room.used.copy(), len(room.bound), closed.copy())
         trial.put(
-            other
-            for other in room.nominated.values()
-            if other.priority >= pod.priority and other.name != pod.name
+            other for other in room.nominated.values() if other.priority >= pod.priority and other.name != pod.name
         )
         return trial
 
