@@ -1,0 +1,110 @@
+"""Whether a pod fits on a node, and if not, why and whether the preemption of others could help.
+
+The filters run in kube-scheduler's order, and the first that fails counts: unschedulable, taints, node selector,
+resources, required anti-affinity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from emulator.policies.kubernetes.model import Effect, Node, Pod, Taint, matches
+from emulator.vocabulary import Frozen
+
+PODS = "pods"
+CORDONED = Taint("node.kubernetes.io/unschedulable", Effect.NO_SCHEDULE)
+"""The taint of a cordoned node."""
+Domain = tuple[str, str]
+"""A node label's key and value: the nodes that have it."""
+
+
+class Filter(str, Enum):
+    """What keeps a pod off a node."""
+
+    UNSCHEDULABLE = "unschedulable"
+    TAINT = "taint"
+    SELECTOR = "selector"
+    RESOURCES = "resources"
+    ANTI_AFFINITY = "anti-affinity"
+
+
+class Misfit(Frozen):
+    """Why a pod does not fit on a node."""
+
+    filter: Filter
+    is_hard: bool
+    """It would not fit with all others gone either."""
+    what: str = ""
+    """The taint, label, resource or topology."""
+    asked: int = 0
+    room: int = 0
+    """Of the resource."""
+
+
+def misfit_with_node(node: Node, pod: Pod) -> Misfit | None:
+    """The filters that do not depend on other pods."""
+    if node.unschedulable and not pod.tolerates(CORDONED):
+        return Misfit(Filter.UNSCHEDULABLE, True)
+    for taint in node.taints:
+        if taint.effect is not Effect.PREFER_NO_SCHEDULE and not pod.tolerates(taint):
+            return Misfit(Filter.TAINT, True, taint.key)
+    for key, value in pod.selector.items():
+        if node.label(key) != value:
+            return Misfit(Filter.SELECTOR, True, f"{key}={value}")
+    return None
+
+
+def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
+    """The domains that ``other`` on its node closes to ``pod``: by the anti-affinity of either."""
+    for these, those in ((pod, other), (other, pod)):
+        for term in these.anti_affinity:
+            value = node.label(term.topology)
+            if value is not None and matches(term.labels, those.labels):
+                yield term.topology, value
+
+
+class Trial:
+    """A node for one pod, with others taken away or put back."""
+
+    __slots__ = ("_closed", "_count", "_node", "_node_misfit", "_pod", "_used")
+
+    def __init__(self, node: Node, pod: Pod, used: Counter[str], count: int, closed: Counter[Domain]) -> None:
+        """``used`` and ``count``: what the node's pods take, and how many they are; ``closed``: from all nodes."""
+        self._node, self._pod = node, pod
+        self._used, self._count, self._closed = used, count, closed
+        self._node_misfit = misfit_with_node(node, pod)
+
+    def put(self, others: Iterable[Pod], sign: int = 1) -> None:
+        """Put pods onto the node; with ``sign`` -1 take them away."""
+        for other in others:
+            self._count += sign
+            for resource, amount in other.requests.items():
+                self._used[resource] += sign * amount
+            for domain in conflicts(self._pod, other, self._node):
+                self._closed[domain] += sign
+
+    def misfit(self) -> Misfit | None:
+        """Why the pod does not fit as it is now."""
+        return self._node_misfit or self._without_room() or self._with_enemies()
+
+    def _without_room(self) -> Misfit | None:
+        allocatable, soft = self._node.allocatable, None
+        limit = allocatable.get(PODS)
+        if limit is not None and self._count + 1 > limit:
+            soft = Misfit(Filter.RESOURCES, False, PODS, 1, limit - self._count)
+        for resource, asked in self._pod.requests.items():
+            most = allocatable.get(resource, 0)
+            if asked > most:
+                return Misfit(Filter.RESOURCES, True, resource, asked, most)
+            room = most - self._used[resource]
+            if soft is None and asked > 0 and asked > room:
+                soft = Misfit(Filter.RESOURCES, False, resource, asked, room)
+        return soft
+
+    def _with_enemies(self) -> Misfit | None:
+        for (key, value), count in self._closed.items():
+            if count > 0 and self._node.label(key) == value:
+                return Misfit(Filter.ANTI_AFFINITY, False, key)
+        return None

@@ -1,0 +1,54 @@
+"""Where a pod goes: the nodes where it fits, the best of them, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emulator.policies.kubernetes.filters import Misfit
+from emulator.policies.kubernetes.model import Pod, Ties
+from emulator.policies.kubernetes.scores import Score, score
+from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.vocabulary import Frozen
+
+
+class Placement(Frozen):
+    """The answer for one pod."""
+
+    pod: Pod
+    node: str | None
+    """None: it fits nowhere."""
+    scores: Mapping[str, Score] = {}
+    """Of each node where it fits, in the scheduler's order; none if there was no choice."""
+    misfits: Mapping[str, Misfit] = {}
+    """Why it does not fit on the others."""
+    was_nominated: bool = False
+    """It has made room on this node before, and gets it whatever the scores."""
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """All nodes with the highest score."""
+        best = max((each.total for each in self.scores.values()), default=0)
+        return tuple(name for name, each in self.scores.items() if each.total == best)
+
+
+def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) -> Placement:
+    """The node for a pod as the cluster is.
+
+    Above 100 nodes kube-scheduler looks for some that fit and scores these only; here all are looked at.
+    """
+    closed = snapshot.closed(pod)
+    if nominated in snapshot.rooms and snapshot.trial(snapshot.rooms[nominated], pod, closed).misfit() is None:
+        return Placement(pod, nominated, was_nominated=True)
+    misfits: dict[str, Misfit] = {}
+    fitting = []
+    for name, room in snapshot.rooms.items():
+        misfit = snapshot.trial(room, pod, closed).misfit()
+        if misfit is None:
+            fitting.append(room)
+        else:
+            misfits[name] = misfit
+    if len(fitting) < 2:
+        return Placement(pod, fitting[0].node.name if fitting else None, {}, misfits)
+    scores = score(fitting, pod)
+    node = ties([(name, each.total) for name, each in scores.items()])
+    return Placement(pod, node, scores, misfits)

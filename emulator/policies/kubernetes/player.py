@@ -1,0 +1,207 @@
+"""Plays arrivals through whole days in virtual time: every decision, and what becomes of each pod.
+
+At each instant first those leave whose grace is over, then some finish, then some arrive; then one cycle follows
+another until no pod is ready.  A pod finishes when it has run for its duration in one piece.  A victim holds its room
+for its grace; a new pod takes its place in the queue and starts anew.  Within an instant each event takes a
+microsecond, so that no two pods have the same age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from heapq import heappop, heappush
+
+from msgspec.structs import replace
+
+from emulator.policies.kubernetes.cycle import Decision, Outcome, run_cycle
+from emulator.policies.kubernetes.model import BudgetSpec, Node, Pending, Pod, State, Ties
+from emulator.policies.kubernetes.queue import Queue
+from emulator.policies.kubernetes.snapshot import Snapshot
+from emulator.vocabulary import Frozen
+
+STEP_NS = 1000
+LOOK_NS = 30 * 10**9
+"""How often those are looked at who have been set aside for long; only while anything else is still to happen."""
+
+
+class Replacement(str, Enum):
+    """When a new pod comes in an evicted one's place."""
+
+    TERMINATING = "terminating"
+    """At once."""
+    GONE = "gone"
+    """When it has left its node."""
+    NEVER = "never"
+
+
+class Arrival(Frozen):
+    """A pod, when it is created, and how long it runs."""
+
+    pod: Pod
+    submit_ns: int
+    duration_ns: int
+    grace_ns: int = 0
+    """From its eviction until it is gone."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What became of a pod.  None: it has not happened."""
+
+    submit_ns: int
+    start_ns: int | None = None
+    node: str | None = None
+    end_ns: int | None = None
+    """Its finish or its eviction."""
+    by: str | None = None
+    """Who had it evicted."""
+    lost_ns: int = 0
+    """Of its run, by the eviction."""
+    gone_ns: int | None = None
+    """When an evicted one had left its node."""
+
+
+@dataclass(slots=True)
+class Day:
+    """What a player has played."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    cycles: int = 0
+    preemptions: int = 0
+    evictions: int = 0
+    lost_ns: int = 0
+    end_ns: int = 0
+
+
+class _Kind(IntEnum):
+    """The order of what happens at one instant."""
+
+    GONE = 0
+    FINISH = 1
+    ARRIVE = 2
+    LOOK = 3
+
+
+OnDecision = Callable[[int, Decision], None]
+"""Called with the time and what the cycle decided."""
+
+
+class Player:
+    """One play of nodes and arrivals."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        arrivals: Iterable[Arrival],
+        ties: Ties,
+        budgets: Iterable[BudgetSpec] = (),
+        replacement: Replacement = Replacement.TERMINATING,
+        on_decision: OnDecision | None = None,
+    ) -> None:
+        self._snapshot = Snapshot(State(tuple(nodes)))
+        self._queue = Queue()
+        self._ties, self._budgets, self._replacement, self._on_decision = ties, tuple(budgets), replacement, on_decision
+        self._arrivals: dict[str, Arrival] = {}
+        self._replaced: dict[str, tuple[str, int]] = {}
+        """Of each pod in another's place: the first one's name, and how many came before it."""
+        self._events: list[tuple[int, _Kind, int, Callable[[], None]]] = []
+        self._pushed = 0
+        self._at_ns = self._now_ns = 0
+        self._will_look = False
+        self.day = Day()
+        for each in arrivals:
+            self._push(each.submit_ns, _Kind.ARRIVE, lambda each=each: self._create(each))
+
+    def play(self) -> Day:
+        """Play until nothing is left to happen."""
+        while self._events:
+            self._at_ns = self._now_ns = self._events[0][0]
+            while self._events and self._events[0][0] == self._at_ns:
+                heappop(self._events)[-1]()
+            while self._queue.has_ready:
+                self._cycle()
+            if self._events and self._queue.has_aside and not self._will_look:
+                self._will_look = True
+                self._push((self._at_ns // LOOK_NS + 1) * LOOK_NS, _Kind.LOOK, self._look)
+        self.day.end_ns = self._at_ns
+        return self.day
+
+    def _push(self, at_ns: int, kind: _Kind, event: Callable[[], None]) -> None:
+        heappush(self._events, (at_ns, kind, self._pushed, event))
+        self._pushed += 1
+
+    def _step(self) -> int:
+        self._now_ns += STEP_NS
+        return self._now_ns
+
+    def _create(self, arrival: Arrival) -> None:
+        name = arrival.pod.name
+        self._arrivals[name] = arrival
+        self.day.runs[name] = Run(self._at_ns)
+        self._queue.add(Pending(arrival.pod, since_ns=self._step()))
+
+    def _create_instead(self, name: str) -> None:
+        first, number = self._replaced.get(name, (name, 0))
+        instead = f"{first}.{number + 1}"
+        self._replaced[instead] = first, number + 1
+        arrival = self._arrivals[name]
+        self._create(replace(arrival, pod=replace(arrival.pod, name=instead)))
+
+    def _finish(self, name: str) -> None:
+        if name not in self._snapshot or self._snapshot[name].terminating:
+            return  # it was evicted
+        self.day.runs[name].end_ns = self._at_ns
+        self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        self._snapshot.remove(name)
+        self._step()
+        self._queue.pod_left()
+
+    def _gone(self, name: str) -> None:
+        self.day.runs[name].gone_ns = self._at_ns
+        self._leave(name)
+        if self._replacement is Replacement.GONE:
+            self._create_instead(name)
+
+    def _look(self) -> None:
+        self._will_look = False
+        self._queue.look(self._step())
+
+    def _cycle(self) -> None:
+        """One cycle, and what the rest of the cluster makes of it."""
+        self._snapshot.budgets = tuple(each.now(self._snapshot.bound()) for each in self._budgets)
+        decision = run_cycle(self._snapshot, self._queue, self._step(), self._ties)
+        assert decision is not None, "a pod was ready"
+        self.day.cycles += 1
+        if self._on_decision is not None:
+            self._on_decision(self._at_ns, decision)
+        self._step()  # the pod's new state becomes known
+        if decision.outcome is Outcome.BOUND:
+            self._start(decision)
+            return
+        self.day.preemptions += decision.outcome is Outcome.PREEMPTS
+        for name in decision.evicted:
+            self._evict(name, decision.pod.name)
+
+    def _start(self, decision: Decision) -> None:
+        name = decision.pod.name
+        run = self.day.runs[name]
+        run.start_ns, run.node = self._at_ns, decision.node
+        self._push(self._at_ns + self._arrivals[name].duration_ns, _Kind.FINISH, lambda: self._finish(name))
+
+    def _evict(self, name: str, by: str) -> None:
+        run, grace_ns = self.day.runs[name], self._arrivals[name].grace_ns
+        assert run.start_ns is not None, "only a pod that runs is evicted"
+        run.end_ns, run.by, run.lost_ns = self._at_ns, by, self._at_ns - run.start_ns
+        self.day.evictions += 1
+        self.day.lost_ns += run.lost_ns
+        self._step()
+        if grace_ns:
+            self._push(self._at_ns + grace_ns, _Kind.GONE, lambda: self._gone(name))
+        else:
+            self._gone(name)
+        if self._replacement is Replacement.TERMINATING:
+            self._create_instead(name)

@@ -1,0 +1,186 @@
+"""Whom a pod preempts: on each node the least important of lower priority that it needs gone, then the best node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from emulator.policies.kubernetes.filters import Domain, Misfit
+from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties
+from emulator.policies.kubernetes.snapshot import Room, Snapshot
+from emulator.vocabulary import Frozen
+
+LOWEST = 1 << 31
+"""Added to each victim's priority in their sum, so that no priority is negative."""
+
+
+class Verdict(str, Enum):
+    """What came of the search for victims."""
+
+    PREEMPTS = "preempts"
+    NO_CANDIDATE = "no candidate"
+    NEVER = "never"
+    """The pod's policy is not to preempt."""
+    WAITS = "waits"
+    """Those that it preempted before are still going."""
+
+
+class Criterion(str, Enum):
+    """What tells two candidates apart, in order."""
+
+    VIOLATIONS = "fewest victims that a budget protects"
+    HIGHEST_PRIORITY = "lowest priority of its most important victim"
+    SUM_OF_PRIORITIES = "lowest sum of its victims' priorities"
+    COUNT = "fewest victims"
+    START = "its most important victims started last"
+
+
+class Candidate(Frozen):
+    """A node where preemption would make room."""
+
+    node: str
+    victims: tuple[Bound, ...]
+    """The most important first."""
+    violating: tuple[str, ...] = ()
+    """Those of the victims that a budget protects."""
+    spared: tuple[str, ...] = ()
+    """Pods of lower priority that may stay."""
+
+    def rank(self) -> tuple[float, ...]:
+        """By the criteria in order; the lowest wins."""
+        highest = max(victim.pod.priority for victim in self.victims)
+        start = min(start_of(victim) for victim in self.victims if victim.pod.priority == highest)
+        total = sum(victim.pod.priority + LOWEST for victim in self.victims)
+        return len(self.violating), highest, total, len(self.victims), -start
+
+
+class Preemption(Frozen):
+    """Whom one pod preempts, and where."""
+
+    pod: Pod
+    verdict: Verdict
+    node: str | None = None
+    candidates: tuple[Candidate, ...] = ()
+    """Every node where it would help, in the scheduler's order."""
+    misfits: Mapping[str, Misfit] = {}
+    """Why the pod does not fit on the others, with all of lower priority gone if that was tried."""
+    untried: tuple[str, ...] = ()
+    """Of the others, those with nobody of lower priority."""
+    cleared: tuple[str, ...] = ()
+    """Pods of lower priority that wait for the node and lose it."""
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that is taken."""
+        return next((each for each in self.candidates if each.node == self.node), None)
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """All candidates that are as good."""
+        ranks = {each.node: each.rank() for each in self.candidates}
+        best = min(ranks.values(), default=())
+        return tuple(node for node, rank in ranks.items() if rank == best)
+
+    def lost_by(self, node: str) -> Criterion | None:
+        """By what the chosen candidate is better than that on another node; None: they are as good."""
+        other = next(each for each in self.candidates if each.node == node)
+        if self.chosen is None:
+            return None
+        pairs = zip(Criterion, self.chosen.rank(), other.rank(), strict=True)
+        return next((criterion for criterion, mine, its in pairs if mine != its), None)
+
+
+def preempt_in(
+    snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit], ties: Ties
+) -> Preemption:
+    """The victims of a pod that fits nowhere; ``misfits`` says why, for each node.
+
+    Above 100 nodes kube-scheduler looks for some candidates only; here all nodes are looked at.
+    """
+    if pod.policy is Policy.NEVER:
+        return Preemption(pod, Verdict.NEVER, misfits=misfits)
+    if _victims_are_going(snapshot, pod, nominated, misfits):
+        return Preemption(pod, Verdict.WAITS, misfits=misfits)
+    closed = snapshot.closed(pod)
+    candidates: list[Candidate] = []
+    useless, untried = dict(misfits), list[str]()
+    for name, room in snapshot.rooms.items():
+        if misfits[name].is_hard:
+            continue
+        found = _candidate(snapshot, room, pod, closed)
+        if isinstance(found, Candidate):
+            candidates.append(found)
+            del useless[name]
+        elif found is None:
+            untried.append(name)
+        else:
+            useless[name] = found
+    if not candidates:
+        return Preemption(pod, Verdict.NO_CANDIDATE, misfits=useless, untried=tuple(untried))
+    node = _choose(candidates, ties)
+    cleared = (each.name for each in snapshot.rooms[node].nominated.values() if each.priority < pod.priority)
+    return Preemption(pod, Verdict.PREEMPTS, node, tuple(candidates), useless, tuple(untried), tuple(cleared))
+
+
+def by_importance(bound: Bound) -> tuple[int, float]:
+    """The most important first: higher priority, then earlier start."""
+    return -bound.pod.priority, start_of(bound)
+
+
+def violating(pods: Iterable[Bound], allowed: dict[str, int], budgets: Sequence[Budget]) -> set[str]:
+    """Those whose eviction a budget forbids, if all go in this order.
+
+    ``allowed`` is what each budget has left, and is counted down.
+    """
+    found: set[str] = set()
+    for bound in pods:
+        for budget in budgets:
+            if budget.counts(bound.pod):
+                allowed[budget.name] -= 1
+                if allowed[budget.name] < 0:
+                    found.add(bound.pod.name)
+    return found
+
+
+def start_of(bound: Bound) -> float:
+    """When a pod started; without a start later than any other."""
+    return float("inf") if bound.start_ns is None else bound.start_ns
+
+
+def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misfits: Mapping[str, Misfit]) -> bool:
+    if nominated not in snapshot.rooms or misfits[nominated].is_hard:
+        return False
+    there = snapshot.rooms[nominated].bound.values()
+    return any(each.preempted and each.terminating and each.pod.priority < pod.priority for each in there)
+
+
+def _candidate(snapshot: Snapshot, room: Room, pod: Pod, closed: Counter[Domain]) -> Candidate | Misfit | None:
+    """The victims on a node; why the pod would not fit without them; None: nobody there is of lower priority."""
+    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
+    if not lower:
+        return None
+    trial = snapshot.trial(room, pod, closed)
+    trial.put((each.pod for each in lower), -1)
+    misfit = trial.misfit()
+    if misfit is not None:
+        return misfit
+    protected = violating(lower, {each.name: each.allowed for each in snapshot.budgets}, snapshot.budgets)
+    order = sorted(lower, key=lambda each: each.pod.name not in protected)  # stable: the most important ones first
+    spared: set[str] = set()
+    for bound in order:
+        trial.put((bound.pod,))
+        if trial.misfit() is None:
+            spared.add(bound.pod.name)
+        else:
+            trial.put((bound.pod,), -1)
+    victims = tuple(sorted((each for each in order if each.pod.name not in spared), key=by_importance))
+    names = tuple(each.pod.name for each in victims if each.pod.name in protected)
+    return Candidate(room.node.name, victims, names, tuple(each.pod.name for each in lower if each.pod.name in spared))
+
+
+def _choose(candidates: Sequence[Candidate], ties: Ties) -> str:
+    """The best node.  Among equal ones kube-scheduler takes whichever its map has first, which is chance."""
+    ranks = [each.rank() for each in candidates]
+    best = min(ranks)
+    return ties([(each.node, 0) for each, rank in zip(candidates, ranks, strict=True) if rank == best])

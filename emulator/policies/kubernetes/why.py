@@ -1,0 +1,99 @@
+"""Decisions in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from emulator.policies.kubernetes.filters import Filter, Misfit
+from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
+from emulator.policies.kubernetes.scores import Score
+
+_FILTERS = {
+    Filter.UNSCHEDULABLE: "it is cordoned",
+    Filter.TAINT: "the pod does not tolerate its taint {what}",
+    Filter.SELECTOR: "it has no label {what}, which the pod's node selector wants",
+    Filter.ANTI_AFFINITY: "a required anti-affinity keeps the pod from pods of the same {what}",
+}
+_VERDICTS = {
+    Verdict.PREEMPTS: "preempts on {node}, and waits for its victims to go",
+    Verdict.NO_CANDIDATE: "finds no node where preemption would help",
+    Verdict.NEVER: "does not preempt: its preemptionPolicy is Never",
+    Verdict.WAITS: "waits: those whom it preempted before are still going",
+}
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount with its resource; cpu in cores."""
+    return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
+
+
+def why_misfit(misfit: Misfit) -> str:
+    """Why a pod does not fit on a node."""
+    if misfit.filter is not Filter.RESOURCES:
+        return _FILTERS[misfit.filter].format(what=misfit.what)
+    asked, room = amount_text(misfit.what, misfit.asked), amount_text(misfit.what, misfit.room)
+    return f"{asked} asked, it has {room} in all" if misfit.is_hard else f"{asked} asked, {room} left"
+
+
+def why_score(score: Score) -> str:
+    """A score with its parts."""
+    return (
+        f"score {score.total}: {score.least_allocated} for what is left, {score.balanced} for balance, "
+        f"{score.taints} for taints"
+    )
+
+
+def why_placement(placement: Placement) -> Iterator[str]:
+    """Where a pod goes, node by node."""
+    pod = placement.pod
+    where = "fits on no node" if placement.node is None else f"goes to {placement.node}"
+    nominated = ", where it has made room" if placement.was_nominated else ""
+    yield f"{pod.name} (priority {pod.priority}) {where}{nominated}"
+    for node, score in placement.scores.items():
+        yield f"{node}: {why_score(score)}"
+    for node, misfit in placement.misfits.items():
+        yield f"{node}: {why_misfit(misfit)}"
+
+
+def why_preemption(preemption: Preemption) -> Iterator[str]:
+    """Whom a pod preempts, and for every other node why not there."""
+    pod = preemption.pod
+    yield f"{pod.name} (priority {pod.priority}) {_VERDICTS[preemption.verdict].format(node=preemption.node)}"
+    for candidate in sorted(preemption.candidates, key=lambda each: each.node != preemption.node):
+        yield f"{candidate.node}: {_why_candidate(candidate)}{_why_not(preemption, candidate)}"
+    for node, misfit in preemption.misfits.items():
+        yield f"{node}: {why_misfit(misfit)}{_why_no_candidate(preemption, node, misfit)}"
+    if preemption.cleared:
+        yield f"no longer waiting for {preemption.node}: {', '.join(preemption.cleared)}"
+
+
+def _why_no_candidate(preemption: Preemption, node: str, misfit: Misfit) -> str:
+    if preemption.verdict in (Verdict.NEVER, Verdict.WAITS):
+        return ""
+    if misfit.is_hard:
+        return "; nobody's leaving helps"
+    if node in preemption.untried:
+        return "; nobody there is of lower priority"
+    return " even with all of lower priority gone"
+
+
+def _why_candidate(candidate: Candidate) -> str:
+    victims = ", ".join(
+        f"{each.pod.name} (priority {each.pod.priority}{_PROTECTED * (each.pod.name in candidate.violating)})"
+        for each in candidate.victims
+    )
+    spared = f"; {', '.join(candidate.spared)} may stay" if candidate.spared else ""
+    return f"{victims} would go{spared}"
+
+
+_PROTECTED = ", against its budget"
+
+
+def _why_not(preemption: Preemption, candidate: Candidate) -> str:
+    if candidate.node == preemption.node:
+        return "; taken"
+    criterion = preemption.lost_by(candidate.node)
+    if criterion is None:
+        return f"; as good as {preemption.node}"
+    return f"; {preemption.node} is better: {criterion.value}"

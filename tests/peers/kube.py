@@ -1,0 +1,346 @@
+"""Holds recorded answers of kube-scheduler's own code against natjam: kube.py cases|days|gangs FILE.jsonl.gz ...
+
+Two choices that kube-scheduler leaves to its own data are made here as it makes them: among nodes of one score the head
+of its heap, and among candidates that are as good the first.  Where pods have no start, their order is not compared.
+
+Prints what differs, and ``N of M equal`` last; exit status 1 if any differs.  Where the records come from is in
+tests/data/PROVENANCE.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from msgspec.structs import replace
+
+from emulator.policies.kubernetes.cycle import Decision, Outcome
+from emulator.policies.kubernetes.decisions import place, victims
+from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
+from emulator.policies.kubernetes.model import (
+    AntiAffinity,
+    Bound,
+    Budget,
+    BudgetSpec,
+    Effect,
+    Node,
+    Operator,
+    Pending,
+    Pod,
+    Policy,
+    PriorityClass,
+    State,
+    Taint,
+    Toleration,
+)
+from emulator.policies.kubernetes.placement import Placement
+from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
+from emulator.policies.kubernetes.preemption import Candidate, Preemption
+
+SECOND_NS = 10**9
+
+
+def records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file."""
+    with gzip.open(path, "rt") as lines:
+        yield from map(json.loads, lines)
+
+
+def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
+    """kube-scheduler's choice among the highest: the head of a binary heap made of all nodes in their order."""
+    heap = list(scored)
+    for top in reversed(range(len(heap) // 2)):
+        at = top
+        while (child := 2 * at + 1) < len(heap):
+            if child + 1 < len(heap) and heap[child + 1][1] > heap[child][1]:
+                child += 1
+            if heap[child][1] <= heap[at][1]:
+                break
+            heap[at], heap[child] = heap[child], heap[at]
+            at = child
+    return heap[0][0]
+
+
+# ---- the recorded form as our values ----
+
+
+def node_of(given: Mapping[str, Any]) -> Node:
+    """A node."""
+    taints = tuple(
+        Taint(each["key"], Effect(each["effect"]), each.get("value", "")) for each in given.get("taints", ())
+    )
+    return Node(given["name"], given["capacity"], given.get("labels", {}), taints, given.get("unschedulable", False))
+
+
+def pod_of(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Pod:
+    """A pod, with the priority and policy of its class if it has one."""
+    pod = Pod(
+        given["name"],
+        given.get("priority", 0),
+        _policy(given),
+        given.get("requests", {}),
+        given.get("labels", {}),
+        given.get("selector", {}),
+        tuple(map(_toleration, given.get("tolerations", ()))),
+        tuple(AntiAffinity(each["labels"], each["topology"]) for each in given.get("anti_affinity", ())),
+        given.get("group", ""),
+    )
+    return classes[given["class"]].of(pod) if given.get("class") else pod
+
+
+def classes_of(record: Mapping[str, Any]) -> dict[str, PriorityClass]:
+    """The PriorityClasses of a record."""
+    return {
+        each["name"]: PriorityClass(each["name"], each["value"], _policy(each)) for each in record.get("classes", ())
+    }
+
+
+def state_of(case: Mapping[str, Any]) -> State:
+    """The cluster of a case; its incoming pod waits there if it is nominated to a node."""
+    classes = classes_of(case)
+    incoming = case["incoming"]
+    waiting = [*case.get("waiting", ()), *([incoming] if incoming.get("node") else [])]
+    return State(
+        tuple(map(node_of, case["nodes"])),
+        tuple(_bound(each, classes) for each in _kept(case)),
+        tuple(Pending(pod_of(each, classes), each["node"]) for each in waiting),
+        tuple(
+            Budget(each["name"], each["selector"] or {}, each.get("allowed", 0), tuple(each.get("disrupted") or ()))
+            for each in case.get("budgets", ())
+        ),
+    )
+
+
+def _kept(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The pods; with ``fill`` only those that do not overfill their node."""
+    if not case.get("fill"):
+        return case["pods"]
+    left = {node["name"]: {"pods": 1 << 30, **node["capacity"]} for node in case["nodes"]}
+    kept = []
+    for pod in case["pods"]:
+        room, asked = left[pod["node"]], {**pod.get("requests", {}), "pods": 1}
+        if all(room.get(resource, 0) >= amount for resource, amount in asked.items()):
+            kept.append(pod)
+            room.update({resource: room.get(resource, 0) - amount for resource, amount in asked.items()})
+    return kept
+
+
+def _bound(given: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Bound:
+    start = given.get("start")
+    return Bound(
+        pod_of(given, classes),
+        given["node"],
+        None if start is None else start * SECOND_NS,
+        given.get("terminating", False),
+        given.get("preempted", False),
+    )
+
+
+def _policy(given: Mapping[str, Any]) -> Policy:
+    return Policy(given.get("policy") or "PreemptLowerPriority")
+
+
+def _toleration(given: Mapping[str, Any]) -> Toleration:
+    effect = given.get("effect")
+    return Toleration(
+        given.get("key", ""),
+        Operator(given.get("operator") or "Equal"),
+        given.get("value", ""),
+        Effect(effect) if effect else None,
+    )
+
+
+# ---- cases ----
+
+
+def differs_in_case(case: Mapping[str, Any]) -> str | None:
+    """The first part of the answer that differs; and what Kubernetes' own test wants, if it is one."""
+    state, answer = state_of(case), case["answer"]
+    pod = pod_of(case["incoming"], classes_of(case))
+    placement = place(state, pod, head_of_heap)
+    fits = placement.node is not None
+    mine = _fits(placement) if fits else _preempts(victims(state, pod, head_of_heap))
+    has_order = all("start" in each for each in case["pods"])
+    return _first_difference(mine, answer, has_order) or _unwanted(mine, case.get("want"))
+
+
+def _fits(placement: Placement) -> dict[str, Any]:
+    scores = {name: score.total for name, score in placement.scores.items()}
+    tied = list(placement.tied) if len(placement.tied) > 1 else None
+    return {"outcome": "fits", "node": placement.node, "scores": scores or None, "tied": tied}
+
+
+def _preempts(preemption: Preemption) -> dict[str, Any]:
+    chosen = preemption.chosen
+    found = {each.node: _candidate(each) for each in preemption.candidates} or None
+    if chosen is None:
+        return {"outcome": "unschedulable", "candidates": found}
+    return {
+        "outcome": "preempts",
+        "node": chosen.node,
+        "tied": list(preemption.tied) if len(preemption.tied) > 1 else None,
+        **_candidate(chosen),
+        "candidates": found,
+        "cleared": sorted(preemption.cleared) or None,
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {"victims": [each.pod.name for each in candidate.victims], "violations": len(candidate.violating)}
+
+
+def _first_difference(mine: Mapping[str, Any], answer: Mapping[str, Any], has_order: bool) -> str | None:
+    for part in ("outcome", "node", "victims", "violations", "candidates", "scores", "tied", "cleared"):
+        ours, theirs = mine.get(part), answer.get(part)
+        if part == "violations":
+            ours, theirs = ours or 0, theirs or 0
+        if not has_order:
+            ours, theirs = _unordered(ours), _unordered(theirs)
+        if ours != theirs:
+            return f"{part} {ours}, recorded {theirs}"
+    return None
+
+
+def _unordered(value: Any) -> Any:
+    """Victims as a set: of pods without a start the order says nothing."""
+    if isinstance(value, Mapping):
+        return {key: _unordered(each) for key, each in value.items()}
+    return sorted(value) if isinstance(value, list) else value
+
+
+def _unwanted(mine: Mapping[str, Any], want: Mapping[str, Any] | None) -> str | None:
+    """What Kubernetes' own test would find wrong."""
+    if want is None:
+        return None
+    if "any" in want:
+        equal = mine["outcome"] == "preempts" and (mine["tied"] or [mine["node"]]) == want["any"]
+    elif "candidates" in want:
+        equal = _unordered(mine.get("candidates") or {}) == _unordered(want["candidates"])
+    elif not (node := (want["result"] or {}).get("NominatedNodeName")):
+        equal = mine["outcome"] == "unschedulable"
+    else:
+        chosen = node in (mine["tied"] or [mine.get("node")])
+        equal = chosen and ("victims" not in want or sorted(mine["victims"]) == sorted(want["victims"]))
+    return None if equal else f"{mine}, wanted {want}"
+
+
+# ---- days ----
+
+
+def differs_in_day(day: Mapping[str, Any]) -> str | None:
+    """The first decision that differs, else the first pod of which something else became, else a sum."""
+    classes, answer, decisions = classes_of(day), day["answer"], list[list[Any]]()
+    player = Player(
+        map(node_of, day["nodes"]),
+        _arrivals(day, classes),
+        head_of_heap,
+        (BudgetSpec(each["name"], each["selector"] or {}, each["min_available"]) for each in day.get("budgets", ())),
+        Replacement(day.get("replace") or "terminating"),
+        lambda at_ns, decision: decisions.append(_line(at_ns, decision)),
+    )
+    played = player.play()
+    for number, (mine, recorded) in enumerate(zip_longest(decisions, answer["decisions"]), 1):
+        if mine != recorded:
+            return f"decision {number} of {len(answer['decisions'])}: {mine}, recorded {recorded}"
+    for recorded in answer["runs"]:
+        mine = _run(recorded["pod"], played.runs.pop(recorded["pod"], None))
+        if mine != recorded:
+            return f"run {mine}, recorded {recorded}"
+    mine = {
+        "further runs": list(played.runs),
+        "preemptions": played.preemptions,
+        "evictions": played.evictions,
+        "lost": played.lost_ns // SECOND_NS,
+        "end": played.end_ns // SECOND_NS,
+    }
+    recorded = {name: answer.get(name, []) for name in mine}
+    return None if mine == recorded else f"{mine}, recorded {recorded}"
+
+
+def _arrivals(day: Mapping[str, Any], classes: Mapping[str, PriorityClass]) -> Iterator[Arrival]:
+    for each in day["workloads"]:
+        pod, count = pod_of(each, classes), each.get("count", 1)
+        for number in range(max(count, 1)):
+            named = replace(pod, name=f"{pod.name}-{number}") if count > 1 else pod
+            times = (each.get(name, 0) * SECOND_NS for name in ("submit", "duration", "grace"))
+            yield Arrival(named, *times)
+
+
+def _line(at_ns: int, decision: Decision) -> list[Any]:
+    head = [at_ns // SECOND_NS, decision.pod.name]
+    if decision.outcome is Outcome.BOUND:
+        return [*head, "bind", decision.node]
+    return [*head, "fail"] if decision.node is None else [*head, "preempt", decision.node, list(decision.victims)]
+
+
+def _run(name: str, run: Run | None) -> dict[str, Any]:
+    """A run as it is recorded: what is left out there is left out."""
+    if run is None:
+        return {}
+    seconds = {
+        what: None if at_ns is None else at_ns // SECOND_NS
+        for what, at_ns in (("submit", run.submit_ns), ("start", run.start_ns), ("end", run.end_ns))
+    }
+    more = {"node": run.node, "by": run.by, "lost": run.lost_ns // SECOND_NS or None}
+    gone = {} if run.gone_ns is None else {"gone": run.gone_ns // SECOND_NS}
+    return {"pod": name, **seconds, **{what: value for what, value in more.items() if value is not None}, **gone}
+
+
+# ---- gangs ----
+
+
+def differs_in_gang(case: Mapping[str, Any]) -> str | None:
+    """What natjam answers for a gang, if it is none of the recorded answers."""
+    given, answer = case["gang"], case["answer"]
+    pod = replace(pod_of(case["incoming"], classes_of(case)), group=given["name"])
+    pods = tuple(replace(pod, name=f"{pod.name}-{number}") for number in range(case["count"]))
+    gang = Gang(given["name"], pods, given["min"], given["priority"])
+    groups = [Group(each["name"], each["priority"], each.get("whole", False)) for each in case.get("groups") or ()]
+    decision = place_gang(state_of(case), gang, groups, head_of_heap)
+    outcome = decision.outcome.value if decision.outcome in _GANG_OUTCOMES else "unschedulable"
+    victims = [name for unit in decision.victims for name in unit.names]
+    mine = (outcome, dict(Counter(decision.nodes.values())), victims)
+    answers = [
+        (each["outcome"], each.get("nodes") or {}, each.get("victims") or [])
+        for each in (answer, *answer.get("other", ()))
+    ]
+    return None if mine in answers else f"{mine}, recorded {answers}"
+
+
+_GANG_OUTCOMES = (GangOutcome.FITS, GangOutcome.PREEMPTS)
+
+
+DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+    "cases": differs_in_case,
+    "days": differs_in_day,
+    "gangs": differs_in_gang,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Hold files against natjam; the exit status."""
+    if len(arguments) < 2 or arguments[0] not in DIFFERS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    differs = DIFFERS[arguments[0]]
+    equal = total = 0
+    for record in (record for path in arguments[1:] for record in records(path)):
+        total += 1
+        if (difference := differs(record)) is None:
+            equal += 1
+        else:
+            print(f"{record['name']}: {difference}")
+    print(f"{equal} of {total} equal")
+    return int(equal < total)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,434 @@
+"""kube-scheduler's decisions: held against what its own code answered, and asked one by one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from emulator.policies.kubernetes.cycle import Decision, Outcome
+from emulator.policies.kubernetes.decisions import cycle, leave, look, place, victims
+from emulator.policies.kubernetes.filters import Filter
+from emulator.policies.kubernetes.gangs import Gang, GangOutcome, Group, place_gang
+from emulator.policies.kubernetes.model import (
+    ZONE,
+    AntiAffinity,
+    Bound,
+    Budget,
+    BudgetSpec,
+    Effect,
+    Node,
+    Operator,
+    Pending,
+    Pod,
+    Policy,
+    PriorityClass,
+    State,
+    Taint,
+    Toleration,
+    first_of_best,
+)
+from emulator.policies.kubernetes.player import Arrival, Day, Player, Replacement
+from emulator.policies.kubernetes.preemption import Criterion, Verdict
+from emulator.policies.kubernetes.why import why_placement, why_preemption
+from tests.peers import kube as peer
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDS = ROOT / "tests/data/kubernetes"
+SECOND_NS = 10**9
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "count"),
+    [("cases", "cases", 152), ("cases", "own-tests", 29), ("days", "days", 3), ("gangs", "gangs", 40)],
+)
+def test_kube_schedulers_own_answers(kind: str, name: str, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert peer.main([kind, str(RECORDS / f"{name}.jsonl.gz")]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{count} of {count} equal"]
+
+
+def _other_victim(answer: dict[str, Any]) -> None:
+    answer["victims"].append("somebody")
+
+
+def _other_score(answer: dict[str, Any]) -> None:
+    answer["scores"][answer["node"]] += 1
+
+
+def _other_decision(answer: dict[str, Any]) -> None:
+    answer["decisions"][-1][1] = "somebody"
+
+
+def _other_run(answer: dict[str, Any]) -> None:
+    answer["runs"][0]["end"] += 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "change"),
+    [
+        ("cases", "victims", _other_victim),
+        ("cases", "scores", _other_score),
+        ("days", "decisions", _other_decision),
+        ("days", "runs", _other_run),
+        ("gangs", "victims", _other_victim),
+    ],
+)
+def test_another_answer_is_told_and_ends_with_1(
+    kind: str, part: str, change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = next(each for each in peer.records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get(part))
+    change(record["answer"])
+    changed = tmp_path / "changed.jsonl.gz"
+    changed.write_bytes(gzip.compress(json.dumps(record).encode()))
+    assert peer.main([kind, str(changed)]) == 1
+    told, last = capsys.readouterr().out.splitlines()
+    assert told.startswith(f"{record['name']}: {'(' if kind == 'gangs' else part.removesuffix('s')}")
+    assert last == "0 of 1 equal"
+
+
+def test_the_script_runs_from_the_checkout() -> None:
+    done = subprocess.run(
+        [sys.executable, "tests/peers/kube.py", "cases", str(RECORDS / "own-tests.jsonl.gz")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "29 of 29 equal\n"), done.stderr
+
+
+# ---- one by one ----
+
+
+def node(name: str, cpu: int = 4, **more: Any) -> Node:
+    return Node(name, {"cpu": cpu}, **more)
+
+
+def pod(name: str, cpu: int = 1, priority: int = 0, **more: Any) -> Pod:
+    return Pod(name, priority, requests={"cpu": cpu}, **more)
+
+
+def bound(name: str, where: str, cpu: int = 1, priority: int = 0, start: int = 0, **more: Any) -> Bound:
+    return Bound(pod(name, cpu, priority, **more), where, start * SECOND_NS)
+
+
+def names(found: tuple[Bound, ...]) -> list[str]:
+    return [each.pod.name for each in found]
+
+
+def test_a_pod_goes_to_the_emptiest_node_and_says_why() -> None:
+    dedicated = (Taint("dedicated", Effect.NO_SCHEDULE, "db"),)
+    state = State(
+        (
+            node("cordoned", unschedulable=True),
+            node("tainted", taints=dedicated),
+            node("slow", labels={"disk": "hdd"}),
+            node("small", 1, labels={"disk": "ssd"}),
+            node("full", labels={"disk": "ssd"}),
+            node("used", labels={"disk": "ssd"}),
+            node("empty", labels={"disk": "ssd"}),
+        ),
+        (bound("a", "full", 3), bound("b", "used", 1)),
+    )
+    placement = place(state, pod("in", 2, selector={"disk": "ssd"}), first_of_best)
+    assert placement.node == "empty"
+    assert {name: each.total for name, each in placement.scores.items()} == {
+        "used": 25 + 75 + 300,
+        "empty": 50 + 75 + 300,
+    }
+    assert {name: (each.filter, each.is_hard) for name, each in placement.misfits.items()} == {
+        "cordoned": (Filter.UNSCHEDULABLE, True),
+        "tainted": (Filter.TAINT, True),
+        "slow": (Filter.SELECTOR, True),
+        "small": (Filter.RESOURCES, True),
+        "full": (Filter.RESOURCES, False),
+    }
+    lines = list(why_placement(placement))
+    assert lines[0] == "in (priority 0) goes to empty"
+    assert "full: 0.002 cpu asked, 0.001 cpu left" in lines
+    assert "slow: it has no label disk=ssd, which the pod's node selector wants" in lines
+
+
+@pytest.mark.parametrize(
+    ("toleration", "fits"),
+    [
+        (Toleration("dedicated", value="db"), True),
+        (Toleration("dedicated", value="web"), False),
+        (Toleration("dedicated", Operator.EXISTS, effect=Effect.NO_SCHEDULE), True),
+        (Toleration("dedicated", Operator.EXISTS, effect=Effect.NO_EXECUTE), False),
+        (Toleration(operator=Operator.EXISTS), True),
+    ],
+)
+def test_what_a_toleration_is_about(toleration: Toleration, fits: bool) -> None:
+    state = State((node("n", taints=(Taint("dedicated", Effect.NO_SCHEDULE, "db"),)),))
+    assert (place(state, pod("in", tolerations=(toleration,)), first_of_best).node == "n") is fits
+
+
+def test_anti_affinity_of_either_closes_the_whole_zone() -> None:
+    nodes = (node("a0", labels={ZONE: "a"}), node("a1", labels={ZONE: "a"}), node("b0", labels={ZONE: "b"}))
+    apart = (AntiAffinity({"app": "db"}, ZONE),)
+    for placed, incoming in (
+        (bound("db", "a0", labels={"app": "db"}), pod("in", anti_affinity=apart)),
+        (bound("loner", "a0", anti_affinity=apart), pod("in", labels={"app": "db"})),
+    ):
+        placement = place(State(nodes, (placed,)), incoming, first_of_best)
+        assert placement.node == "b0"
+        assert {each.filter for each in placement.misfits.values()} == {Filter.ANTI_AFFINITY}
+        assert list(placement.misfits) == ["a0", "a1"]
+        preemption = victims(State(nodes[:2], (placed,)), replace(incoming, priority=1), first_of_best)
+        assert [each.node for each in preemption.candidates] == ["a0"], "on a1 its leaving would not help"
+
+
+def test_the_least_important_that_are_needed_go_and_the_node_says_why() -> None:
+    state = State(
+        (node("n0"), node("n1"), node("high"), node("small", 1)),
+        (
+            *(bound("old", "n0", 2, 0, 1), bound("new", "n0", 2, 0, 9)),
+            *(bound("low", "n1", 2, -5, 1), bound("mid", "n1", 2, 5, 1)),
+            *(bound("top", "high", 4, 9), bound("tiny", "small", 1)),
+        ),
+    )
+    preemption = victims(state, pod("in", 2, 9), first_of_best)
+    assert preemption.node == "n1"
+    assert preemption.chosen is not None
+    assert (names(preemption.chosen.victims), preemption.chosen.spared) == (["low"], ("mid",))
+    assert preemption.lost_by("n0") is Criterion.HIGHEST_PRIORITY
+    assert list(why_preemption(preemption)) == [
+        "in (priority 9) preempts on n1, and waits for its victims to go",
+        "n1: low (priority -5) would go; mid may stay; taken",
+        "n0: new (priority 0) would go; old may stay; n1 is better: lowest priority of its most important victim",
+        "high: 0.002 cpu asked, 0 cpu left; nobody there is of lower priority",
+        "small: 0.002 cpu asked, it has 0.001 cpu in all; nobody's leaving helps",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "criterion"),
+    [
+        ([("p", 2, 5, 0)], [("q", 2, 6, 0)], Criterion.HIGHEST_PRIORITY),
+        ([("p", 2, 5, 0), ("q", 2, 0, 0)], [("r", 2, 5, 0), ("s", 2, 1, 0)], Criterion.SUM_OF_PRIORITIES),
+        ([("p", 4, 5, 0)], [("q", 2, 5, 0), ("r", 2, -5, 0)], Criterion.SUM_OF_PRIORITIES),
+        ([("p", 4, 5, 9)], [("q", 4, 5, 8)], Criterion.START),
+    ],
+)
+def test_the_node_is_chosen_by_the_criteria_in_order(one: list[Any], other: list[Any], criterion: Criterion) -> None:
+    for nodes in (("one", "other"), ("other", "one")):
+        placed = [
+            *(bound(each[0], "one", *each[1:]) for each in one),
+            *(bound(each[0], "other", *each[1:]) for each in other),
+        ]
+        preemption = victims(State(tuple(map(node, nodes)), tuple(placed)), pod("in", 4, 10), first_of_best)
+        assert (preemption.node, preemption.lost_by("other")) == ("one", criterion)
+
+
+def test_budgets_are_kept_where_it_can_be() -> None:
+    """The protected pods are put back first; where one has to go, the other node is better."""
+    web = {"labels": {"app": "web"}}
+    placed = (
+        *(bound("w0", "n0", 2, 0, 1, **web), bound("w1", "n0", 2, 0, 2, **web)),
+        *(bound("w2", "n1", 2, 0, 0, **web), bound("x", "n1", 2, 8, 1)),
+    )
+    state = State((node("n0"), node("n1")), placed, budgets=(Budget("web", {"app": "web"}, 0),))
+    preemption = victims(state, pod("in", 2, 9), first_of_best)
+    assert (preemption.node, preemption.lost_by("n0")) == ("n1", Criterion.VIOLATIONS)
+    assert preemption.chosen is not None
+    assert (names(preemption.chosen.victims), preemption.chosen.violating) == (["x"], ())
+    lines = list(why_preemption(preemption))
+    assert lines[2].startswith("n0: w1 (priority 0, against its budget) would go; w0 may stay; n1 is better: fewest ")
+    for budget in (
+        Budget("web", {"app": "web"}, 1),
+        Budget("web", {}, 0),
+        Budget("web", {"app": "web"}, 0, ("w0", "w1")),
+    ):
+        assert victims(replace(state, budgets=(budget,)), pod("in", 2, 9), first_of_best).node == "n0"
+
+
+def test_who_may_not_preempt_or_need_not() -> None:
+    state = State((node("n"),), (bound("a", "n", 4),))
+    never = PriorityClass("calm", 9, Policy.NEVER).of(pod("in", 4))
+    assert victims(state, never, first_of_best).verdict is Verdict.NEVER
+    assert victims(state, pod("in", 4), first_of_best).verdict is Verdict.NO_CANDIDATE
+    with pytest.raises(ValueError, match="pod in fits on n"):
+        victims(State(state.nodes), pod("in", 4), first_of_best)
+
+
+def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
+    state = State((node("n0"), node("n1")), (bound("a", "n0", 4), bound("b", "n1", 4, 9)), (Pending(pod("in", 4, 5)),))
+    decision, state = cycle(state, 10 * SECOND_NS, first_of_best)
+    assert decision is not None
+    assert (decision.outcome, decision.node, decision.evicted) == (Outcome.PREEMPTS, "n0", ("a",))
+    (going,) = (each for each in state.bound if each.pod.name == "a")
+    assert (going.terminating, going.preempted) == (True, True)
+    assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
+    assert cycle(state, 11 * SECOND_NS, first_of_best)[0] is None, "nothing has changed"
+    assert place(state, pod("other", 1, 4), first_of_best).node is None, "the room is spoken for"
+    assert victims(state, pod("in", 4, 5), first_of_best).verdict is Verdict.WAITS
+    freed = leave(state, ["a", "b"])
+    assert place(freed, pod("other", 1, 4), first_of_best).node == "n1"
+    decision, state = cycle(freed, 12 * SECOND_NS, first_of_best)
+    assert decision is not None
+    assert (decision.outcome, decision.node, decision.placement.was_nominated) == (Outcome.BOUND, "n0", True)
+    assert (names(state.bound), state.waiting) == (["in"], ())
+
+
+def test_one_of_higher_priority_takes_the_nomination_and_wakes_its_loser() -> None:
+    """The loser is set aside after a failure of its own, and looks again because its nomination is lost."""
+    going = replace(bound("a", "n", 4), terminating=True, preempted=True)
+    loser = Pending(pod("loser", 4, 5), "n", 1, 0, aside=True, may_fit=True)
+    further = bound("b", "n", 0, 0)
+    state = State((Node("n", {"cpu": 4, "pods": 2}),), (going, further), (loser, Pending(pod("in", 4, 9))))
+    decision, after = cycle(state, SECOND_NS, first_of_best)
+    assert decision is not None
+    assert (decision.victims, decision.evicted) == (("a",), ()), "it is going already, so nobody loses a nomination"
+    assert [(each.nominated, each.aside) for each in after.waiting] == [("n", True), ("n", True)]
+    running = replace(state, bound=(replace(going, terminating=False), further))
+    decision, after = cycle(running, SECOND_NS, first_of_best)
+    assert decision is not None
+    assert decision.evicted == ("a",)
+    assert {each.pod.name: (each.nominated, each.aside) for each in after.waiting} == {
+        "loser": (None, False),
+        "in": ("n", True),
+    }
+
+
+def test_the_queue_gives_priority_then_age_and_backs_off_only_if_others_are_ready() -> None:
+    waiting = (
+        Pending(pod("failed", priority=9), failures=1, since_ns=5 * SECOND_NS),
+        Pending(pod("failed longer", priority=9), failures=3, since_ns=4 * SECOND_NS),
+        Pending(pod("young", priority=1), since_ns=7),
+        Pending(pod("old", priority=1), since_ns=6),
+        Pending(pod("high", priority=2), since_ns=8),
+    )
+
+    def order(now_s: int) -> list[str]:
+        state, found = State((node("n", 9),), (), waiting), list[str]()
+        while (turn := cycle(state, now_s * SECOND_NS, first_of_best))[0] is not None:
+            found.append(turn[0].pod.name)
+            state = turn[1]
+        return found
+
+    assert order(6) == ["high", "old", "young", "failed", "failed longer"], "second 6 is included"
+    assert order(7) == ["failed", "high", "old", "young", "failed longer"]
+    assert order(9) == ["failed longer", "failed", "high", "old", "young"]
+
+
+def test_what_makes_one_that_is_set_aside_ready_again() -> None:
+    """A pod leaves, for those that would fit without others; or five minutes pass, for all."""
+    tainted = node("tainted", taints=(Taint("dedicated", Effect.NO_SCHEDULE),))
+    for nodes, wakes in (((tainted, node("n")), True), ((tainted,), False)):
+        placed = (bound("a", nodes[-1].name, 4),)
+        decision, state = cycle(State(nodes, placed, (Pending(pod("in", 4)),)), SECOND_NS, first_of_best)
+        assert decision is not None
+        assert decision.outcome is Outcome.FAILS
+        assert [each.aside for each in leave(state, ["a"]).waiting] == [not wakes]
+        assert [each.aside for each in look(state, 301 * SECOND_NS).waiting] == [True]
+        assert [each.aside for each in look(state, 301 * SECOND_NS + 1).waiting] == [False]
+
+
+def test_cycles_on_values_decide_as_the_player_does() -> None:
+    """The state between two cycles is all that decides."""
+    for seed in range(20):
+        random = Random(f"kubernetes/{seed}")
+        nodes = tuple(node(f"n{number}", 8) for number in range(3))
+        pods = [pod(f"p{number}", random.randint(1, 5), random.choice((0, 0, 5, 9))) for number in range(12)]
+        played: list[Decision] = []
+        grace_ns = day_ns = 10**14
+        Player(
+            nodes,
+            (Arrival(each, 0, day_ns, grace_ns) for each in pods),
+            first_of_best,
+            replacement=Replacement.NEVER,
+            on_decision=lambda at_ns, decision, played=played: played.append(decision) if at_ns == 0 else None,
+        ).play()
+        low = tuple(Pending(each, since_ns=number) for number, each in enumerate(pods))
+        state, asked = State(nodes, (), low), list[Decision]()
+        while (turn := cycle(state, 1000 * (len(asked) + 1), first_of_best))[0] is not None:
+            asked.append(turn[0])
+            state = turn[1]
+        assert [(each.pod, each.outcome, each.node, each.victims) for each in asked] == [
+            (each.pod, each.outcome, each.node, each.victims) for each in played
+        ]
+
+
+def test_victims_are_of_lower_priority_enough_and_not_one_too_many() -> None:
+    found = 0
+    for seed in range(150):
+        random = Random(f"victims/{seed}")
+        nodes = tuple(node(f"n{number}", random.randint(4, 9)) for number in range(4))
+        placed = [
+            bound(f"p{number}", random.choice(nodes).name, random.randint(1, 3), random.choice((0, 5, 9)), number % 5)
+            for number in range(20)
+        ]
+        state, incoming = State(nodes, tuple(placed)), pod("in", random.randint(3, 5), 8)
+        if place(state, incoming, first_of_best).node is not None:
+            continue
+        for candidate in victims(state, incoming, first_of_best).candidates:
+            found += 1
+            assert all(each.pod.priority < 8 for each in candidate.victims)
+            (there,) = (each for each in nodes if each.name == candidate.node)
+            gone = names(candidate.victims)
+            kept = [each for each in placed if each.node == candidate.node and each.pod.name not in gone]
+            assert place(State((there,), tuple(kept)), incoming, first_of_best).node == there.name
+            for victim in candidate.victims:
+                assert place(State((there,), (*kept, victim)), incoming, first_of_best).node is None
+    assert found > 50
+
+
+def _play(grace_s: int, replacement: Replacement, min_available: int = 0) -> Day:
+    low = [
+        Arrival(pod(f"low-{number}", 2, labels={"app": "web"}), 0, 100 * SECOND_NS, grace_s * SECOND_NS)
+        for number in (0, 1)
+    ]
+    high = Arrival(pod("high", 2, 9), 10 * SECOND_NS, 50 * SECOND_NS)
+    budgets = [BudgetSpec("web", {"app": "web"}, min_available)]
+    return Player([node("n")], [*low, high], first_of_best, budgets, replacement).play()
+
+
+@pytest.mark.parametrize(
+    ("replacement", "runs"),
+    [
+        (Replacement.NEVER, {}),
+        (Replacement.TERMINATING, {"low-1.1": (10, 65, 165)}),
+        (Replacement.GONE, {"low-1.1": (15, 65, 165)}),
+    ],
+)
+def test_a_victim_holds_its_room_for_its_grace_and_its_replacement_starts_anew(
+    replacement: Replacement, runs: dict[str, tuple[int, int, int]]
+) -> None:
+    day = _play(5, replacement)
+    assert (day.preemptions, day.evictions, day.lost_ns) == (1, 1, 10 * SECOND_NS)
+    assert day.runs["low-1"].by == "high"
+    seconds = {
+        name: tuple(None if at is None else at // SECOND_NS for at in (run.submit_ns, run.start_ns, run.end_ns))
+        for name, run in day.runs.items()
+    }
+    assert seconds == {"low-0": (0, 0, 100), "low-1": (0, 0, 10), "high": (10, 15, 65), **runs}
+    assert day.runs["low-1"].gone_ns == 15 * SECOND_NS
+
+
+def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:
+    members = tuple(pod(f"g-{number}", 2, 9, group="g") for number in range(3))
+    gang, nodes = Gang("g", members, 3, 9), (node("n0"), node("n1"))
+    assert place_gang(State(nodes), gang, (), first_of_best).nodes == {"g-0": "n0", "g-1": "n1", "g-2": "n0"}
+    few = Gang("g", members[:2], 3, 9)
+    assert place_gang(State(nodes), few, (), first_of_best).outcome is GangOutcome.TOO_FEW
+    placed = (
+        *(bound("lone", "n0", 2, start=1), bound("w0", "n0", 2, group="w")),
+        *(bound("w1", "n1", 2, group="w"), bound("late", "n1", 2, start=9)),
+    )
+    for is_whole, taken in ((True, [("lone",), ("late",)]), (False, [("w1",), ("lone",), ("late",)])):
+        wanted = replace(gang, min_count=2 if is_whole else 3)
+        decision = place_gang(State(nodes, placed), wanted, [Group("w", 0, is_whole)], first_of_best)
+        assert (decision.outcome, [unit.names for unit in decision.victims]) == (GangOutcome.PREEMPTS, taken)
+    whole = place_gang(State(nodes, placed), gang, [Group("w", 0, True)], first_of_best)
+    assert [unit.names for unit in whole.victims] == [("w0", "w1"), ("late",)], (
+        "with w in place there is no room for three"
+    )
+    top = replace(gang, priority=0)
+    assert place_gang(State(nodes, placed), top, [Group("w", 0, True)], first_of_best).outcome is GangOutcome.NO_LOWER
