@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from emulator.experiment.times import LARGEST_TIME_S, Seconds
-from emulator.files.strict import Strict
+from emulator.files.strict import Strict, written_as
 
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
@@ -90,14 +90,14 @@ class Programs(Strict):
     """How long one program takes, approximately; in simulations exactly."""
     memory_gb: TaskMemory | None = None
     """As for a job of maps and reduces."""
-    sha256: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    sha256: dict[str, Annotated[str, written_as(r"^[0-9a-f]{64}$", "64 digits 0-9 a-f")]] = Field(default_factory=dict)
     """By name of a file that each program leaves: its expected contents, if known."""
 
 
 class JobEntry(Strict):
     """One job of an experiment file: MapReduce, or programs."""
 
-    name: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    name: Annotated[str, Field(min_length=1), written_as(r"^[^\x00-\x1f\x7f]+$", "printable characters only", 80)]
     queue: Annotated[str, Field(min_length=1)]
     submit_s: Seconds = 0.0
     submit_when: Progress | None = None
