@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from emulator.files.yaml_values import dump_yaml
 from workloads.adapt import window_of
 from workloads.errors import Problems
 from workloads.expand import expand
-from workloads.importers import open_trace
+from workloads.importers import open_entry
 from workloads.importers.source import OnBytes
 from workloads.record import Trace
 from workloads.schema import Format, TraceEntry
@@ -39,7 +39,13 @@ _ALSO = "# The command was given {settings}, which this file does not have: give
 
 
 def experiment_of_trace(
-    path: Path, format: Format, overrides: Sequence[str], seeds: Sequence[int], out: Path, on_bytes: OnBytes
+    path: Path,
+    format: Format,
+    columns: Mapping[str, str],
+    overrides: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    on_bytes: OnBytes,
 ) -> tuple[Path, Problems]:
     """Write ``experiment.yaml``, and the part of the trace it uses, to ``out``.  Returns its path and skipped rows.
 
@@ -51,13 +57,14 @@ def experiment_of_trace(
     if overrides:
         head += _ALSO.format(settings=" ".join(f"--set {shlex.quote(text)}" for text in overrides))
     given = {text.partition("=")[0].strip() for text in overrides}
-    data = _experiment(path, format, "workload.trace.production_priority" in given)
+    data = _experiment(path, format, columns, "workload.trace.production_priority" in given)
     _write(file, head, data)
     wanted = load_experiment(file, overrides).workload.trace
     if wanted is None:
         raise ConfigError("--set workload.trace: the trace cannot be removed")
     problems, last_s = _write_window(path, wanted, out, on_bytes)
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
+    data["workload"]["trace"].pop("columns", None)
     if last_s < _WINDOW_S:  # the load counts only the time in which jobs arrive
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
@@ -93,6 +100,7 @@ def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> li
     from_s, to_s = entry.window_s if isinstance(entry.window_s, tuple) else (0.0, entry.window_s)
     window = [] if to_s is None else [f"workload.trace.window_s={to_s - from_s}"]
     path = (out / TRACE_NAME).absolute()
+    window += ["workload.trace.columns={}"] if entry.columns else []
     return [*window, "workload.trace.format=natjam", f"workload.trace.path={path}"]
 
 
@@ -105,7 +113,7 @@ def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -
 
     def opened() -> Trace:
         problems.append(Problems(entry.lenient))
-        return open_trace(path, entry.format, problems[-1], unfinished=entry.rates.unfinished, on_bytes=on_bytes)
+        return open_entry(entry, problems[-1], on_bytes)
 
     header, jobs = window_of(opened, entry)
     if not jobs:
@@ -114,7 +122,7 @@ def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -
     return problems[-1], jobs[-1].submit_ns / 1e9
 
 
-def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any]:
+def _experiment(path: Path, format: Format, columns: Mapping[str, str], has_priority: bool) -> dict[str, Any]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.partition(".")[0]).strip("-._")[:90] or "trace"
     split = {} if has_priority else {"production_fraction": 0.3}
     return {
@@ -132,7 +140,14 @@ def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any
             "mechanism": "checkpoint",
         },
         "workload": {
-            "trace": {"format": format, "path": str(path.absolute()), "window_s": _WINDOW_S, "load": 1.3, **split}
+            "trace": {
+                "format": format,
+                "path": str(path.absolute()),
+                **({"columns": dict(columns)} if columns else {}),
+                "window_s": _WINDOW_S,
+                "load": 1.3,
+                **split,
+            }
         },
     }
 

@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from emulator.cli.workload import Columns, columns_of
 from emulator.display.console import results_console
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
@@ -51,6 +52,7 @@ def advise(
     format: Annotated[
         str | None, typer.Option("--format", help="Format of a trace [default: by its name and content]")
     ] = None,
+    columns: Columns = None,
     live: Annotated[bool, typer.Option("--live", help="Run the two best on real processes too.")] = False,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -86,7 +88,7 @@ def advise(
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
-    out, path, overrides = _prepared(file, format, overrides, seeds, out)
+    out, path, overrides = _prepared(file, format, columns_of(columns), overrides, seeds, out)
     question = make_question(path, overrides, production)
     if caution := caution_of(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
@@ -111,7 +113,7 @@ def advise(
 
 
 def _prepared(
-    file: Path, format: str | None, overrides: list[str], seeds: int, out: Path | None
+    file: Path, format: str | None, columns: dict[str, str], overrides: list[str], seeds: int, out: Path | None
 ) -> tuple[Path, Path, list[str]]:
     """The results directory, the experiment file, and the overrides; some make its trace quick to read again."""
     from analysis.advise.traces import experiment_of_trace, with_window_kept
@@ -128,7 +130,7 @@ def _prepared(
             return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes)]
     known, out = format_of(file, format), _made(out, file)
     with reading(file) as on_bytes:
-        path, problems = experiment_of_trace(file, known, overrides, range(1, seeds + 1), out, on_bytes)
+        path, problems = experiment_of_trace(file, known, columns, overrides, range(1, seeds + 1), out, on_bytes)
     if problems.count:
         typer.echo(f"natjam: {file}: {problems.count:,} broken rows skipped", err=True)
     return out, path, overrides
