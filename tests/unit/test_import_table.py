@@ -20,6 +20,7 @@ from workloads.errors import TraceError
 from workloads.expand import expand
 from workloads.importers.guess import guess_format
 from workloads.record import WorkloadTask
+from workloads.schema_table import fields_table, native_table
 
 SACCT = """\
 JobID|Submit|Start|End|Elapsed|NCPUS|Partition|ReqMem
@@ -99,6 +100,15 @@ def test_what_is_wrong_is_said_with_line_and_column(
         read(path, "table", columns=columns)
     assert caught.value.message.startswith(f"{path}:")
     assert said in caught.value.message
+
+
+def test_the_page_has_the_tables_that_the_code_makes(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "traces.md").read_text()
+    for made in (fields_table(), native_table()):
+        assert made in page, "python -m workloads.schema_table prints them"
+    (own,) = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "own.jsonl").write_text(own)
+    assert [job.job for job in read(tmp_path / "own.jsonl", "natjam").jobs] == ["a"]
 
 
 def test_an_experiment_names_the_columns(tmp_path: Path) -> None:
