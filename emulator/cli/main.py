@@ -22,6 +22,7 @@ from emulator.cli import (
     detached,
     engines,
     fidelity,
+    hosts,
     imports,
     loops,
     machine,
@@ -310,7 +311,7 @@ for command in (
     *(campaign.campaign, campaign.reproduce),
     chaos.chaos,
     loops.loops,
-    *(machine.doctor, machine.probe),
+    *(machine.doctor, machine.probe, hosts.hosts),
 ):
     app.command()(command)
 app.add_typer(workload.group, name="workload")
