@@ -100,8 +100,8 @@ def advise(
     from analysis.advise.candidates import make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
-    from analysis.advise.verdict import judge
     from analysis.advise.traces import caution_of
+    from analysis.advise.verdict import judge
     from emulator.files.whole_files import write_json
 
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
