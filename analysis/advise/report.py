@@ -81,7 +81,7 @@ def _change(ratio: Ratio | None) -> str:
         return "-"
     if not ratio.interval or ratio.low is None or ratio.high is None:
         return f"{ratio.mean - 1:+.1%}"
-    digits = 0 if ratio.high - ratio.low > 0.1 else 1
+    digits = 0 if ratio.high - ratio.low > 0.03 else 1
     return f"{ratio.mean - 1:+.1%}\n{ratio.low - 1:+.{digits}%} to {ratio.high - 1:+.{digits}%}"
 
 

@@ -16,7 +16,7 @@ from emulator.files.yaml_positions import read_document
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = [example.path for example in examples()] + [ROOT / "workloads/starter/experiment.yaml"]
-EXPERIMENTS += sorted((ROOT / "docs").glob("*.yaml"))
+EXPERIMENTS += [path for path in sorted((ROOT / "docs").glob("*.yaml")) if "\nscheduler:" in path.read_text()]
 
 
 @pytest.fixture(scope="module")
