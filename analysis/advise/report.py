@@ -91,13 +91,13 @@ def _number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def advice_json(question: Question, found: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
+def advice_json(question: Question, found: Outcomes, verdict: Verdict | None, assumed: Sequence[str]) -> dict[str, Any]:
     """The contents of ``advise.json``; ratios are of a candidate to the one that the rule takes, or to waiting."""
     return {
         "name": question.experiment.name,
         "production": question.production,
         "queues": list(question.queues),
-        "assumed": list(question.assumed),
+        "assumed": list(assumed),
         "candidates": [_row_json(row) for row in found.rows],
         "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,
         "taken_by_rule": None if verdict is None else verdict.chosen.candidate.name,

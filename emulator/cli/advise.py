@@ -97,6 +97,7 @@ def advise(
       natjam advise mine.yaml --also task_eviction=my_policies:newest
       natjam advise mine.yaml --live --time-scale 20
     """
+    from analysis.advise.assumptions import assumptions
     from analysis.advise.candidates import make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
@@ -113,13 +114,14 @@ def advise(
     question = make_question(path, overrides, production, also or ())
     if caution := caution_of(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
+    assumed = [*assumptions(question, notes)]
     if not as_json:
-        _show_assumed(question, notes)
+        _show_assumed(assumed)
     first = question.experiment.seed
     seeds_used = range(first, first + seeds)
     found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))
     verdict = judge(found, seeds)
-    facts = advice_json(question, found, verdict)
+    facts = advice_json(question, found, verdict, assumed)
     if verdict is not None:
         _draw(found, verdict, out)
         if live:
@@ -210,13 +212,11 @@ def _draw(found: Outcomes, verdict: Verdict, out: Path) -> None:
     style.save(advice_figure(found, verdict), [out / "advise.png"])
 
 
-def _show_assumed(question: Question, notes: Sequence[str]) -> None:
+def _show_assumed(lines: Sequence[str]) -> None:
     """What the answer rests on, before anything is simulated."""
-    from analysis.advise.assumptions import assumptions
-
     console = results_console()
     console.print("what is compared, and what was assumed:")
-    for line in assumptions(question, notes):
+    for line in lines:
         console.print(Text(f"  {line}"), soft_wrap=True)
 
 

@@ -117,6 +117,7 @@ def make_secrets() -> None:
     home = Path.home() / ".ray"
     if not (home / "auth_token").exists():
         _call([str(Path(sys.executable).with_name("ray")), "get-auth-token", "--generate"])
+        (home / "auth_token").chmod(0o600)
     key, certificate = home / "authority.key", home / "authority.pem"
     if key.exists() and certificate.exists():
         return

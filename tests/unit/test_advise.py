@@ -255,6 +255,7 @@ def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
     found = advice(tmp_path / "out")
     assert (found["production"], found["queues"]) == ("short", ["short", "long"])
     assert found["chosen"] is None, "one seed is sure of nothing"
+    assert found["assumed"][0] == "all 12 jobs of jobs.csv, with 112 tasks"
     for said in (
         "all 12 jobs of jobs.csv, with 112 tasks",
         "the queues are the trace's own, each guaranteed its share of the work; 'short' is urgent: its jobs",
