@@ -89,6 +89,15 @@ def test_parquet_with_types_of_its_own_is_the_same(tmp_path: Path) -> None:
         ({**COLUMNS, "job": "Partition"}, ("|gpu", "|long"), ":3: Partition: 'long' is already the name of an earlier"),
         ({**COLUMNS, "start": "Start"}, ("T10:06", "T09:06"), ":3: Start: 2026-03-01T09:06:00 is before the job was"),
         (COLUMNS, ("JobID", "Submit"), ":1: two columns are called 'Submit'; rename one"),
+        (
+            {**COLUMNS, "job": "Partition"},
+            (
+                "|gpu|4\n2|2026-03-01T10:05:00|2026-03-01T10:06:00|2026-03-02T10:06:00|1-00:00:00|2|long|4",
+                "|row-2|4\n2|2026-03-01T10:05:00|||01:00:00|2||4",
+            ),
+            ":3: Partition: 'row-2' is already the name of",
+        ),
+        (COLUMNS, ("JobID", '"JobID'), ":1: is not CSV: "),
         ({**COLUMNS, "submit_ms": "Start"}, ("", ""), "submit_ms=Start: submit is given twice; keep one"),
     ],
 )

@@ -102,7 +102,10 @@ def _csv_rows(path: Path, problems: Problems, on_bytes: OnBytes) -> Iterator[tup
         lines = _decoded(path, source)
         first = next(lines, "")
         separator = max(_SEPARATORS, key=first.count)
-        header = [name.strip() for name in next(csv.reader([first], delimiter=separator), [])]
+        try:
+            header = [name.strip() for name in next(csv.reader([first], delimiter=separator, strict=True), [])]
+        except csv.Error as error:
+            raise TraceError(path, 1, None, f"is not CSV: {error}") from None
         if twice := {name for name in header if name and header.count(name) > 1}:
             raise TraceError(path, 1, None, f"two columns are called {min(twice)!r}; rename one")
         yield 1, dict.fromkeys(header)
@@ -176,10 +179,8 @@ class _Reader:
         )
 
     def _name(self, number: int, value: Any) -> str:
-        if value is None:
-            return f"row-{number}"
-        column = self._columns["job"].name
-        name = job_id(str(value), column)
+        column = self._columns["job"].name if "job" in self._columns else None
+        name = f"row-{number}" if value is None or column is None else job_id(str(value), column)
         if not self._seen.add(name):
             raise BrokenRow(column, f"{name!r} is already the name of an earlier job; make names unique")
         return name
