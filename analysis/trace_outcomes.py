@@ -23,7 +23,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.run_directory import EXPERIMENT_NAME
 from workloads.errors import Problems
-from workloads.importers import open_trace
+from workloads.importers import open_entry
 from workloads.record import WorkloadJob
 
 MOST_JOBS = 60
@@ -78,7 +78,7 @@ def trace_outcomes(paths: Sequence[Path]) -> Outcomes:
             raise ConfigError(f"{path}: runs {other.path}, and {found[0]} runs {entry.path}; name runs of one trace")
     runs = {_name(path, found): _of_run(path) for path in found}
     shared = set.intersection(*(set(jobs) for jobs in runs.values()))
-    trace = open_trace(Path(entry.path), entry.format, Problems(entry.lenient), unfinished=entry.rates.unfinished)
+    trace = open_entry(entry, Problems(entry.lenient))
     jobs = sorted((job for job in trace.jobs if job.job in shared), key=lambda job: job.submit_ns)
     return Outcomes(
         {job.job: _own(job) for job in jobs},

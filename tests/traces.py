@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,17 @@ class Read:
         return sum(task.kind == kind for job in self.jobs for task in job.tasks or ())
 
 
-def read(path: Path, format: Format, *, lenient: bool = False, unfinished: Unfinished | None = None) -> Read:
+def read(
+    path: Path,
+    format: Format,
+    *,
+    lenient: bool = False,
+    unfinished: Unfinished | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Read:
     """Read a trace to its end; raises TraceError."""
     problems = Problems(lenient)
-    trace = open_trace(path, format, problems, unfinished=unfinished)
+    trace = open_trace(path, format, problems, unfinished=unfinished, columns=columns)
     jobs = list(trace.jobs)
     assert problems.count >= len(problems.kept)
     return Read(trace.header, jobs, trace.facts, problems.kept)

@@ -83,7 +83,7 @@ def _with_known_lengths(job: JobSpec) -> JobSpec:
 def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
     """The trace of an experiment, fitted to its cluster.  Raises TraceError, ConfigError."""
     from workloads.adapt import Target, adapt  # here, because jobs written out do not need these imports
-    from workloads.importers import open_trace
+    from workloads.importers import open_entry
 
     cluster = experiment.cluster
     target = Target(
@@ -92,11 +92,10 @@ def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted
         queues=tuple(experiment.scheduler.allocation.queues),
         schedule_ns=load_overheads(experiment.overheads, Path.cwd()).schedule_ns,
     )
-    path, unfinished = Path(entry.path), entry.rates.unfinished
 
     def opened() -> Trace:
         problems = Problems(entry.lenient, switch="workload.trace.lenient: true")
-        return open_trace(path, entry.format, problems, unfinished=unfinished)
+        return open_entry(entry, problems)
 
     return adapt(opened, entry, target, seed)
 

@@ -127,7 +127,7 @@ class Header:
     @property
     def caution(self) -> str | None:
         """What simulations of this trace do otherwise than the system that recorded it did; None: nothing known."""
-        return _RIGID if self.format == "swf" else None
+        return _RIGID if self.format in ("swf", "table") else None
 
     def with_step(self, step: str, **columns: Provenance) -> Header:
         """The header with one more step, which made or changed the given columns (``tasks_length_ns`` for

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from emulator.experiment.times import LARGEST_TIME_S, Seconds
-from emulator.files.strict import Name, Strict
+from emulator.files.strict import Name, Strict, written_as
+from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000
 """Most maps, or reduces, that one job may have."""
@@ -101,7 +102,7 @@ class Programs(Strict):
     """How long one program takes, approximately; in simulations exactly."""
     memory_gb: TaskMemory | None = None
     """As for a job of maps and reduces."""
-    sha256: dict[str, Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    sha256: dict[str, Annotated[str, written_as(r"^[0-9a-f]{64}$", "64 digits 0-9 a-f")]] = Field(default_factory=dict)
     """By name of a file that each program leaves: its expected contents, if known."""
 
 
@@ -168,8 +169,9 @@ class JobEntry(Strict):
         return self
 
 
-Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "natjam"]
-"""The formats that a trace may have; ``natjam`` is our own (``workloads.record``)."""
+Format = Literal["swim", "rumen", "sls", "synth", "swf", "google", "yarn", "table", "natjam"]
+"""The formats that a trace may have; ``table`` is CSV or Parquet with named columns (``workloads.columns``), ``natjam``
+our own (``workloads.record``)."""
 Unfinished = Literal["median", "observed", "drop"]
 """Length of a task that did not finish in the trace.
 
@@ -322,6 +324,8 @@ class TraceEntry(Strict):
     format: Format
     path: str
     """The trace; a relative path is relative to the experiment file."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Of a table: the column of each field, as ``submit: Submit``; fields with units as ``length_ms`` too."""
     lenient: bool = False
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
     window_s: Length | tuple[Seconds, Length] | None = None
@@ -349,4 +353,8 @@ class TraceEntry(Strict):
             raise ValueError("give production_fraction or production_priority, not both")
         if isinstance(self.window_s, tuple) and self.window_s[0] >= self.window_s[1]:
             raise ValueError(f"window_s: its end {self.window_s[1]:g} must be after its start {self.window_s[0]:g}")
+        if self.columns and self.format != "table":
+            raise ValueError(f"columns are for format: table, not for {self.format}")
+        for name in self.columns:
+            field_and_unit(name)
         return self

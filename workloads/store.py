@@ -27,7 +27,7 @@ from workloads.record import Trace, WorkloadJob, WorkloadTask
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 MAX_LINE_BYTES = 128 * 2**20
 """Limit for one job: some 600 bytes for each task, if it has as many maps and reduces as it may."""
-_PARQUET_MAGIC = b"PAR1"
+PARQUET_MAGIC = b"PAR1"
 _METADATA_KEY = b"natjam_workload"
 _GROUP_TASKS = 50_000
 """A row group is written once it holds this many tasks and jobs."""
@@ -60,7 +60,7 @@ def write_workload(path: Path, trace: Trace) -> int:
 def read_workload(path: Path, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:
     """Open a workload file of either format, with any suffix.  Raises TraceError."""
     with ByteSource(path) as source:
-        is_parquet = source.read(4) == _PARQUET_MAGIC
+        is_parquet = source.read(4) == PARQUET_MAGIC
     return _read_parquet(path, problems, on_bytes) if is_parquet else _read_lines(path, problems, on_bytes)
 
 
@@ -149,6 +149,9 @@ def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
     with _parquet_errors(path):
         file = pyarrow.parquet.ParquetFile(path)
         metadata = file.schema_arrow.metadata or {}
+    if _METADATA_KEY not in metadata:
+        reason = "is Parquet, but no workload of natjam: give --format table (in an experiment, format: table)"
+        raise TraceError(path, None, None, reason)
     try:
         header = header_from_fields(orjson.loads(metadata.get(_METADATA_KEY, b"null")))
     except orjson.JSONDecodeError:
@@ -156,6 +159,24 @@ def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
     except BrokenRow as broken:
         raise TraceError(path, None, broken.column, broken.reason) from None
     return Trace(header, _jobs(path, _parquet_rows(path, file, on_bytes), problems))
+
+
+def parquet_rows(path: Path, on_bytes: OnBytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and fields by column, of any Parquet file; first its header, as row 0.  Raises TraceError."""
+    with _parquet_errors(path):
+        file = pyarrow.parquet.ParquetFile(path)
+        header = file.schema_arrow.names
+    yield 0, dict.fromkeys(header)
+    yield from _parquet_rows(path, file, on_bytes)
+
+
+def is_workload(path: Path) -> bool:
+    """Whether a Parquet file is a workload of natjam; False if it cannot be read."""
+    try:
+        with _parquet_errors(path):
+            return _METADATA_KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+    except TraceError:
+        return False
 
 
 def _parquet_rows(path: Path, file: pyarrow.parquet.ParquetFile, on_bytes: OnBytes) -> Iterator[tuple[int, Any]]:

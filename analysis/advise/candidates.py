@@ -1,9 +1,9 @@
 """The candidates to compare: every mechanism under the main policies, each as variants of a campaign.
 
-Mechanisms are those of ``natjam policies``.  Policies are the experiment's own.  If queues take containers from each
-other (natjam, section 2), there are also: the job with the most containers, or one drawn in proportion; the task with
-the least or the most time left.  Under YARN's CapacityScheduler the policies are its preemption as configured, its
-quickest preemption, and Natjam's two queues.
+Mechanisms are those of ``natjam policies``, and the experiment's own if it is a function of the user's.  ``adaptive``
+chooses among all that preempt.  Policies are the experiment's own.  If queues take containers from each other (natjam,
+section 2), there are also: the job with the most containers, or one drawn in proportion; the task with the least or the
+most time left.  ``also`` adds policies of the user's.  Under YARN's CapacityScheduler see ``analysis.advise.yarn``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.advise import yarn
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.plan import Variant
 from emulator.errors import ConfigError
@@ -27,15 +28,9 @@ NO_POLICIES = "-"
 _PRODUCTION = "production"
 _NEEDS_TIER = ("image", "adaptive")
 _DEFAULT_TIER = "ssd"
-_QUICKEST = {
-    "interval_s": 1,
-    "max_wait_before_kill_s": 1,
-    "total_preemption_per_round": 1,
-    "natural_termination_factor": 1,
-    "max_ignored_over_capacity": 0,
-}
-"""YARN's preemption at its quickest: everything above a queue's capacity, at once, every second."""
-_QUICKEST_PER_HEARTBEAT = 100
+_AMONG_ALL = ("kill", "suspend", "checkpoint", "image")
+"""What ``adaptive`` chooses among here; by itself it has only the two of its paper."""
+_ALSO = ("mechanism", "job_eviction", "task_eviction", "placement", "resume_order")
 _NATJAM = (("mr", "srt"), ("mr", "lrt"), ("pr", "srt"))
 """Pairs of job eviction and task eviction."""
 
@@ -49,6 +44,8 @@ class Candidate:
     policies: str
     settings: Mapping[str, Any]
     """By the dotted keys of an experiment file; they replace the file's."""
+    properties: tuple[str, ...] | None = None
+    """With YARN's CapacityScheduler: the properties by which YARN itself does it, ``name=value``; None: it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,47 +71,97 @@ class Question:
         ]
 
 
-def make_question(path: Path, overrides: Sequence[str], production: str | None) -> Question:
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """One set of policies that mechanisms are tried under."""
+
+    name: str
+    settings: Mapping[str, Any]
+    kill_only: bool = False
+    properties: tuple[str, ...] | None = None
+    """See ``Candidate``."""
+
+
+def make_question(path: Path, overrides: Sequence[str], production: str | None, also: Sequence[str] = ()) -> Question:
     """What to compare for the experiment in a file.
 
     Args:
         path: of the experiment.
         overrides: ``a.b=value`` each.
         production: the queue whose jobs are urgent; None: the one called ``production``, or else the file's first.
+        also: ``scheduler.AXIS=module:function`` each: policies to compare too.
 
     Raises:
         ConfigError: the experiment is not valid, or nothing in it can be preempted.
     """
     experiment = load_experiment(path, [*overrides, "engine=sim"])
-    allocation = experiment.scheduler.allocation
-    names = list(allocation.queues)
+    names = list(experiment.scheduler.allocation.queues)
     if production is not None and production not in names:
         raise ConfigError(f"--production {production}: there is no such queue (queues: {', '.join(names)})")
     first = production or (_PRODUCTION if _PRODUCTION in names else names[0])
     queues = (first, *(name for name in names if name != first))
     assumed: list[str] = []
-    tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
-    if tier:
-        assumed.append(f"process images go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
+    own_mechanisms, own_policies = _of_the_user(also)
     policies = tuple(_policies(experiment.scheduler, queues, assumed))
-    candidates = [Candidate(WAIT, WAIT, NO_POLICIES, {**policies[0][1], "scheduler.mechanism": WAIT})]
-    for mechanism in MECHANISM.names:
-        for name, settings in policies if mechanism != WAIT else ():
-            own = {"scheduler.mechanism": mechanism, **(tier if mechanism in _NEEDS_TIER else {})}
-            label = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{mechanism}-{name}")
-            candidates.append(Candidate(label, mechanism, name, {**settings, **own}))
+    policies += tuple(Policies(name, {**policies[0].settings, **settings}) for name, settings in own_policies.items())
+    mechanisms = [*MECHANISM.names, *own_mechanisms]
+    own = experiment.scheduler.choice("mechanism").name
+    mechanisms += [own] if own not in mechanisms else []
+    candidates = _candidates(experiment, policies, mechanisms, assumed)
     return Question(experiment, path, first, queues, tuple(candidates), tuple(assumed))
 
 
-def _policies(
-    scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and settings of each policy to compare, the experiment's own first."""
+def _of_the_user(also: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The user's mechanisms, and settings by name of the user's other policies."""
+    mechanisms: list[str] = []
+    others: dict[str, dict[str, Any]] = {}
+    for text in also:
+        key, _, name = text.partition("=")
+        axis = key.removeprefix("scheduler.")
+        if axis not in _ALSO or not name:
+            raise ConfigError(f"--also {text}: write AXIS=MODULE:FUNCTION, with an axis of {', '.join(_ALSO)}")
+        if axis == "mechanism":
+            mechanisms.append(name)
+        else:
+            others[name] = {f"scheduler.{axis}": name}
+    return mechanisms, others
+
+
+def _candidates(
+    experiment: Experiment, policies: Sequence[Policies], mechanisms: Sequence[str], assumed: list[str]
+) -> Iterator[Candidate]:
+    """Waiting, then every mechanism under every set of policies; what YARN itself can do comes first."""
+    off = None if policies[0].properties is None else (yarn.OFF,)
+    yield Candidate(WAIT, WAIT, NO_POLICIES, {**policies[0].settings, "scheduler.mechanism": WAIT}, off)
+    tier = {} if experiment.storage.tier is not None else {"storage.tier": _DEFAULT_TIER}
+    if tier:
+        assumed.append(f"process images go to a storage device of the kind '{_DEFAULT_TIER}' (storage.tier)")
+    own = experiment.scheduler.choice("mechanism")
+    for mechanism in mechanisms:
+        for one in policies if mechanism != WAIT else ():
+            if one.kill_only and mechanism != "kill":
+                continue
+            settings: dict[str, Any] = {**one.settings, "scheduler.mechanism": mechanism}
+            if mechanism == own.name and own.options:
+                settings["scheduler.mechanism"] = {"name": own.name, **own.options}
+            elif mechanism == "adaptive":
+                settings["scheduler.mechanism"] = {"name": mechanism, "among": list(_AMONG_ALL)}
+            label = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{mechanism}-{one.name}")
+            needs = tier if mechanism in _NEEDS_TIER else {}
+            properties = one.properties if mechanism == "kill" else None
+            yield Candidate(label, mechanism, one.name, {**settings, **needs}, properties)
+
+
+def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]) -> Iterator[Policies]:
+    """The policies to compare, the experiment's own first."""
     allocation = scheduler.allocation
     known = ALLOCATION.by_name.get(allocation.name)
-    jobs, tasks = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
+    own = scheduler.choice("job_eviction").name, scheduler.choice("task_eviction").name
     if allocation.name == "yarn-capacity":
-        yield from _yarn_policies(scheduler, queues, assumed)
+        for name, settings, kill_only, properties in yarn.policies(scheduler, assumed):
+            yield Policies(name, settings, kill_only, properties)
+        if len(queues) > 1:
+            yield Policies("two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt"))
         return
     if known is not None and (not known.preempts or known.gives_shares):
         if len(queues) < 2:
@@ -123,28 +170,19 @@ def _policies(
                 " production and another one, or name a trace (workload.trace.production_fraction splits its jobs)"
             )
         assumed.append(f"the allocation is two-queue, because {allocation.name} takes nothing back from a queue")
-        yield from ((f"{job}, {task}", _two_queue(scheduler, queues, job, task)) for job, task in _NATJAM)
+        for job, task in dict.fromkeys((own, *_NATJAM)) if _is_own(*own) else _NATJAM:
+            yield Policies(f"{job}, {task}", _two_queue(scheduler, queues, job, task))
         return
-    yield f"{jobs}, {tasks}", {}
+    yield Policies(", ".join(own), {})
     # with one queue, job_eviction decides the order of jobs, so it is not changed
-    for job, task in _NATJAM if len(queues) > 1 else ((jobs, "srt"), (jobs, "lrt")):
-        if (job, task) != (jobs, tasks):
-            yield f"{job}, {task}", {"scheduler.job_eviction": job, "scheduler.task_eviction": task}
+    for job, task in _NATJAM if len(queues) > 1 else ((own[0], "srt"), (own[0], "lrt")):
+        if (job, task) != own:
+            yield Policies(f"{job}, {task}", {"scheduler.job_eviction": job, "scheduler.task_eviction": task})
 
 
-def _yarn_policies(
-    scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    own: dict[str, Any] = {}
-    if not scheduler.choice("allocation").options.get("preemption"):
-        assumed.append("YARN's preemption is on, with Hadoop's defaults, although the configuration has it off")
-        own["scheduler.allocation.preemption"] = {}
-    yield "as configured" if not own else "Hadoop's defaults", own
-    prefix = "scheduler.allocation"
-    quickest = {f"{prefix}.preemption": _QUICKEST, f"{prefix}.offswitch_per_heartbeat": _QUICKEST_PER_HEARTBEAT}
-    yield "YARN at its quickest", quickest
-    if len(queues) > 1:
-        yield "two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt")
+def _is_own(*names: str) -> bool:
+    """Whether a policy is a function of the user's."""
+    return any(":" in name for name in names)
 
 
 def _two_queue(scheduler: Scheduler, queues: tuple[str, ...], job: str, task: str) -> dict[str, Any]:

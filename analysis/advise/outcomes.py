@@ -54,7 +54,8 @@ class Outcomes:
 
     rows: tuple[Outcome, ...]
     jobs: DataFrame
-    """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed."""
+    """One row for each job of each run: candidate, seed, name, is_production, completion_s, slowdown, missed,
+    lost_work_s."""
 
     def of(self, name: str) -> Outcome:
         """The results of one candidate."""
@@ -66,6 +67,11 @@ class Outcomes:
         sides = [chosen[chosen["candidate"] == name].set_index(["seed", "name"])["completion_s"] for name in (a, b)]
         ratios = numpy.log(sides[0] / sides[1]).dropna()
         return ratios.groupby(level="seed").mean()
+
+    def differences(self, a: str, b: str, column: str) -> Series:
+        """For each seed, the sum over jobs of a column under ``a``, less that under ``b``."""
+        by_seed = self.jobs.groupby(["candidate", "seed"])[column].sum()
+        return (by_seed[a].astype(float) - by_seed[b].astype(float)).dropna()
 
 
 def outcomes_of(question: Question, result: CampaignResult) -> Outcomes:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from analysis.advise.candidates import NO_POLICIES, WAIT, Question
+from analysis.advise.candidates import WAIT, Question
 from analysis.advise.outcomes import Outcome, Outcomes
-from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of, sentences
+from analysis.advise.verdict import Ratio, Rival, Verdict, ratio_of
+from analysis.advise.words import advice, called
 from analysis.figures import style
-from emulator.display.tables import names, new_table, numbers
+from emulator.display.tables import names, new_table, numbers, words
 
 _AMOUNTS = {"swap_gb": "swap GB", "checkpoint_gb": "saved GB", "storage_gb": "storage GB", "energy_mj": "energy MJ"}
 
@@ -28,7 +30,7 @@ def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -
     has_others, has_deadlines = len(question.queues) > 1, any(row.deadlines for row in found.rows)
     shown = [name for name in _AMOUNTS if any(row.amounts.get(name) for row in found.rows)]
     runs = max((row.runs for row in found.rows), default=0)
-    title = f"{question.experiment.name}: production jobs are those of '{question.production}'; {_seeds(runs)} each"
+    title = f"what each does to the jobs: means over {_seeds(runs)}"
     columns = [*names("", "mechanism"), *names("policies", importance=5)]
     columns += [*numbers("production\np50 s", importance=4), *numbers("production\np95 s")]
     columns += numbers("others'\nslowdown", importance=4) if has_others else []
@@ -42,7 +44,7 @@ def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -
         if last and one.mechanism != last:
             table.add_section()
         last = one.mechanism
-        is_chosen = verdict is not None and row is verdict.chosen
+        is_chosen = verdict is not None and verdict.is_preferred and row is verdict.chosen
         cells = [_number(row.production_p50_s), _number(row.production_p95_s)]
         cells += [_number(row.other_slowdown)] if has_others else []
         cells += [f"{row.missed} of {row.deadlines}"] if has_deadlines else []
@@ -54,24 +56,55 @@ def advice_table(question: Question, found: Outcomes, verdict: Verdict | None) -
     return table
 
 
+def decision_table(verdict: Verdict) -> Table:
+    """The numbers that the rule decides by: one row for the best candidate of every mechanism, the best first."""
+    rows = (verdict.itself, *verdict.rivals)
+    has_deadlines = any(one.outcome.deadlines for one in rows)
+    title = "what the rule decides by: differences paired by seed, with 95% intervals"
+    columns = [*words("the best of each\nmechanism")]
+    columns += numbers("production\nvs wait", "others\nvs wait", "cost vs\nthe first", importance=4)
+    columns += numbers("deadlines\nmissed", importance=3) if has_deadlines else []
+    table = new_table(title, [*columns, *numbers("work\nlost %")], also_in="advise.json")
+    for one in rows:
+        cells = [_change(ratio) for ratio in (one.production_to_wait, one.others_to_wait)]
+        cells += ["0" if one is verdict.itself else _change(one.cost)]
+        cells += [f"{one.outcome.missed} of {one.outcome.deadlines}"] if has_deadlines else []
+        is_chosen = verdict.is_preferred and one is verdict.itself
+        style_ = "bold green" if is_chosen else ""
+        table.add_row(called(one.outcome), *cells, f"{one.outcome.lost_share:.1%}", style=style_)
+    return table
+
+
+def _change(ratio: Ratio | None) -> str:
+    """A difference in percent, its interval on the next line."""
+    if ratio is None:
+        return "-"
+    if not ratio.interval or ratio.low is None or ratio.high is None:
+        return f"{ratio.mean - 1:+.1%}"
+    digits = 0 if ratio.high - ratio.low > 0.03 else 1
+    return f"{ratio.mean - 1:+.1%}\n{ratio.low - 1:+.{digits}%} to {ratio.high - 1:+.{digits}%}"
+
+
 def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def advice_json(question: Question, found: Outcomes, verdict: Verdict | None) -> dict[str, Any]:
-    """The contents of ``advise.json``; ratios are of a candidate to the chosen one."""
+def advice_json(question: Question, found: Outcomes, verdict: Verdict | None, assumed: Sequence[str]) -> dict[str, Any]:
+    """The contents of ``advise.json``; ratios are of a candidate to the one that the rule takes, or to waiting."""
     return {
         "name": question.experiment.name,
         "production": question.production,
         "queues": list(question.queues),
-        "assumed": list(question.assumed),
+        "assumed": list(assumed),
         "candidates": [_row_json(row) for row in found.rows],
-        "chosen": None if verdict is None else verdict.chosen.candidate.name,
+        "chosen": verdict.chosen.candidate.name if verdict is not None and verdict.is_preferred else None,
+        "taken_by_rule": None if verdict is None else verdict.chosen.candidate.name,
+        "itself": None if verdict is None else _rival_json(verdict.itself),
         "rivals": [] if verdict is None else [_rival_json(rival) for rival in verdict.rivals],
         "policies": [] if verdict is None else [_rival_json(rival) for rival in verdict.policies],
-        "text": [] if verdict is None else [line.strip() for line in sentences(verdict)],
+        "text": [] if verdict is None else [line.strip() for line in advice(found, verdict)],
     }
 
 
@@ -87,6 +120,9 @@ def _rival_json(rival: Rival) -> dict[str, Any]:
         "name": rival.outcome.candidate.name,
         "production": _ratio_json(rival.production),
         "others": _ratio_json(rival.others),
+        "cost": _ratio_json(rival.cost),
+        "production_to_wait": _ratio_json(rival.production_to_wait),
+        "others_to_wait": _ratio_json(rival.others_to_wait),
         "reason": rival.reason,
         "sure": rival.is_sure,
     }
@@ -99,36 +135,65 @@ def _ratio_json(ratio: Ratio | None) -> Mapping[str, float | None] | None:
 def advice_figure(found: Outcomes, verdict: Verdict) -> Figure:
     """The trade-off: how much longer other jobs take, against how much shorter production jobs take, than with *wait*.
 
-    Each mechanism has a colour and each policy a marker.  Bars are the 95% interval over the seeds.  The chosen one has
-    a ring.
+    One point for the best candidate of each mechanism, with its name; small ones for the other policies.  Bars are 95%
+    intervals over the seeds.  The good corner is named, and the preferred one, if any, has a ring.
     """
     figure, (panel,) = style.new_figure(width=7, height=4.4)
     sound = [row for row in found.rows if not row.failed]
     base = WAIT if any(row.candidate.mechanism == WAIT for row in sound) else sound[0].candidate.name
     mechanisms = list(dict.fromkeys(row.candidate.mechanism for row in sound))
-    policies = list(dict.fromkeys(row.candidate.policies for row in sound if row.candidate.policies != NO_POLICIES))
-    labelled: set[str] = set()
+    best = {one.outcome.candidate.name: one for one in (verdict.itself, *verdict.rivals)}
+    labels: list[tuple[float, float, str, str]] = []
     for row in sound:
-        one = row.candidate
-        sides = [ratio_of(found.log_ratios(one.name, base, which)) for which in (True, False)]
+        one = best.get(row.candidate.name)
+        sides = [ratio_of(found.log_ratios(row.candidate.name, base, which)) for which in (True, False)]
+        if one is not None and base == WAIT:
+            sides = [one.production_to_wait, one.others_to_wait]
         (x, x_bars), (y, y_bars) = map(_point, sides)
-        colour = style.LINES[mechanisms.index(one.mechanism) % len(style.LINES)]["color"]
-        marker = "*" if one.policies == NO_POLICIES else style.marker(policies.index(one.policies))
-        label = None if one.mechanism in labelled else one.mechanism
-        labelled.add(one.mechanism)
-        panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.4)
-        panel.plot([x], [y], marker, color=colour, markersize=7, label=label)
-        if row is verdict.chosen:
-            panel.plot([x], [y], "o", markersize=17, fillstyle="none", color=style.BLACK)
-    for index, name in enumerate(policies):
-        panel.plot([], [], style.marker(index), color=style.GREY, label=name)
-    panel.plot([], [], "o", markersize=9, fillstyle="none", color=style.BLACK, label="chosen")
+        colour = style.LINES[mechanisms.index(row.candidate.mechanism) % len(style.LINES)]["color"]
+        if one is None:
+            panel.plot([x], [y], "o", color=colour, markersize=3, alpha=0.6)
+            continue
+        panel.errorbar([x], [y], xerr=x_bars, yerr=y_bars, fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.5)
+        panel.plot([x], [y], "o", color=colour, markersize=7)
+        if row is verdict.chosen and verdict.is_preferred:
+            panel.plot([x], [y], "o", markersize=15, fillstyle="none", color=style.BLACK)
+        labels.append((x, y, called(row), colour))
     panel.axhline(0, color=style.GREY, linewidth=0.8)
     panel.axvline(0, color=style.GREY, linewidth=0.8)
+    panel.margins(0.15)
     x_label, y_label = (f"completion of {which} jobs against {base}, %" for which in ("production", "other"))
-    style.finish(panel, x_label, y_label)
-    panel.legend(fontsize=style.FONT_POINTS - 1, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    title = "the best of each mechanism; small: its other policies" + ("; ring: preferred" * verdict.is_preferred)
+    style.finish(panel, x_label, y_label, title, legend=False)
+    _name_points(panel, labels)
+    panel.annotate(
+        "better: both sooner",
+        (0.01, 0.01),
+        xycoords="axes fraction",
+        xytext=(0.08, 0.08),
+        textcoords="axes fraction",
+        fontsize=style.FONT_POINTS - 1,
+        color=style.GREY,
+        arrowprops={"arrowstyle": "->", "color": style.GREY},
+    )
     return figure
+
+
+def _name_points(panel: Axes, labels: Sequence[tuple[float, float, str, str]]) -> None:
+    """Names beside the plot in the order of the points' heights, each with a line to its point: points may coincide."""
+    ordered = sorted(labels, key=lambda label: label[1])
+    for number, (x, y, name, colour) in enumerate(ordered):
+        panel.annotate(
+            name,
+            (x, y),
+            xytext=(1.03, (number + 0.5) / len(ordered)),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=style.FONT_POINTS - 1,
+            color=colour,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.6, "shrinkB": 4},
+        )
 
 
 def _point(ratio: Ratio | None) -> tuple[float, list[list[float]] | None]:

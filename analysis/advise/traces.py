@@ -1,17 +1,20 @@
 """Makes an experiment from a trace, which has no cluster, for ``natjam advise TRACE``.
 
-It uses the first hour of the trace, or all of a shorter one.  Its jobs are divided at random into production and
-research.  The number of tasks is scaled so that the work offered is 1.3 times what the cluster can do
-(``workloads.load``; natjam, section 6).  The cluster has 6 nodes with 12 containers each, doubled until the peak of
-production fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
+It uses the first hour of the trace, or all of a shorter one.  If every job there has a queue, and there are several,
+they stay: each is guaranteed its share of the work, and one is urgent (``_urgent``).  Otherwise its jobs are divided at
+random into production and research.  The number of tasks is scaled so that the work offered is 1.3 times what the
+cluster can do (``workloads.load``; natjam, section 6).  The cluster has 6 nodes of 12 containers, doubled until
+production's peak fits.  A trace too small to offer that much keeps its tasks.  All keys can be overridden.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from emulator.errors import ConfigError
@@ -22,9 +25,9 @@ from emulator.files.yaml_values import dump_yaml
 from workloads.adapt import window_of
 from workloads.errors import Problems
 from workloads.expand import expand
-from workloads.importers import open_trace
+from workloads.importers import open_entry
 from workloads.importers.source import OnBytes
-from workloads.record import Trace
+from workloads.record import Trace, WorkloadJob
 from workloads.schema import Format, TraceEntry
 from workloads.store import write_workload
 
@@ -39,9 +42,18 @@ _ALSO = "# The command was given {settings}, which this file does not have: give
 
 
 def experiment_of_trace(
-    path: Path, format: Format, overrides: Sequence[str], seeds: Sequence[int], out: Path, on_bytes: OnBytes
-) -> tuple[Path, Problems]:
-    """Write ``experiment.yaml``, and the part of the trace it uses, to ``out``.  Returns its path and skipped rows.
+    path: Path,
+    format: Format,
+    columns: Mapping[str, str],
+    overrides: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    on_bytes: OnBytes,
+    production: str | None = None,
+) -> tuple[Path, Problems, list[str]]:
+    """Write ``experiment.yaml``, and the part of the trace it uses, to ``out``.
+
+    Returns its path, skipped rows, and what was assumed, in lines.  ``production`` names the urgent queue of the trace.
 
     Raises:
         ConfigError: an override is wrong, or the trace cannot be fitted to any cluster.
@@ -51,14 +63,16 @@ def experiment_of_trace(
     if overrides:
         head += _ALSO.format(settings=" ".join(f"--set {shlex.quote(text)}" for text in overrides))
     given = {text.partition("=")[0].strip() for text in overrides}
-    data = _experiment(path, format, "workload.trace.production_priority" in given)
+    data = _experiment(path, format, columns, "workload.trace.production_priority" in given)
     _write(file, head, data)
     wanted = load_experiment(file, overrides).workload.trace
     if wanted is None:
         raise ConfigError("--set workload.trace: the trace cannot be removed")
-    problems, last_s = _write_window(path, wanted, out, on_bytes)
+    window = _write_window(path, wanted, out, on_bytes)
+    notes = [window.said, *_keep_queues(data, window.jobs, given, production)]
     data["workload"]["trace"] |= {"format": "natjam", "path": TRACE_NAME}
-    if last_s < _WINDOW_S:  # the load counts only the time in which jobs arrive
+    data["workload"]["trace"].pop("columns", None)
+    if window.jobs[-1].submit_ns < _WINDOW_S * 1e9:  # the load counts only the time in which jobs arrive
         del data["workload"]["trace"]["window_s"]
     is_own_cluster = any(name.startswith("cluster") for name in given)
     nodes = _NODES[:1] if is_own_cluster else _NODES
@@ -72,49 +86,121 @@ def experiment_of_trace(
         except ConfigError:
             if load is None:
                 raise
-    return file, problems
+    if not is_own_cluster:
+        notes.append("the cluster is not the trace's: it is the smallest (6 nodes, doubled) that holds the urgent jobs")
+    return file, window.problems, notes
 
 
 def caution_of(experiment: Experiment) -> str | None:
     """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
     entry = experiment.workload.trace
-    return None if entry is None else open_trace(Path(entry.path), entry.format, Problems(lenient=True)).header.caution
+    return None if entry is None else open_entry(entry, Problems(lenient=True)).header.caution
 
 
-def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes) -> list[str]:
+def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes, notes: list[str]) -> list[str]:
     """Overrides with which the runs of an experiment read only the part of its trace that they use.
 
-    There are none without a trace, or if the trace is in natjam's format.  Raises TraceError, ConfigError.
+    There are none without a trace, or if the trace is in natjam's format.  Says in ``notes`` which part that is.
+
+    Raises TraceError, ConfigError.
     """
     entry = experiment.workload.trace
     if entry is None or entry.format == "natjam":
         return []
-    _write_window(Path(entry.path), entry, out, on_bytes)
+    notes.append(_write_window(Path(entry.path), entry, out, on_bytes).said)
     from_s, to_s = entry.window_s if isinstance(entry.window_s, tuple) else (0.0, entry.window_s)
     window = [] if to_s is None else [f"workload.trace.window_s={to_s - from_s}"]
     path = (out / TRACE_NAME).absolute()
+    window += ["workload.trace.columns={}"] if entry.columns else []
     return [*window, "workload.trace.format=natjam", f"workload.trace.path={path}"]
 
 
-def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -> tuple[Problems, float]:
-    """Write the unchanged jobs of the window, with times from its start.
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a trace that is used."""
 
-    Returns skipped rows, and when the last job was submitted.
-    """
+    jobs: list[WorkloadJob]
+    problems: Problems
+    said: str
+
+
+def _write_window(path: Path, entry: TraceEntry, out: Path, on_bytes: OnBytes) -> _Window:
+    """Write the unchanged jobs of the window, with times from its start."""
     problems: list[Problems] = []
+    counts: list[int] = []
+
+    def counted(trace: Trace) -> Iterator[WorkloadJob]:
+        for job in trace.jobs:
+            counts[-1] += 1
+            yield job
 
     def opened() -> Trace:
         problems.append(Problems(entry.lenient))
-        return open_trace(path, entry.format, problems[-1], unfinished=entry.rates.unfinished, on_bytes=on_bytes)
+        counts.append(0)
+        trace = open_entry(entry, problems[-1], on_bytes)
+        return replace(trace, jobs=counted(trace))
 
     header, jobs = window_of(opened, entry)
     if not jobs:
         raise ConfigError(f"{path}: no job of the trace is in the window; set workload.trace.window_s")
     write_workload(out / TRACE_NAME, Trace(header, iter(jobs)))
-    return problems[-1], jobs[-1].submit_ns / 1e9
+    recorded = sum(len(job.tasks or ()) for job in jobs)
+    tasks = f", with {recorded:,} tasks" if recorded else "; it records no tasks: a model makes them from the bytes"
+    said = f"all {len(jobs):,} jobs of {path.name}"
+    if len(jobs) != counts[-1]:
+        said = (
+            f"{len(jobs):,} of the {counts[-1]:,} jobs of {path.name}, those submitted in {_in_words(entry.window_s)}"
+        )
+    return _Window(jobs, problems[-1], said + tasks)
 
 
-def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any]:
+def _in_words(window_s: float | tuple[float, float] | None) -> str:
+    if window_s is None:
+        return "all of it"
+    if isinstance(window_s, tuple):
+        return f"its seconds {window_s[0]:,g} to {window_s[1]:,g}"
+    return "its first hour" if window_s == _WINDOW_S else f"its first {window_s:,g} s"
+
+
+def _keep_queues(
+    data: dict[str, Any], jobs: Sequence[WorkloadJob], given: set[str], production: str | None
+) -> list[str]:
+    """Give the experiment the trace's own queues, if every job has one and there are several; what was assumed."""
+    work_s: dict[str, float] = {}
+    for job in jobs:
+        if job.queue is not None:
+            work_s[job.queue] = work_s.get(job.queue, 0) + sum(task.length_ns for task in job.tasks or ()) / 1e9
+    has_split = any(name.startswith("workload.trace.production_") for name in given)
+    if has_split or len(work_s) < 2 or any(job.queue is None for job in jobs):
+        if production not in (None, "production", "research"):
+            raise ConfigError(f"--production {production}: the jobs of the trace have no such queue")
+        return []
+    if production is not None and production not in work_s:
+        raise ConfigError(f"--production {production}: there is no such queue (queues: {', '.join(sorted(work_s))})")
+    urgent, why = (production, "--production") if production else _urgent(jobs, work_s)
+    total_s = sum(work_s.values()) or 1.0
+    ordered = sorted(work_s, key=lambda name: (name != urgent, name))
+    data["scheduler"]["allocation"]["queues"] = {
+        name: {"capacity": int(1000 * work_s[name] / total_s) / 1000} for name in ordered
+    }
+    data["workload"]["trace"].pop("production_fraction", None)
+    return [f"the queues are the trace's own, each guaranteed its share of the work; '{urgent}' is urgent: {why}"]
+
+
+def _urgent(jobs: Sequence[WorkloadJob], queues: Iterable[str]) -> tuple[str, str]:
+    """The queue called production, or else the one whose jobs are shortest; and why."""
+    named = next((name for name in queues if name.rpartition(".")[2].lower() in ("production", "prod")), None)
+    if named is not None:
+        return named, "its name"
+    longest_ns: dict[str, list[int]] = {}
+    for job in jobs:
+        lengths = [task.length_ns for task in job.tasks or ()]
+        longest_ns.setdefault(str(job.queue), []).append(max(lengths, default=0))
+    shortest = min(longest_ns, key=lambda name: (median(longest_ns[name]), name))
+    return shortest, "its jobs are shortest at the median; --production names another"
+
+
+def _experiment(path: Path, format: Format, columns: Mapping[str, str], has_priority: bool) -> dict[str, Any]:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.name.partition(".")[0]).strip("-._")[:90] or "trace"
     split = {} if has_priority else {"production_fraction": 0.3}
     return {
@@ -132,7 +218,14 @@ def _experiment(path: Path, format: Format, has_priority: bool) -> dict[str, Any
             "mechanism": "checkpoint",
         },
         "workload": {
-            "trace": {"format": format, "path": str(path.absolute()), "window_s": _WINDOW_S, "load": 1.3, **split}
+            "trace": {
+                "format": format,
+                "path": str(path.absolute()),
+                **({"columns": dict(columns)} if columns else {}),
+                "window_s": _WINDOW_S,
+                "load": 1.3,
+                **split,
+            }
         },
     }
 

@@ -7,23 +7,25 @@ The steps of the rule:
 2. Take the candidate with the least cost.  The cost is ``PRODUCTION_WEIGHT`` times the logarithm of the time of
    production jobs, plus the logarithm of the time of all others.  So one percent of production's time is worth three
    percent of the others'.
-3. Of the candidates within ``COST_TOLERANCE`` of it, choose the one that loses the least work; of equal ones, the first
+3. Of the candidates within ``COST_TOLERANCE`` of it, take the one that loses the least work; of equal ones, the first
    in the list.
 
-The choice is sure if the difference in cost to the best of every *other* mechanism is: from the costs under each seed,
-Student's 95% interval of the mean, widened by Bonferroni's rule for the number of mechanisms compared.
+All differences are paired: each seed gives one, between two candidates with the same jobs.  A difference is sure if
+Student's 95% interval of its mean, widened by Bonferroni's rule for the number of mechanisms compared, does not contain
+0.  The candidate is *preferred* only if it is surely better than waiting; if it is to wait itself, only if every other
+mechanism is surely worse.  Otherwise there is no preference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from numpy.typing import ArrayLike
 
-from analysis.advise.candidates import NO_POLICIES, WAIT
+from analysis.advise.candidates import WAIT
 from analysis.advise.outcomes import Outcome, Outcomes
 from analysis.curves import known
 from analysis.frames import Series
@@ -33,7 +35,7 @@ MISSED_TOLERANCE = 0.01
 PRODUCTION_WEIGHT = 3
 COST_TOLERANCE = 0.03
 """One percent of production's time."""
-_LEAST_SEEDS = 3
+LEAST_SEEDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,16 @@ class Ratio:
         """Whether the interval does not contain 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
+    @property
+    def interval(self) -> str:
+        """For example "+8.0% to +16.0%"; empty if there is none, or no width."""
+        if self.low is None or self.high is None or self.high - self.low < 5e-4:
+            return ""
+        return f"{_percent(self.low)} to {_percent(self.high)}"
+
     def in_words(self) -> str:
         """For example "12% longer (8% to 16%)"."""
-        interval = ""
-        if self.low is not None and self.high is not None and self.high - self.low >= 5e-4:
-            interval = f" ({_percent(self.low)} to {_percent(self.high)})"
+        interval = f" ({self.interval})" if self.interval else ""
         if abs(self.mean - 1) < 5e-4:
             return "as long" + interval
         return f"{abs(self.mean - 1):.1%} {'longer' if self.mean > 1 else 'shorter'}{interval}"
@@ -65,7 +72,7 @@ def _percent(ratio: float) -> str:
 
 
 class Reason(str, Enum):
-    """The reason for the chosen candidate."""
+    """What speaks against a rival."""
 
     DEADLINES = "deadlines"
     TIMES = "times"
@@ -75,22 +82,30 @@ class Reason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The best candidate of another mechanism, or another policy of the same mechanism, against the chosen one."""
+    """A candidate against the one that the rule takes, and against waiting; None where there is no figure."""
 
     outcome: Outcome
     production: Ratio | None
-    """Ratio of its production jobs' times to those under the chosen one; None if there are none."""
+    """Time of its production jobs, to that under the one that the rule takes."""
     others: Ratio | None
+    cost: Ratio | None
+    """The same for the cost, as a ratio of production's time."""
+    production_to_wait: Ratio | None
+    """Time of its production jobs, to that when waiting."""
+    others_to_wait: Ratio | None
     reason: Reason
     is_sure: bool
-    """For times only: whether the interval of the difference in cost does not contain 0."""
+    """Whether the difference that ``reason`` names is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The choice."""
+    """What the rule takes, and whether that is a preference."""
 
     chosen: Outcome
+    is_preferred: bool
+    itself: Rival
+    """The chosen one against itself, for its difference to waiting."""
     rivals: tuple[Rival, ...]
     """The best candidate of every other mechanism, the best first."""
     policies: tuple[Rival, ...]
@@ -100,22 +115,35 @@ class Verdict:
     seeds: int
 
 
-def judge(found: Outcomes, seeds: int) -> Verdict | None:
-    """Apply the rule; None if every candidate has a failed run."""
-    sound = [row for row in found.rows if not row.failed]
+def judge(found: Outcomes, seeds: int, among: Sequence[Outcome] | None = None) -> Verdict | None:
+    """Apply the rule to all candidates, or to those ``among`` them; None if every one has a failed run."""
+    rows = found.rows if among is None else among
+    sound = [row for row in rows if not row.failed]
     if not sound:
         return None
     chosen = _best(found, sound)
-    rivals, rest = [], [row for row in sound if row.candidate.mechanism != chosen.candidate.mechanism]
-    comparisons = len({row.candidate.mechanism for row in rest})
+    rest = [row for row in sound if row.candidate.mechanism != chosen.candidate.mechanism]
+    same = [row for row in sound if row.candidate.mechanism == chosen.candidate.mechanism and row is not chosen]
+    judged = _Judged(found, chosen, len({row.candidate.mechanism for row in rest}))
+    rivals: list[Rival] = []
     while rest:
         best = _best(found, rest)
-        rivals.append(_rival(found, chosen, best, comparisons))
+        rivals.append(judged.rival(best))
         rest = [row for row in rest if row.candidate.mechanism != best.candidate.mechanism]
-    same = [row for row in sound if row.candidate.mechanism == chosen.candidate.mechanism and row is not chosen]
-    policies = tuple(_rival(found, chosen, row, comparisons) for row in same)
-    left_out = tuple(row for row in found.rows if row.failed)
-    return Verdict(chosen, tuple(rivals), policies, left_out, seeds)
+    return Verdict(
+        chosen,
+        _is_preferred(chosen, rivals),
+        judged.rival(chosen),
+        tuple(rivals),
+        tuple(judged.rival(row) for row in same),
+        tuple(row for row in rows if row.failed),
+        seeds,
+    )
+
+
+def _is_preferred(chosen: Outcome, rivals: Sequence[Rival]) -> bool:
+    decisive = [rival for rival in rivals if rival.outcome.candidate.mechanism == WAIT] or rivals
+    return bool(decisive) and all(rival.is_sure for rival in decisive)
 
 
 def _cost(found: Outcomes, a: str, b: str) -> Series:
@@ -138,82 +166,64 @@ def _mean(values: Series) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _rival(found: Outcomes, chosen: Outcome, row: Outcome, comparisons: int) -> Rival:
-    names = row.candidate.name, chosen.candidate.name
-    production, others = (ratio_of(found.log_ratios(*names, which), comparisons) for which in (True, False))
-    cost = ratio_of(_cost(found, *names), comparisons)
-    allowed = MISSED_TOLERANCE * max(row.deadlines, chosen.deadlines)
-    if row.missed > chosen.missed + allowed:
-        reason = Reason.DEADLINES
-    elif cost is not None and cost.mean > math.exp(COST_TOLERANCE):
-        reason = Reason.TIMES
-    elif row.lost_s > chosen.lost_s:
-        reason = Reason.WORK_LOST
-    else:
-        reason = Reason.NOTHING
-    return Rival(row, production, others, reason, reason is Reason.TIMES and cost is not None and cost.is_apart)
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Compares candidates with the chosen one."""
+
+    found: Outcomes
+    chosen: Outcome
+    comparisons: int
+
+    def rival(self, row: Outcome) -> Rival:
+        """A candidate against the chosen one, and against waiting."""
+        chosen = self.chosen
+        cost = self._ratio(_cost(self.found, row.candidate.name, chosen.candidate.name) / PRODUCTION_WEIGHT)
+        reason, is_sure = (Reason.NOTHING, False) if row is chosen else self._reason(row, cost)
+        production, others = self._times(row, chosen)
+        waiting = next((one for one in self.found.rows if one.candidate.mechanism == WAIT and not one.failed), None)
+        to_wait = (None, None) if waiting is None else self._times(row, waiting)
+        return Rival(row, production, others, cost, to_wait[0], to_wait[1], reason, is_sure)
+
+    def _reason(self, row: Outcome, cost: Ratio | None) -> tuple[Reason, bool]:
+        """What speaks against a candidate, and whether that is sure; what is sure goes before what is not."""
+        allowed = MISSED_TOLERANCE * max(row.deadlines, self.chosen.deadlines)
+        if row.missed > self.chosen.missed + allowed:
+            return Reason.DEADLINES, self._differs(row, "missed")
+        is_slower = cost is not None and cost.mean > math.exp(COST_TOLERANCE / PRODUCTION_WEIGHT)
+        if is_slower and cost is not None and cost.is_apart:
+            return Reason.TIMES, True
+        if row.lost_s > self.chosen.lost_s:
+            is_sure = self._differs(row, "lost_work_s")
+            if is_sure or not is_slower:
+                return Reason.WORK_LOST, is_sure
+        return (Reason.TIMES if is_slower else Reason.NOTHING), False
+
+    def _times(self, row: Outcome, other: Outcome) -> tuple[Ratio | None, Ratio | None]:
+        """Times of the production jobs, and of the others, to those under another candidate."""
+        names = row.candidate.name, other.candidate.name
+        return (self._ratio(self.found.log_ratios(*names, True)), self._ratio(self.found.log_ratios(*names, False)))
+
+    def _ratio(self, log_ratios: ArrayLike) -> Ratio | None:
+        return ratio_of(log_ratios, self.comparisons)
+
+    def _differs(self, row: Outcome, column: str) -> bool:
+        """Whether the difference of a figure of all jobs, paired by seed, is sure."""
+        differences = self.found.differences(row.candidate.name, self.chosen.candidate.name, column)
+        interval = _interval(differences, self.comparisons)
+        return interval is not None and not interval[0] <= 0 <= interval[1]
 
 
 def ratio_of(log_ratios: ArrayLike, comparisons: int = 1) -> Ratio | None:
     """Mean and interval of ratios, from their logarithms, one for each seed; None if there are none."""
     found = known(log_ratios)
-    n = len(found)
-    if not n:
+    if not len(found):
         return None
-    interval = mean_interval(found, comparisons) if n >= _LEAST_SEEDS else None
+    interval = _interval(found, comparisons)
     low, high = (None, None) if interval is None else map(math.exp, interval)
     return Ratio(math.exp(float(found.mean())), low, high)
 
 
-# ---- in words ----
-
-_REASONS = {
-    Reason.DEADLINES: "misses {missed} deadlines, not {chosen_missed}",
-    Reason.TIMES: "costs more time",
-    Reason.WORK_LOST: "takes about as long and loses more work ({lost} against {chosen_lost})",
-    Reason.NOTHING: "does the same here",
-}
-
-
-def sentences(verdict: Verdict) -> Iterator[str]:
-    """What to choose, and how sure the choice is."""
-    chosen = verdict.chosen
-    yield f"Choose {_called(chosen)}."
-    for rival in verdict.rivals:
-        why = _REASONS[rival.reason].format(
-            missed=rival.outcome.missed,
-            chosen_missed=chosen.missed,
-            lost=f"{rival.outcome.lost_share:.1%}",
-            chosen_lost=f"{chosen.lost_share:.1%}",
-        )
-        yield f"  {_called(rival.outcome)} {why}{_difference(rival)}{_how_sure(rival)}."
-        if rival.outcome.candidate.mechanism == WAIT and rival.reason is Reason.TIMES and not rival.is_sure:
-            yield "  So no choice here is surely better than wait, which is no preemption at all."
-    alike = [one.outcome.candidate.policies for one in verdict.policies if not one.is_sure]
-    worse = [one for one in verdict.policies if one.is_sure]
-    if alike:
-        yield f"  {chosen.candidate.mechanism} may do as well with {' or with '.join(alike)}."
-    for one in worse:
-        yield f"  {_called(one.outcome)} {_REASONS[one.reason]}{_difference(one)}{_how_sure(one)}."
-    if any(not one.is_sure and one.reason is Reason.TIMES for one in verdict.rivals):
-        yield f"  More seeds would give more certainty; these are {verdict.seeds} (--seeds)."
-
-
-def _called(outcome: Outcome) -> str:
-    one = outcome.candidate
-    return one.mechanism if one.policies == NO_POLICIES else f"{one.mechanism} ({one.policies})"
-
-
-def _difference(rival: Rival) -> str:
-    parts = []
-    if rival.production is not None:
-        parts.append(f"production {rival.production.in_words()}")
-    if rival.others is not None:
-        parts.append(f"others {rival.others.in_words()}")
-    return ": " + ", ".join(parts) if parts else ""
-
-
-def _how_sure(rival: Rival) -> str:
-    if rival.reason is not Reason.TIMES:
-        return ""
-    return ": sure" if rival.is_sure else ": not sure"
+def _interval(values: ArrayLike, comparisons: int) -> tuple[float, float] | None:
+    """The interval of the mean of values, one for each seed; None for fewer than ``LEAST_SEEDS``."""
+    found = known(values)
+    return mean_interval(found, comparisons) if len(found) >= LEAST_SEEDS else None

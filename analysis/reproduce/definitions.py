@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
-from emulator.files.strict import Strict
+from emulator.files.strict import Strict, written_as
 from emulator.files.yaml_positions import read_document
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -32,7 +32,7 @@ POINT = "{point}"
 class Recorded(Strict):
     """Recorded runs of another system: a JSON file in the paper's directory, by run, and the figure of a job."""
 
-    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
+    file: Annotated[str, written_as(r"^[A-Za-z0-9._-]+$", "letters, digits and . _ -")]
     value: str
 
     def published(self, paper: str) -> dict[str, float]:
@@ -50,7 +50,7 @@ class Recorded(Strict):
 class Claim(Strict):
     """One result of a paper."""
 
-    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$")]
+    id: Annotated[str, written_as(r"^[A-Za-z0-9._-]+$", "letters, digits and . _ -")]
     engine: Literal["sim", "live", "both"]
     profile: str = "hadoop-0.23"
     published: Published | None = None
@@ -286,7 +286,7 @@ class FigureDefinition(Strict):
     at each; ``at: all`` is all points.
     """
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+/[a-z0-9-]+$")]
+    id: Annotated[str, written_as(r"^[a-z0-9-]+/[a-z0-9-]+$", "the paper, a slash and the figure")]
     title: str
     source: str
     about: str = ""

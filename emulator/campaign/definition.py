@@ -28,19 +28,26 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from emulator.campaign.plan import Variant, names_given_twice
+from emulator.campaign.variant_problems import Setting, VariantProblems
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import located
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.problems import validated
-from emulator.files.strict import Strict
+from emulator.files.strict import Strict, written_as
 from emulator.files.yaml_positions import read_document
+from emulator.files.yaml_values import Location
 
 LARGEST_SEED_COUNT = 100_000
 MOST_VARIANTS = 10_000
 LONGEST_NAME = 200
 
-Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._=,+-]*$")]
+Name = Annotated[
+    str,
+    written_as(
+        r"^[A-Za-z0-9][A-Za-z0-9._=,+-]*$", "letters, digits and . _ = , + -, with a letter or a digit first", 100
+    ),
+]
 Overrides = dict[Annotated[str, Field(min_length=1)], Any]
 """Values by the dotted keys of an experiment file."""
 
@@ -92,7 +99,11 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
     Raises:
         ConfigError: one line for each problem; a problem of a variant's experiment names the variant.
     """
-    file = validated(read_document(path), CampaignFile)
+    document = read_document(path)
+    if experiment_keys := {"cluster", "scheduler", "workload"} & document.data.keys():
+        key = min(experiment_keys)
+        raise ConfigError(f"{path}: has '{key}' and so is an experiment, not a campaign: 'natjam run {path}' runs it")
+    file = validated(document, CampaignFile)
     entries = file.variants or (VariantEntry(name=file.name),)
     for entry in entries:
         if entry.experiment is None and file.experiment is None:
@@ -102,8 +113,8 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
     points = list(_grid_points(file))
     if len(entries) * len(points) > MOST_VARIANTS:
         raise ConfigError(f"{path}: the grid and the variants make more than {MOST_VARIANTS} experiments")
-    variants, problems, import_dirs = [], [], {}
-    for entry in entries:
+    variants, import_dirs, problems = [], {}, VariantProblems(document)
+    for number, entry in enumerate(entries):
         experiment_path = located(entry.experiment or file.experiment or "", path.parent)
         import_dirs[experiment_path.parent.absolute()] = None
         for label, point in points:
@@ -114,14 +125,24 @@ def load_campaign(path: Path, overrides: Sequence[str] = ()) -> Campaign:
             try:
                 experiment = load_experiment(experiment_path, settings, path.parent)
             except ConfigError as error:
-                problems += [f"{path}: variant '{name}': {line}" for line in error.message.splitlines()]
+                problems.add(name, error.message, _settings(file, number, point))
                 continue
             variants.append(Variant(name, experiment, _seeds(file, experiment), point))
-    if problems:
-        raise ConfigError("\n".join(dict.fromkeys(problems)))
+    if problems.found:
+        raise ConfigError("\n".join(problems.lines()))
     if twice := names_given_twice(variants):
         raise ConfigError(f"{path}: two variants are called '{twice[0]}'; rename one")
     return Campaign(file.name, tuple(variants), tuple(import_dirs))
+
+
+def _settings(file: CampaignFile, number: int, point: dict[str, Any]) -> dict[str, Setting]:
+    """The settings of a variant by the text of their overrides: where the campaign's file has each."""
+    entry = file.variants[number] if file.variants else VariantEntry(name=file.name)
+    places: dict[str, Location] = {key: ("set", key) for key in file.set}
+    places |= {key: ("variants", number, "set", key) for key in entry.set}
+    places |= {key: ("grid", key) for key in point}
+    values = {**file.set, **entry.set, **point}
+    return {text: Setting(places[key], key) for key, text in zip(values, as_overrides(values), strict=True)}
 
 
 def as_overrides(settings: dict[str, Any]) -> list[str]:

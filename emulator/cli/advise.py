@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from emulator.cli.workload import Columns, columns_of
 from emulator.display.console import results_console, say, warn
 from emulator.display.tables import names, new_table, numbers
 from emulator.errors import ConfigError, RunError
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
     from analysis.advise.verdict import Verdict
 
 _SIMULATED, _LIVE = "simulated", "live"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """Options for a trace without an experiment."""
+
+    format: str | None
+    columns: dict[str, str]
+    production: str | None
+    seeds: int
 
 
 def advise(
@@ -51,6 +63,13 @@ def advise(
     format: Annotated[
         str | None, typer.Option("--format", help="Format of a trace [default: by its name and content]")
     ] = None,
+    columns: Columns = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AXIS=MODULE:FUNCTION", help="Compare this policy of yours too, as in task_eviction=mine:newest."
+        ),
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Run the two best on real processes too.")] = False,
     time_scale: Annotated[float | None, typer.Option(help="Emulated seconds per real second, with --live.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -59,23 +78,26 @@ def advise(
     """Say which way to preempt suits a workload.
 
     The same jobs are simulated under every mechanism (wait, kill, suspend, checkpoint, image, adaptive) and the main
-    policies, several times. One table shows what each does to production jobs and to all others; the last lines say
-    which to choose, why, and how sure that is. One percent of production's time counts as much as three percent of the
-    others' time.
+    policies, several times. The tables show what each does to production jobs and to all others; the last lines say
+    which to choose, why, and how sure that is, or that there is no preference. One percent of production's time counts
+    as much as three percent of the others' time.
 
-    For a trace, the command makes an experiment from the first hour, on a small cluster that this work overloads. The
-    experiment is kept, so that you can change it. To continue after a stop, give the same command again. The results
-    are advise.json, advise.png and all runs.
+    For a trace, the command makes an experiment from the first hour, on a small cluster that this work overloads. What
+    was assumed is printed first. The experiment is kept, so that you can change it. To continue after a stop, give the
+    same command again. The results are advise.json, advise.png and all runs.
 
     \b
     Examples:
-      natjam advise catalog:facebook-50
+      natjam advise catalog:facebook-50 --set cluster.containers_per_node=3
       natjam advise mine.yaml --overheads native --seeds 20          # this machine's costs: natjam measure
       natjam advise mine.yaml --overheads probe/probe.yaml --set storage.tier=probe/probe.yaml
       natjam advise jobs.trace.json.gz --set cluster.nodes=40 --set workload.trace.deadline_factor=1
-      natjam advise google-2011 --set workload.trace.production_priority=2
+      natjam advise google-2011 --set workload.trace.production_priority=2        # to be had: docs/traces.md
+      natjam advise jobs.csv --columns submit=Submit,length=Elapsed,tasks=NCPUS,queue=Partition --production short
+      natjam advise mine.yaml --also task_eviction=my_policies:newest
       natjam advise mine.yaml --live --time-scale 20
     """
+    from analysis.advise.assumptions import assumptions
     from analysis.advise.candidates import make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
@@ -86,15 +108,20 @@ def advise(
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies
-    out, path, overrides = _prepared(file, format, overrides, seeds, out)
-    question = make_question(path, overrides, production)
+    notes: list[str] = []
+    options = _Trace(format, columns_of(columns), production, seeds)
+    out, path, overrides = _prepared(file, options, overrides, out, notes)
+    question = make_question(path, overrides, production, also or ())
     if caution := caution_of(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
+    assumed = [*assumptions(question, notes)]
+    if not as_json:
+        _show_assumed(assumed)
     first = question.experiment.seed
     seeds_used = range(first, first + seeds)
     found = outcomes_of(question, _simulated(question, overrides, seeds_used, out, progress))
     verdict = judge(found, seeds)
-    facts = advice_json(question, found, verdict)
+    facts = advice_json(question, found, verdict, assumed)
     if verdict is not None:
         _draw(found, verdict, out)
         if live:
@@ -111,9 +138,12 @@ def advise(
 
 
 def _prepared(
-    file: Path, format: str | None, overrides: list[str], seeds: int, out: Path | None
+    file: Path, trace_options: _Trace, overrides: list[str], out: Path | None, notes: list[str]
 ) -> tuple[Path, Path, list[str]]:
-    """The results directory, the experiment file, and the overrides; some make its trace quick to read again."""
+    """The results directory, the experiment file, and the overrides; some make its trace quick to read again.
+
+    Says in ``notes`` which part of a trace is used, and what was assumed about it.
+    """
     from analysis.advise.traces import experiment_of_trace, with_window_kept
     from emulator.cli.workload import format_of, reading
     from emulator.experiment.catalog import PREFIX, located
@@ -125,10 +155,14 @@ def _prepared(
         experiment = load_experiment(path, [*overrides, "engine=sim"])
         out, trace = _made(out, path), experiment.workload.trace
         with contextlib.nullcontext(ignore) if trace is None else reading(Path(trace.path)) as on_bytes:
-            return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes)]
-    known, out = format_of(file, format), _made(out, file)
+            return out, path, [*overrides, *with_window_kept(experiment, out, on_bytes, notes)]
+    known, out = format_of(file, trace_options.format), _made(out, file)
     with reading(file) as on_bytes:
-        path, problems = experiment_of_trace(file, known, overrides, range(1, seeds + 1), out, on_bytes)
+        seeds, production = range(1, trace_options.seeds + 1), trace_options.production
+        path, problems, assumed = experiment_of_trace(
+            file, known, trace_options.columns, overrides, seeds, out, on_bytes, production
+        )
+    notes += assumed
     if problems.count:
         say(f"natjam: {file}: {problems.count:,} broken rows skipped", error=True)
     return out, path, overrides
@@ -178,18 +212,25 @@ def _draw(found: Outcomes, verdict: Verdict, out: Path) -> None:
     style.save(advice_figure(found, verdict), [out / "advise.png"])
 
 
+def _show_assumed(lines: Sequence[str]) -> None:
+    """What the answer rests on, before anything is simulated."""
+    console = results_console()
+    console.print("what is compared, and what was assumed:")
+    for line in lines:
+        console.print(Text(f"  {line}"), soft_wrap=True)
+
+
 def _show(
     question: Question, found: Outcomes, verdict: Verdict | None, live: Sequence[dict[str, Any]], out: Path
 ) -> None:
-    from analysis.advise.report import advice_table
-    from analysis.advise.verdict import sentences
+    from analysis.advise.report import advice_table, decision_table
+    from analysis.advise.words import advice as advice_in_words
 
     console = results_console()
     console.print(advice_table(question, found, verdict))
-    for line in question.assumed:
-        console.print(Text(f"assumed: {line}"), soft_wrap=True)
     if verdict is not None:
-        for line in sentences(verdict):
+        console.print(decision_table(verdict))
+        for line in advice_in_words(found, verdict):
             console.print(Text(line), soft_wrap=True)
     if live:
         console.print(_live_table(live))

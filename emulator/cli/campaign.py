@@ -71,8 +71,9 @@ def campaign(
 
     given = {"engine": engine, "time_scale": time_scale}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    sys.path.append(str(file.parent.absolute()))  # so that every process of the campaign finds the user's own policies
     wanted = load_campaign(file, [*(set_ or ()), *options])
-    sys.path += map(str, wanted.import_dirs)  # so that every process of the campaign finds the user's own policies
+    sys.path += map(str, wanted.import_dirs)
     if baseline is not None:
         baseline_among(baseline, [variant.name for variant in wanted.variants])
     out = out or Path("runs") / wanted.name

@@ -42,7 +42,7 @@ def attach(run: Run, cluster: OnCluster = None) -> None:
 
 
 def status(run: Run, cluster: OnCluster = None) -> None:
-    """Say whether a detached run is running, finished, or failed, and why.
+    """Say whether a run is running, finished, or failed, and why.
 
     \b
     Examples:

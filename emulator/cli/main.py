@@ -22,6 +22,7 @@ from emulator.cli import (
     detached,
     engines,
     fidelity,
+    hosts,
     imports,
     loops,
     machine,
@@ -97,7 +98,6 @@ app = typer.Typer(
     help="A laboratory for preemption in shared clusters: on real processes, or simulated.",
     epilog="Start with 'natjam init mine'. Exit status: 0 done; 1 ran and failed; 2 bad input.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -335,6 +335,7 @@ def demo(
 
 app.command(short_help="Make a directory with a first experiment.")(start.init)
 app.command(short_help="List the experiments that come with natjam.")(start.examples)
+app.command(short_help="Print the JSON schema of experiment files, for editors.")(start.schema)
 app.command(short_help="Say which way to preempt suits a workload.")(advise.advise)
 for command in (
     *(engines.measure, engines.replay),
@@ -345,7 +346,7 @@ for command in (
     *(campaign.campaign, campaign.reproduce),
     chaos.chaos,
     loops.loops,
-    *(machine.doctor, machine.probe),
+    *(machine.doctor, machine.probe, hosts.hosts),
 ):
     app.command()(command)
 app.add_typer(workload.group, name="workload")

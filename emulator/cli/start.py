@@ -1,4 +1,4 @@
-"""Commands for the first minutes: init and examples."""
+"""Commands for the first minutes: init, examples and schema."""
 
 from __future__ import annotations
 
@@ -65,3 +65,33 @@ def _examples_table() -> Table:
     for example in found():
         table.add_row(example.name, example.summary)
     return table
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="[KIND]", help="experiment or campaign.")] = "experiment",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of printing it.")] = None,
+) -> None:
+    """Print the JSON schema of experiment or campaign files, for editors.
+
+    An editor with a YAML language server then completes keys, says what they mean and marks typos. It finds the schema
+    by a first line in the file: # yaml-language-server: $schema=natjam.schema.json
+
+    \b
+    Examples:
+      natjam schema --out natjam.schema.json
+      natjam schema campaign --out campaign.schema.json
+    """
+    import json
+
+    from emulator.campaign.definition import CampaignFile
+    from emulator.experiment.editor_schema import editor_schema, experiment_schema
+    from emulator.files.whole_files import write_json
+
+    if kind not in ("experiment", "campaign"):
+        raise ConfigError(f"{kind}: must be experiment or campaign")
+    found = experiment_schema() if kind == "experiment" else editor_schema(CampaignFile)
+    if out is None:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        write_json(out, found)
+        typer.echo(f"{out}: begin a file with '# yaml-language-server: $schema={out.name}', in the same directory")

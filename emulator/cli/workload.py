@@ -19,13 +19,23 @@ if TYPE_CHECKING:
     from workloads.importers.source import OnBytes
     from workloads.record import Header, Trace
 
-_FORMATS = "swim, rumen, sls, synth, swf, google, yarn or natjam"
+_FORMATS = "swim, rumen, sls, synth, swf, google, yarn, table (CSV, Parquet) or natjam"
 
-File = Annotated[Path, typer.Argument(help="The trace; for Google's, the directory of its tables.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(help="The trace; for Google's, the directory of its tables (docs/traces.md).", show_default=False),
+]
 Out = Annotated[
     Path, typer.Argument(help="File to write: .parquet, .jsonl, .jsonl.gz, or .json for SLS.", show_default=False)
 ]
 Format = Annotated[str | None, typer.Option("--format", help=f"{_FORMATS} [default: by its name and content]")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=COLUMN,...",
+        help="Of CSV or Parquet: where submit, length, tasks ... are; may be repeated.",
+    ),
+]
 Lenient = Annotated[bool, typer.Option("--lenient", help="Skip broken rows and count them.")]
 Unfinished = Annotated[
     str | None, typer.Option(help="Length of tasks that did not finish in the trace: median, observed or drop.")
@@ -45,6 +55,7 @@ def inspect(
     format: Format = None,
     lenient: Lenient = False,
     unfinished: Unfinished = None,
+    columns: Columns = None,
     json: Annotated[Path | None, typer.Option("--json", help="Write all results as JSON too.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Write a figure too (.png, .svg or .pdf).")] = None,
 ) -> None:
@@ -63,7 +74,7 @@ def inspect(
     from workloads.inspection import inspect_trace
 
     problems, console = Problems(lenient), results_console()
-    with _opened(file, format, problems, unfinished) as trace:
+    with _opened(file, format, problems, unfinished, columns) as trace:
         inspection = inspect_trace(trace)
     _say_caution(trace.header)
     for part in report(inspection, trace):
@@ -85,6 +96,7 @@ def validate(
     file: File,
     format: Format = None,
     lenient: Lenient = False,
+    columns: Columns = None,
     show: Annotated[int, typer.Option(help="Print at most this many broken rows.", min=1)] = 100,
 ) -> None:
     """Report each broken row of a trace.
@@ -99,7 +111,7 @@ def validate(
     from workloads.errors import Problems
 
     problems, jobs, tasks = Problems(lenient=True, most_kept=show), 0, 0
-    with _opened(file, format, problems) as trace:
+    with _opened(file, format, problems, columns=columns) as trace:
         for job in trace.jobs:
             jobs, tasks = jobs + 1, tasks + len(job.tasks or ())
     for problem in problems.kept:
@@ -113,21 +125,27 @@ def validate(
 
 @group.command()
 def convert(
-    file: File, out: Out, format: Format = None, lenient: Lenient = False, unfinished: Unfinished = None
+    file: File,
+    out: Out,
+    format: Format = None,
+    lenient: Lenient = False,
+    unfinished: Unfinished = None,
+    columns: Columns = None,
 ) -> None:
     """Convert a trace to Parquet, JSON lines or SLS.
 
-    workloads/record.py describes the workload schema in full.
+    docs/traces.md describes the workload schema in full.
 
     \b
     Examples:
       natjam workload convert 19-jobs.trace.json.gz 19-jobs.parquet --format rumen
       natjam workload convert 19-jobs.parquet 19-jobs.json          # for YARN's Scheduler Load Simulator
+      natjam workload convert sacct.csv mine.parquet --columns submit=Submit,length=Elapsed,tasks=NCPUS,queue=Partition
     """
     from workloads.errors import Problems
 
     problems = Problems(lenient)
-    with _opened(file, format, problems, unfinished) as trace:
+    with _opened(file, format, problems, unfinished, columns) as trace:
         count = _write(out, trace)
     _say_caution(trace.header)
     _say_skipped(file, problems)
@@ -156,6 +174,7 @@ def scale(
     overheads: Annotated[str, typer.Option(help="Profile with the cost of a launch, for deadlines.")] = "hadoop-0.23",
     seed: Seed = 1,
     lenient: Lenient = False,
+    columns: Columns = None,
     set_: Set = None,
 ) -> None:
     """Fit a trace to a cluster.
@@ -173,7 +192,7 @@ def scale(
     from emulator.costs.overheads import load_overheads
     from workloads.adapt import Target, adapt
     from workloads.errors import Problems
-    from workloads.importers import open_trace
+    from workloads.importers import open_entry
     from workloads.record import Trace
     from workloads.schema import TraceEntry
 
@@ -186,7 +205,8 @@ def scale(
         "deadline_factor": deadline_factor,
         "lenient": str(lenient).lower(),
     }
-    entry = _validated({"format": format_of(file, format), "path": str(file)}, given, set_, TraceEntry)
+    base = {"format": format_of(file, format), "path": str(file), "columns": columns_of(columns)}
+    entry = _validated(base, given, set_, TraceEntry)
     target = Target(nodes, nodes * containers_per_node, schedule_ns=load_overheads(overheads, Path.cwd()).schedule_ns)
     problems: list[Problems] = []
 
@@ -194,7 +214,7 @@ def scale(
 
         def opened() -> Trace:
             problems.append(Problems(lenient))
-            return open_trace(file, entry.format, problems[-1], unfinished=entry.rates.unfinished, on_bytes=on_bytes)
+            return open_entry(entry, problems[-1], on_bytes)
 
         adapted = adapt(opened, entry, target, seed)
     count = _write(out, Trace(adapted.header, iter(adapted.jobs)))
@@ -277,13 +297,41 @@ def compare(
 
 
 @contextlib.contextmanager
-def _opened(file: Path, format: str | None, problems: Problems, unfinished: str | None = None) -> Iterator[Trace]:
-    from workloads.importers import open_trace
-    from workloads.schema import Rates
+def _opened(
+    file: Path,
+    format: str | None,
+    problems: Problems,
+    unfinished: str | None = None,
+    columns: list[str] | None = None,
+) -> Iterator[Trace]:
+    from workloads.importers import open_entry
+    from workloads.schema import TraceEntry
 
-    named = _validated({}, {"unfinished": unfinished}, None, Rates).unfinished
+    base = {"format": format_of(file, format), "path": str(file), "columns": columns_of(columns)}
+    entry = _validated(base, {"rates.unfinished": unfinished}, None, TraceEntry)
     with reading(file) as on_bytes:
-        yield open_trace(file, format_of(file, format), problems, unfinished=named, on_bytes=on_bytes)
+        yield open_entry(entry, problems, on_bytes)
+
+
+def columns_of(given: list[str] | None) -> dict[str, str]:
+    """Column by field, of ``--columns submit=Submit,length=Elapsed``.  Raises ConfigError."""
+    from workloads.columns import field_and_unit
+
+    found: dict[str, str] = {}
+    for text in ",".join(given or ()).split(","):
+        field, equals, column = text.partition("=")
+        if not text:
+            continue
+        if not equals or not column:
+            raise ConfigError(f"--columns {text}: write FIELD=COLUMN, as in submit=Submit")
+        try:
+            field_and_unit(field.strip())
+        except ValueError as error:
+            raise ConfigError(f"--columns {text}: {error}") from None
+        if field.strip() in found:
+            raise ConfigError(f"--columns {text}: {field.strip()} is given twice; keep one")
+        found[field.strip()] = column.strip()
+    return found
 
 
 @contextlib.contextmanager

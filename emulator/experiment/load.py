@@ -40,6 +40,9 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     if "kueue" in document.data:
         where = document.origin(("kueue",))
         raise ConfigError(f"{where}: kueue: natjam run cannot run a cluster of Kueue yet; natjam loops reads this file")
+    if campaign_keys := _CAMPAIGN_KEYS & document.data.keys():
+        key = min(campaign_keys)
+        raise ConfigError(f"{path}: has '{key}' and so is a campaign: 'natjam campaign {path}' runs it")
     include_jobs(document)
     for text in overrides:
         document.override(text)
@@ -61,6 +64,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), overrides_d
     return experiment
 
 
+_CAMPAIGN_KEYS = {"experiment", "grid", "variants", "seeds"}
 _NAMES_OR_FILES = (("overheads",), ("calibration",), ("storage", "tier"))
 _SECTIONS: dict[str, type[BaseModel]] = {"cluster": Cluster, "scheduler": Scheduler, "workload": Workload}
 

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from emulator.costs.probe_file import TierNumbers
 from emulator.experiment.availability import Availability
 from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
-from emulator.files.strict import Strict
+from emulator.files.strict import Strict, written_as
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
 from emulator.storage.objects import SCHEMES
@@ -358,7 +358,12 @@ class Workload(Strict):
 class Experiment(Strict):
     """One experiment: everything a run needs to know."""
 
-    name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    name: Annotated[
+        str,
+        written_as(
+            r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "letters, digits and . _ -, and begin with a letter or a digit", 100
+        ),
+    ]
     engine: Literal["live", "sim", "fluid"] = "live"
     time_scale: Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)] = 1.0
     """Emulated seconds per real second."""

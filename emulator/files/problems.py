@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from emulator.errors import ConfigError, printable
+from emulator.files.strict import PATTERN_WORDS
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location, dotted, kind_of
 
@@ -143,6 +144,10 @@ def _message(details: ErrorDetails, location: Location, model: type[BaseModel]) 
         return f"must be a finite number, not {kind_of(given)}"
     if kind == "string_too_short":
         return "must not be empty"
+    if kind == "string_pattern_mismatch":
+        return f"must have {PATTERN_WORDS[context['pattern']]}, not {kind_of(given)}"
+    if kind == "string_too_long":
+        return f"must have at most {context['max_length']} characters"
     if kind == "too_short":
         return f"must have at least {context['min_length']} item{'s' if context['min_length'] > 1 else ''}"
     if kind == "value_error":

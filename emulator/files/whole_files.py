@@ -70,6 +70,17 @@ def held_directory(path: Path, taken: str) -> Iterator[None]:
         os.close(handle)
 
 
+def is_held(path: Path) -> bool:
+    """Whether another process holds a directory (see ``held_directory``); False if there is none."""
+    if not path.is_dir():
+        return False
+    try:
+        with held_directory(path, ""):
+            return False
+    except ConfigError:
+        return True
+
+
 @contextlib.contextmanager
 def new_held_directory(path: Path) -> Iterator[None]:
     """Make the directory ``path`` for this user alone and hold it (see ``held_directory``).

@@ -22,16 +22,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from emulator.display.closing_tables import MOST_JOBS, failures
 from emulator.errors import ConfigError, RunError
-from emulator.files.whole_files import written_whole
+from emulator.files.whole_files import is_held, written_whole
 from emulator.interruption import EXIT_CODE
 from emulator.live.janitor import process_with_arguments
+from emulator.records.run_directory import SUMMARY_NAME, RunDirectory
+from emulator.records.summary import FAILED
 
 _COMMAND = "emulator.cli.background"
 """A process that becomes a command of natjam; called by its name, because the command line is above this."""
 ENDED = "natjam: ended with exit status "
 _STOP_PATIENCE_REAL_S = 30.0
 _LOOK_REAL_S = 0.1
+_LAST_FILES = (SUMMARY_NAME, "campaign.parquet", "calibration.yaml")
+"""What a run, a campaign and a measurement write last."""
 
 
 def log_path(directory: Path) -> Path:
@@ -100,7 +105,7 @@ def printed(directory: Path) -> Iterator[bytes]:
     try:
         file = log_path(directory).open("rb")
     except OSError:
-        raise ConfigError(f"{directory}: no run that was started with --detach") from None
+        raise ConfigError(_not_detached(directory)) from None
     with file:
         while True:
             running = process_of(directory) is not None  # ask first, then read, so that its last output is not missed
@@ -115,21 +120,55 @@ def printed(directory: Path) -> Iterator[bytes]:
             time.sleep(_LOOK_REAL_S)
 
 
+def _not_detached(directory: Path) -> str:
+    if is_held(directory):
+        return f"{directory}: was not started with --detach; it prints, and Ctrl-C ends it, in its own terminal"
+    return f"{directory}: no run that was started with --detach; 'natjam status {directory}' says how a run ended"
+
+
 def verdict(directory: Path) -> str:
-    """The state of a run in one line.  Raises ConfigError if there is none, RunError if it has ended and failed."""
+    """The state of a run, campaign or measurement in one line, whether it was started with ``--detach`` or not.
+
+    Raises ConfigError if there is none, RunError if it has ended and failed.
+    """
     if process_of(directory) is not None:
         return f"{directory}: running"
+    if any(map(is_held, (directory, *directory.glob("repeat-*")))):
+        return f"{directory}: running, in the terminal where it was started"
     log = log_path(directory)
     try:
         *printed, last = log.read_text(errors="replace").splitlines() or [""]
     except OSError:
-        raise ConfigError(f"{directory}: no run that was started with --detach") from None
+        printed, last = [], ""
     if last == f"{ENDED}0":
         return f"{directory}: finished"
     why = next((line for line in reversed(printed) if line.startswith("natjam: ")), "")
-    if not last.startswith(ENDED) or last == f"{ENDED}{EXIT_CODE}" or not why:
+    if last == f"{ENDED}{EXIT_CODE}" or (last.startswith(ENDED) and not why):
         raise RunError(f"{directory}: has ended without results; {log} says why")
-    raise RunError(f"{directory}: has failed: {why.removeprefix('natjam: ')}")
+    if last.startswith(ENDED):
+        raise RunError(f"{directory}: has failed: {why.removeprefix('natjam: ')}")
+    return _verdict_of_results(directory)
+
+
+def _verdict_of_results(directory: Path) -> str:
+    """As ``verdict``, of what was not started with ``--detach``, or was killed: from the files in its directory."""
+    found = [why for path in (directory, *directory.glob("repeat-*")) for why in _failures(RunDirectory(path))]
+    if found:
+        raise RunError(f"{directory}: has failed: {'; '.join(found[:MOST_JOBS])}")
+    if any((directory / name).exists() for name in _LAST_FILES):
+        return f"{directory}: finished"
+    if RunDirectory(directory).found_journal() is not None:
+        raise RunError(f"{directory}: has ended without results; 'natjam report {directory}' shows how far it got")
+    if (directory / "campaign.json").exists():
+        raise RunError(f"{directory}: a campaign that has ended before its last run; the same command continues it")
+    raise ConfigError(f"{directory}: there is no run, campaign or measurement")
+
+
+def _failures(run: RunDirectory) -> list[str]:
+    summary = run.summary() or {}
+    if summary.get("state") == FAILED:
+        return [str(summary.get("reason") or "the run did not come to its end")]
+    return failures(summary)
 
 
 def stop(directory: Path) -> None:
@@ -138,7 +177,7 @@ def stop(directory: Path) -> None:
     Raises ConfigError if there is none, RunError if it does not end.
     """
     if not log_path(directory).exists():
-        raise ConfigError(f"{directory}: no run that was started with --detach")
+        raise ConfigError(_not_detached(directory))
     pid = process_of(directory)
     if pid is None:
         return

@@ -96,11 +96,16 @@ class RunDirectory:
 
     def finished_summary(self) -> dict[str, Any] | None:
         """The contents of ``summary.json``, the last file of a run; None if the run did not finish."""
+        found = self.summary()
+        return None if found is None or found.get("state") == FAILED else found
+
+    def summary(self) -> dict[str, Any] | None:
+        """The contents of ``summary.json``, also of a run that did not finish; None if there is none."""
         try:
             found = json.loads((self.path / SUMMARY_NAME).read_bytes())
         except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) and found.get("state") != FAILED else None
+        return found if isinstance(found, dict) else None
 
     def write_experiment(self, experiment: Experiment) -> str:
         """Write ``experiment.yaml``, resolved.  Returns its hash, for the journal's header.

@@ -1,4 +1,4 @@
-"""``cluster.yaml`` for hosts that are there already: what differs is here, and why; all else is the file's."""
+"""What ``natjam hosts`` writes for hosts that are there already, but for what the tests' hosts lack."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import yaml
 
+from emulator.live.cluster_file import for_hosts
 from tests.hosts.host_init import HOME
-from tests.hosts.namespaces import ENVIRONMENT, REPOSITORY, Network
+from tests.hosts.namespaces import ENVIRONMENT, Network
 
 _PREPARED = """\
 test -x ~/natjam-venv/bin/python || {{ python3 -m venv --without-pip ~/natjam-venv
@@ -19,17 +20,10 @@ test -x ~/natjam-venv/bin/python || {{ python3 -m venv --without-pip ~/natjam-ve
 
 def cluster_file(network: Network, head: str, workers: Sequence[str]) -> str:
     """The text of ``cluster.local.yaml``."""
-    cluster: dict[str, Any] = yaml.safe_load((REPOSITORY / "cluster.yaml").read_text())
-    # The hosts are not to be had from a cloud: they have names and addresses.
-    del cluster["available_node_types"], cluster["head_node_type"], cluster["max_workers"]
-    cluster["provider"] = {
-        "type": "local",
-        "head_ip": network.addresses[head],
-        "worker_ips": [network.addresses[worker] for worker in workers],
-    }
-    cluster["auth"] = {"ssh_user": "root", "ssh_private_key": f"{HOME}/.ssh/key"}
-    # The hosts see Debian's packages of this machine.
-    commands = _without(cluster["setup_commands"], "sudo apt-get")
+    addresses = [network.addresses[host] for host in (head, *workers)]
+    cluster: dict[str, Any] = yaml.safe_load(for_hosts(addresses[0], addresses[1:], "root", f"{HOME}/.ssh/key"))
+    cluster["file_mounts"]["~/natjam"] = "."
+    commands = cluster["setup_commands"]
     # They reach no package index.  What it would give is the tests' own environment's, where Ray has no extras.
     packages = next((ENVIRONMENT / "lib").glob("python3*")) / "site-packages"
     prepared = _PREPARED.format(environment=ENVIRONMENT, packages=packages).replace("\n", " ")
@@ -37,12 +31,4 @@ def cluster_file(network: Network, head: str, workers: Sequence[str]) -> str:
     cluster["setup_commands"] = [
         prepared if command is made else command.replace("ray[default]", "ray") for command in commands
     ]
-    # For Google's machines only.
-    cluster["head_setup_commands"] = _without(cluster["head_setup_commands"], "google-api-python-client")
     return yaml.safe_dump(cluster, sort_keys=False)
-
-
-def _without(commands: list[str], text: str) -> list[str]:
-    left = [command for command in commands if text not in command]
-    assert len(left) == len(commands) - 1, f"cluster.yaml has no single command with {text!r}"
-    return left

@@ -75,7 +75,7 @@ def test_what_is_no_detached_run_is_said(tmp_path: Path) -> None:
     for command in ("attach", "status", "stop"):
         said = natjam(command, tmp_path / "nowhere")
         assert said.returncode == 2, command
-        assert "no run that was started with --detach" in said.stderr
+        assert "nowhere: there is no run" in said.stderr or "no run that was started with --detach" in said.stderr
 
 
 def _started(directory: Path, experiment: str, *options: str) -> Path:

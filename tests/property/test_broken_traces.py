@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import random
+from datetime import datetime
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tests.damage import damaged, seeds_of
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, YARN_APPS, content, read
@@ -17,12 +20,22 @@ from workloads.record import WorkloadJob
 from workloads.schema import Format
 from workloads.store import write_workload
 
+TABLE_ROWS = [
+    {"job": f"a{n}", "submit": datetime(2026, 3, 1, 10, n), "length_ms": 60_000.0 * n, "tasks": n, "queue": "gpu"}
+    for n in range(9)
+]
+TABLE_CSV = b"job,submit,length,tasks,queue,memory_mb,priority\n" + b"".join(
+    b'a%d,2026-03-01T10:0%d:00,0%d:00:00,%d,"long, low",512,-%d\n' % (n, n, n, n, n) for n in range(9)
+)
+
 
 def originals(folder: Path) -> dict[str, tuple[Format, bytes]]:
     """Small traces of every format, by the name of a case."""
     out = {kind: folder / f"small.{kind}" for kind in ("jsonl", "parquet")}
     for path in out.values():
         write_workload(path, open_trace(SLS, "sls", Problems()))
+    table = folder / "table.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(TABLE_ROWS), table)
     rumen = content(FIVE_JOBS).split(b"\n")[1] + b"\n"
     return {
         "swim": ("swim", b"".join(FIRST_50.read_bytes().splitlines(keepends=True)[12:22])),
@@ -33,6 +46,8 @@ def originals(folder: Path) -> dict[str, tuple[Format, bytes]]:
         "synth": ("synth", content(SYNTH)),
         "google": ("google", b""),
         "yarn": ("yarn", content(YARN_APPS)),
+        "table-csv": ("table", TABLE_CSV),
+        "table-parquet": ("table", table.read_bytes()),
         "natjam-jsonl": ("natjam", out["jsonl"].read_bytes()),
         "natjam-parquet": ("natjam", out["parquet"].read_bytes()),
     }
@@ -86,7 +101,8 @@ def check(folder: Path, case: str, format: Format, raw: bytes, rng: random.Rando
     return bool(refusal)
 
 
-CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "yarn", "natjam-jsonl", "natjam-parquet")
+CASES = ("swim", "swf", "rumen", "rumen-gz", "sls", "synth", "google", "yarn")
+CASES += ("table-csv", "table-parquet", "natjam-jsonl", "natjam-parquet")
 
 
 @pytest.mark.parametrize("case", CASES)

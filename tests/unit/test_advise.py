@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -13,7 +14,8 @@ from typer.testing import CliRunner, Result
 
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import Outcome, Outcomes
-from analysis.advise.verdict import judge, ratio_of, sentences
+from analysis.advise.verdict import judge, ratio_of
+from analysis.advise.words import sentences, yarn_sentences
 from analysis.frames import pandas
 from emulator.cli.main import app
 from emulator.errors import ConfigError
@@ -51,8 +53,9 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
                 for number, factor in enumerate((1, 10)):
                     noise = 1 + 0.001 * ((seed * 7 + number + len(rows)) % 5)
                     completion_s = mean_s * factor * noise
-                    jobs.append((one.name, seed, f"{name}{number}", is_production, completion_s))
-    columns = ["candidate", "seed", "name", "is_production", "completion_s"]
+                    row = (one.name, seed, f"{name}{number}", is_production, completion_s)
+                    jobs.append((*row, missed / 20, lost_s / 4))
+    columns = ["candidate", "seed", "name", "is_production", "completion_s", "missed", "lost_work_s"]
     return Outcomes(tuple(rows), pandas.DataFrame(jobs, columns=columns))
 
 
@@ -66,7 +69,7 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
             id="production counts three times, the others once",
         ),
         pytest.param(
-            [("kill", "a", 100, 100, 50, 0), ("checkpoint", "a", 100, 100.5, 10, 0)],
+            [("kill", "a", 100, 100, 50_000, 0), ("checkpoint", "a", 100, 100.5, 10, 0)],
             "checkpoint-a",
             {"kill": "work lost"},
             id="as good for all: the one that loses less",
@@ -88,10 +91,38 @@ def outcomes(*described: tuple[str, str, float, float, float, int]) -> Outcomes:
 def test_the_rule(described: list[tuple[str, str, float, float, float, int]], chosen: str, reasons: dict) -> None:
     verdict = judge(outcomes(*described), 5)
     assert verdict is not None
+    assert verdict.is_preferred == ("nothing" not in reasons.values())
     assert verdict.chosen.candidate.name == chosen
     assert {rival.outcome.candidate.mechanism: rival.reason for rival in verdict.rivals} == reasons
     assert all(rival.is_sure for rival in verdict.rivals if rival.reason == "times")
-    assert next(sentences(verdict)).startswith(f"Choose {chosen.partition('-')[0]}")
+    first = next(sentences(verdict))
+    assert first.startswith(f"Choose {chosen.partition('-')[0]}" if verdict.is_preferred else "No preference")
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_there_is_no_preference_where_nothing_is_surely_better_than_waiting(seeds: int) -> None:
+    found = outcomes(("wait", "-", 100, 100, 0, 0), ("kill", "a", 95, 100, 50, 0), ("suspend", "a", 90, 130, 0, 0))
+    noisy = found.jobs["candidate"].ne("wait--") * found.jobs["seed"].map({0: 0.5, 1: -0.5, 2: 0.4, 3: -0.4, 4: 0})
+    jobs = found.jobs.assign(completion_s=found.jobs["completion_s"] * (1 + noisy))
+    verdict = judge(Outcomes(found.rows, jobs[jobs["seed"] < seeds]), seeds)
+    assert verdict is not None
+    assert not verdict.is_preferred
+    said = list(sentences(verdict))
+    assert said[0].startswith("No preference: ")
+    assert not any("Choose" in line for line in said)
+    (rival,) = [one for one in (verdict.itself, *verdict.rivals) if one.outcome.candidate.mechanism == "suspend"]
+    assert rival.production_to_wait is not None
+    assert (rival.production_to_wait.low is None) == (seeds < 3)
+
+
+def test_waiting_is_chosen_only_where_all_else_is_surely_worse() -> None:
+    worse = [("kill", "a", 150, 150, 50, 0), ("suspend", "a", 140, 150, 0, 0)]
+    verdict = judge(outcomes(("wait", "-", 100, 100, 0, 0), *worse), 5)
+    assert verdict is not None
+    assert next(sentences(verdict)) == "Choose wait."
+    alike = judge(outcomes(("wait", "-", 100, 100, 0, 0), *worse, ("checkpoint", "a", 100, 100, 0, 0)), 5)
+    assert alike is not None
+    assert not alike.is_preferred
 
 
 def test_seeds_that_differ_widely_make_nothing_sure() -> None:
@@ -114,6 +145,8 @@ def test_every_mechanism_under_every_policy_and_waiting_once(tmp_path: Path) -> 
     names = [one.name for one in question.candidates]
     assert len(set(names)) == len(names) == 1 + 5 * 3
     assert names.count("wait") == 1
+    adaptive = next(one for one in question.candidates if one.mechanism == "adaptive")
+    assert adaptive.settings["scheduler.mechanism"]["among"] == ["kill", "suspend", "checkpoint", "image"]
     assert question.production == "production"
     assert question.variants(question.candidates, ["engine=sim"], [1])
 
@@ -138,6 +171,52 @@ def test_one_queue_without_preemption_is_refused(tmp_path: Path) -> None:
         make_question(write(tmp_path, VALID), [], "elsewhere")
 
 
+def test_the_users_own_policies_are_compared_under_their_own_names(tmp_path: Path) -> None:
+    (tmp_path / "own_advice.py").write_text(
+        "from emulator.policies.views import MechanismDecision\n"
+        "from emulator.vocabulary import Mechanism\n"
+        "def last(view, tasks, random):\n    return sorted((task.container for task in tasks), reverse=True)\n"
+        "def gentle(view, task):\n    return MechanismDecision(Mechanism.SUSPEND)\n"
+    )
+    text = VALID.replace("task_eviction: srt", "task_eviction: own_advice:last")
+    text = text.replace("mechanism: checkpoint", "mechanism: own_advice:gentle")
+    question = make_question(write(tmp_path, text), [], None, ["mechanism=own_advice:other"])
+    assert {one.mechanism for one in question.candidates} >= {"own_advice:gentle", "own_advice:other", "kill"}
+    assert "mr, own_advice:last" in {one.policies for one in question.candidates}
+    capped = text.replace("name: two-queue", "name: soft-cap").replace("own_advice:gentle", "wait")
+    also = make_question(write(tmp_path, capped), [], None, ["task_eviction=own_advice:last"])
+    assert {"mr, own_advice:last", "own_advice:last"} <= {one.policies for one in also.candidates}
+    for wrong in ("task_eviction", "colour=mine:f"):
+        with pytest.raises(ConfigError, match="write AXIS=MODULE:FUNCTION, with an axis of mechanism, job_eviction"):
+            make_question(write(tmp_path, VALID), [], None, [wrong])
+
+
+def test_yarn_is_first_told_what_it_can_set_itself(tmp_path: Path) -> None:
+    off = "name: yarn-capacity\n    preemption: null"
+    text = VALID.replace("name: two-queue", off).replace("mechanism: checkpoint", "mechanism: wait")
+    question = make_question(write(tmp_path, text), [], None)
+    by_name = {one.name: one for one in question.candidates}
+    prefix = "yarn.resourcemanager.monitor.capacity.preemption."
+    on = "yarn.resourcemanager.scheduler.monitor.enable=true"
+    assert by_name["wait"].properties == ("yarn.resourcemanager.scheduler.monitor.enable=false",)
+    assert by_name["kill-Hadoop-s-defaults"].properties == (on,)
+    one = by_name["kill-natural_termination_factor-1.0"]
+    assert one.properties == (on, f"{prefix}natural_termination_factor=1.0")
+    assert one.settings["scheduler.allocation.preemption"] == {"natural_termination_factor": 1}
+    assert by_name["kill-two-queue-mr-srt"].properties is None
+    assert by_name["suspend-YARN-at-its-quickest"].properties is None
+    assert question.variants(question.candidates, ["engine=sim"], [1])
+    found = outcomes(("wait", "-", 200, 100, 0, 0), ("kill", "quick", 100, 110, 0, 0))
+    verdict = judge(
+        Outcomes(
+            tuple(replace(row, candidate=replace(row.candidate, properties=("a=1",))) for row in found.rows), found.jobs
+        ),
+        5,
+    )
+    assert verdict is not None
+    assert list(yarn_sentences(verdict)) == ["With YARN as it is: quick; in yarn-site.xml", "    a=1"]
+
+
 # ---- the command ----
 
 
@@ -150,7 +229,8 @@ def test_kill_is_not_chosen_where_it_loses_all_the_work(tmp_path: Path) -> None:
     assert rows["wait"]["production_p50_s"] > rows["checkpoint-mr-srt"]["production_p50_s"]
     assert rows["kill-mr-srt"]["lost_s"] > 0 == rows["suspend-mr-srt"]["lost_s"]
     assert next(rival for rival in found["rivals"] if rival["name"] == "wait")["reason"] == "times"
-    assert found["chosen"].partition("-")[0] in ("suspend", "checkpoint")
+    assert found["chosen"].partition("-")[0] in ("suspend", "checkpoint", "adaptive")
+    assert result.output.index("cluster: 6 nodes, 48 containers") < result.output.index("what the rule decides by")
     assert f"Choose {found['chosen'].partition('-')[0]}" in result.output
     assert (out / "advise.png").stat().st_size > 10_000
     again = advise(write(tmp_path, VALID), "--seeds", "3", "--out", out, "--json")
@@ -165,6 +245,26 @@ def test_a_trace_gets_a_cluster_on_which_it_fits(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "experiment.yaml").read_text()
     assert "load: null" in text  # it is too small to offer more
     assert "window_s" not in text  # all of it: it is shorter than an hour
+
+
+def test_a_traces_own_queues_are_kept(tmp_path: Path) -> None:
+    rows = [f"{60 * n},{30 if n % 3 else 300},{4 if n % 3 else 20},{'short' if n % 3 else 'long'}" for n in range(12)]
+    (tmp_path / "jobs.csv").write_text("submit,length,tasks,queue\n" + "\n".join(rows) + "\n")
+    result = advise(tmp_path / "jobs.csv", "--seeds", "1", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    found = advice(tmp_path / "out")
+    assert (found["production"], found["queues"]) == ("short", ["short", "long"])
+    assert found["chosen"] is None, "one seed is sure of nothing"
+    assert found["assumed"][0] == "all 12 jobs of jobs.csv, with 112 tasks"
+    for said in (
+        "all 12 jobs of jobs.csv, with 112 tasks",
+        "the queues are the trace's own, each guaranteed its share of the work; 'short' is urgent: its jobs",
+        "queues, with what each is guaranteed: short 4%, long 96%",
+        "No preference: nothing is sure with fewer than 3 seeds",
+    ):
+        assert said in result.output
+    other = advise(tmp_path / "jobs.csv", "--seeds", "1", "--out", tmp_path / "other", "--production", "long")
+    assert advice(tmp_path / "other")["queues"] == ["long", "short"], other.output
 
 
 @pytest.mark.parametrize(

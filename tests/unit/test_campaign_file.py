@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from emulator.campaign.definition import Campaign, load_campaign
 from emulator.campaign.plan import planned_runs
 from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
 from emulator.files.yaml_values import dump_yaml
 from tests.experiment_files import VALID, write
 
@@ -98,12 +99,15 @@ def test_paths_start_from_the_files_they_are_in(tmp_path: Path, monkeypatch: pyt
         ("name: c\nseed: 3\n", ":2: seed: unknown key; did you mean 'seeds'?"),
         ("name: c\nseeds: 0\n", ":2: seeds: must be at least 1, not 0"),
         ("name: c\ngrid: {seed: []}\n", ":2: grid.seed: must have at least 1 item"),
-        ("name: a/b\nexperiment: x.yaml\n", ":1: name: string should match pattern"),
+        (
+            "name: a/b\nexperiment: x.yaml\n",
+            ":1: name: must have letters, digits and . _ = , + -, with a letter or a digit first, not 'a/b'",
+        ),
         ("name: c\n", ": variant 'c' has no experiment; add 'experiment: FILE' to the campaign"),
         ("name: c\nexperiment: none.yaml\n", "none.yaml: there is no such file"),
         (
             "name: c\nexperiment: experiment.yaml\nset: {scheduler.mechanism: kil}\n",
-            ": variant 'c': override scheduler.mechanism=\"kil\": scheduler.mechanism: there is no mechanism 'kil'",
+            ":3: set.scheduler.mechanism: there is no mechanism 'kil'; did you mean 'kill'?",
         ),
         (
             "name: c\nexperiment: experiment.yaml\nvariants: [{name: a}, {name: a}]\n",
@@ -129,6 +133,25 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, message
     (line, *_) = refusal(tmp_path, text)
     assert line.startswith(str(tmp_path / "campaign.yaml"))
     assert message in line
+
+
+def test_one_mistake_is_said_once_whatever_the_number_of_variants(tmp_path: Path) -> None:
+    grid = "grid: {scheduler.mechanism: [wait, kil], scheduler.task_eviction: [srt, lrt], seed: [1, 2]}\n"
+    (line,) = refusal(tmp_path, f"name: c\nexperiment: experiment.yaml\n{grid}")
+    assert line.startswith(f"{tmp_path / 'campaign.yaml'}:3: grid.scheduler.mechanism: there is no mechanism 'kil'")
+    grid = grid.replace("kil]", "kill]").replace("task_eviction", "task_evictoin")
+    (line,) = refusal(tmp_path, f"name: c\nexperiment: experiment.yaml\n{grid}")
+    assert "grid.scheduler.task_evictoin: unknown key; did you mean 'task_eviction'?" in line
+    (line,) = refusal(tmp_path, "name: c\nexperiment: none.yaml\ngrid: {seed: [1, 2, 3]}\n")
+    assert "variant 'seed=1' and 2 more: " in line
+
+
+def test_campaigns_and_experiments_that_are_mixed_up(tmp_path: Path) -> None:
+    (line,) = refusal(tmp_path, VALID)
+    assert f"an experiment, not a campaign: 'natjam run {tmp_path / 'campaign.yaml'}' runs it" in line
+    path = write(tmp_path, "name: c\nexperiment: experiment.yaml\nseeds: 2\n", "campaign.yaml")
+    with pytest.raises(ConfigError, match=f"is a campaign: 'natjam campaign {path}' runs it"):
+        load_experiment(path)
 
 
 _KEYS = ("name", "experiment", "set", "grid", "variants", "seeds", "x")

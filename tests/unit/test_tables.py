@@ -16,7 +16,8 @@ from rich.table import Table
 from analysis import compare, explain, trace_outcomes, workload_report
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import Outcome, Outcomes
-from analysis.advise.report import advice_table
+from analysis.advise.report import advice_table, decision_table
+from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
 from analysis.demo import run as demo
 from analysis.fidelity import report as fidelity_report
 from analysis.fidelity.drift import Drift
@@ -207,6 +208,9 @@ def advised(runs: Path) -> Iterator[RenderableType]:
     row = Outcome(one, 5, 0, SECONDS, SECONDS, SECONDS, 10**6, 10**6, SECONDS, 0.1234, amounts)
     found = Outcomes((row, replace(row, failed=5)), pandas.DataFrame())
     yield advice_table(make_question(FIG4, [], None), found, None)
+    far = Ratio(12.345, -0.9876, 98.765)
+    rival = Rival(row, far, far, far, far, far, Reason.TIMES, True)
+    yield decision_table(Verdict(row, True, rival, (rival, replace(rival)), (), (), 5))
 
 
 def lived(runs: Path) -> Iterator[RenderableType]:
@@ -247,6 +251,7 @@ NOTE = LeftOut("yarn.resourcemanager.monitor.capacity.preemption.intra-queue-pre
 FINDING = Finding("criu", True, "4.1 " * 30, "")
 CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.advise.report.advice_table": advised,
+    "analysis.advise.report.decision_table": advised,
     "analysis.compare.comparison_table": compared,
     "analysis.compare.totals_table": compared,
     "analysis.demo.run._table": lambda _: [demo_table()],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from workloads.importers.swim import HEADER as SWIM
 from workloads.importers.swim import read_swim
 from workloads.importers.synth import HEADER as SYNTH
 from workloads.importers.synth import read_synth
+from workloads.importers.table_file import HEADER as TABLE
+from workloads.importers.table_file import read_table
 from workloads.importers.yarn_apps import HEADER as YARN
 from workloads.importers.yarn_apps import read_yarn_apps
 from workloads.record import Header, Trace, WorkloadJob
-from workloads.schema import Format, Unfinished
+from workloads.schema import Format, TraceEntry, Unfinished
 from workloads.store import read_workload
 
 _Read = Callable[..., Iterator[WorkloadJob]]
@@ -37,9 +39,16 @@ _READERS: dict[Format, tuple[Header, _Read]] = {
     "swf": (SWF, read_swf),
     "google": (GOOGLE, read_google),
     "yarn": (YARN, read_yarn_apps),
+    "table": (TABLE, read_table),
 }
 _UNFINISHED: dict[Format, Unfinished] = {"rumen": "median", "google": "observed"}
 """The defaults for formats that record tasks which did not finish."""
+
+
+def open_entry(entry: TraceEntry, problems: Problems, on_bytes: OnBytes = ignore) -> Trace:
+    """Open the trace of an experiment; see ``open_trace``."""
+    path, unfinished = Path(entry.path), entry.rates.unfinished
+    return open_trace(path, entry.format, problems, unfinished=unfinished, columns=entry.columns, on_bytes=on_bytes)
 
 
 def open_trace(
@@ -48,6 +57,7 @@ def open_trace(
     problems: Problems,
     *,
     unfinished: Unfinished | None = None,
+    columns: Mapping[str, str] | None = None,
     on_bytes: OnBytes = ignore,
 ) -> Trace:
     """Open a trace; its jobs are read lazily, and reading them may raise TraceError.
@@ -57,6 +67,7 @@ def open_trace(
         format: its format.
         problems: handles broken rows.
         unfinished: the rule for the length of tasks that did not finish in the trace; None: the format's default.
+        columns: of a table, its columns by field (``workloads.columns``).
         on_bytes: called with the progress.
 
     Raises:
@@ -69,6 +80,9 @@ def open_trace(
     if format in _UNFINISHED:
         rule = unfinished or _UNFINISHED[format]
         read, step = partial(read, unfinished=rule), f"{step}, unfinished: {rule}"
+    if format == "table":
+        read = partial(read, columns=columns or {})
+        step += "".join(f", {field}: {column}" for field, column in (columns or {}).items())
     facts: dict[str, Any] = {}
     jobs = read(path, problems, facts, on_bytes)
     return Trace(header.with_step(step + (", lenient" if problems.lenient else "")), jobs, facts)

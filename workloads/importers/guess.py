@@ -7,8 +7,9 @@ from pathlib import Path
 from workloads.errors import TraceError
 from workloads.importers.source import ByteSource
 from workloads.schema import Format
+from workloads.store import is_workload
 
-_OF_SUFFIX: dict[str, Format] = {".jsonl": "natjam", ".parquet": "natjam", ".tsv": "swim", ".swf": "swf"}
+_OF_SUFFIX: dict[str, Format] = {".jsonl": "natjam", ".tsv": "swim", ".swf": "swf", ".csv": "table"}
 _OF_KEYS: tuple[tuple[bytes, Format], ...] = (
     (b'"jobID"', "rumen"),
     (b'"am.type"', "sls"),
@@ -25,6 +26,8 @@ def guess_format(path: Path) -> Format | None:
     if path.is_dir():
         return "google" if (path / "task_events").is_dir() else None
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if suffix == ".parquet":
+        return "natjam" if is_workload(path) else "table"
     return _OF_SUFFIX.get(suffix) or (_by_keys(path) if suffix == ".json" else None)
 
 
