@@ -97,7 +97,8 @@ def test_a_job_that_is_not_ticked_fades(browser: Browser, run: Path, victim: Map
     mine = browser.place_of(victim["attempt"], "reduce")
     reduces = [row for row in RunResults(run).table("attempts") if row["kind"] == "reduce"]
     other = next(row for row in reduces if row["queue"] == "production")
-    theirs = browser.place_of(other["attempt"], "reduce")
+    x, y = browser.place_of(other["attempt"], "reduce")
+    theirs = (x, y - 3)  # above the line of the task that waits there, which fades with its job
     before = {place: browser.pixel(canvas, place) for place in (mine, theirs)}
     box = browser.one(f"[aria-label='show {victim['job']}']")
     box.click()
