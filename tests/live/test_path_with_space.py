@@ -1,0 +1,41 @@
+"""A checkout may lie anywhere: Ray puts the path of its Python into a line for a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
+from tests.live_runs import REPOSITORY, SMALL
+
+BOUND_S = 90.0
+
+
+def _checkout(folder: Path) -> Path:
+    """natjam in that folder, with a virtual environment of its own; returns its Python."""
+    for name in ("emulator", "workloads", "analysis"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    venv.create(folder / ".venv", symlinks=True)
+    (packages,) = folder.glob(".venv/lib/python*/site-packages")
+    (packages / "all-the-others.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / ".venv" / "bin" / "python"
+
+
+def test_a_checkout_whose_path_has_a_space_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "a student's check out"
+    python = _checkout(folder)
+    (folder / "small.yaml").write_text(SMALL)
+    done = subprocess.run(
+        [python, "-c", "from emulator.cli.script import main; main()", "run", "small.yaml", "--out", "out"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "out" / "summary.json").exists()
