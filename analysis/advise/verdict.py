@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from numpy.typing import ArrayLike
 
@@ -64,7 +64,7 @@ def _percent(ratio: float) -> str:
     return f"{ratio - 1:+.1%}"
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """The reason for the chosen candidate."""
 
     DEADLINES = "deadlines"

@@ -173,9 +173,7 @@ def test_what_is_wrong_with_a_line_is_named(before: bytes, after: bytes, problem
 
 
 def test_what_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(
-        JournalError, match="not JSON: (maximum recursion depth|Stack overflow)"
-    ):  # before, from 3.14 on
+    with pytest.raises(JournalError, match=r"not JSON: (maximum recursion depth|Stack overflow)"):  # before 3.14; since
         decode_record(b'{"message":{"cost":' + b"[" * 1_000_000)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from emulator.policies.views import ClusterView, TaskView
+from natjam import ClusterView, TaskView
 
 
 def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> list[str]:
