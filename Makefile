@@ -12,6 +12,7 @@ install: $(RUN)
 # The rest, for all that develops natjam: what the tests, the linters and the pages need.
 tools: $(TOOLS)
 
+.PRECIOUS: $(VENV)/pyvenv.cfg
 $(VENV)/pyvenv.cfg: always
 	@PYTHON="$(PYTHON)" .ci/make-venv $(VENV)
 
