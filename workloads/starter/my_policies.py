@@ -1,7 +1,7 @@
 """Your own policies; an experiment file in this directory names one as ``my_policies:newest``.
 
-A policy is a function of a view of the cluster.  'natjam policies' lists the axes; ``help(natjam.TaskView)`` in Python shows
-the fields of a task, and docs/policies.md has an example for each axis.
+A policy is a function of a view of the cluster.  'natjam policies' lists the axes.  ``help(natjam.TaskView)`` in Python
+shows the fields of a task; docs/policies.md has an example for each axis.
 """
 
 from __future__ import annotations
