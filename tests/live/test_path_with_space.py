@@ -1,4 +1,4 @@
-"""A checkout may lie anywhere: Ray puts the path of its Python into a line for a shell."""
+"""A checkout may lie anywhere: Ray puts the path of its Python into a line for a shell.  Run by a script of the user's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from pathlib import Path
 from tests.live_runs import REPOSITORY, SMALL
 
 BOUND_S = 240.0
+SCRIPT = """
+import natjam
+if __name__ == "__main__":
+    results = natjam.run("small.yaml", "out", {"seed": 7})
+    print(list(results.runs["seed"]), list(results.runs["verified"]), sorted(results.jobs["state"]))
+"""
 
 
 def _checkout(folder: Path) -> Path:
@@ -28,14 +34,15 @@ def test_a_checkout_whose_path_has_a_space_runs(tmp_path: Path) -> None:
     folder = tmp_path / "a student's check out"
     python = _checkout(folder)
     (folder / "small.yaml").write_text(SMALL)
+    (folder / "script.py").write_text(SCRIPT)
     done = subprocess.run(
-        [python, "-c", "from emulator.cli.script import main; main()", "run", "small.yaml", "--out", "out"],
+        [python, "script.py"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": f"{folder}:{folder}/emulator/public"},
         capture_output=True,
         text=True,
         timeout=BOUND_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (folder / "out" / "summary.json").exists()
+    assert done.stdout.splitlines()[-1] == "[7] [True] ['succeeded', 'succeeded']"

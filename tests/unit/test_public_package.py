@@ -83,7 +83,7 @@ def test_what_hides_a_package_of_ours_is_named(name: str, tmp_path: Path) -> Non
 def test_the_command_line_names_it_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "analysis.py").touch()
     done = command(tmp_path, "--help", path=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"natjam: {tmp_path}/analysis.py has the name of natjam's own package 'analysis'")
     assert len(done.stderr.splitlines()) == 1
 
