@@ -1,4 +1,4 @@
-"""A checkout may lie anywhere: Ray puts the path of its Python into a line for a shell.  Run by a script of the user's."""
+"""A checkout may lie anywhere: Ray puts the path of its Python into a line for a shell.  The run is a script's."""
 
 from __future__ import annotations
 
