@@ -1,37 +1,43 @@
-# `make demo` and `make test` set up everything they need in .venv, from a bare Python 3.10 to 3.12.
+# `make demo` and `make test` set up everything they need in .venv, from a bare Python 3.11 to 3.14.
+# PYTHON=/path/to/python3 chooses one, VENV=folder another place.
+VENV ?= .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/installed
+TOOLS := $(VENV)/installed-tools
 
-PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3 python; do \
-	"$$p" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' \
-	>/dev/null 2>&1 && command -v "$$p" && break; done)
-BIN := .venv/bin
-STAMP := .venv/installed
+.PHONY: install tools demo test cluster-test lint docs bench fuzz chaos criu frozen frozen-claims always
 
-.PHONY: install demo test cluster-test lint docs bench fuzz chaos criu frozen frozen-claims
+install: $(RUN)
 
-install: $(STAMP)
+# The rest, for all that develops natjam: what the tests, the linters and the pages need.
+tools: $(TOOLS)
 
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/python || test -n "$(PYTHON)" || { \
-		echo 'natjam needs Python 3.10, 3.11 or 3.12 with its venv module; set PYTHON=/path/to/python3' >&2; exit 1; }
-	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[test,dev]'
-	$(BIN)/python -m compileall -q emulator workloads analysis  # where PYTHONDONTWRITEBYTECODE is set, Python never does
-	@touch $(STAMP)
+.PRECIOUS: $(VENV)/pyvenv.cfg
+$(VENV)/pyvenv.cfg: always
+	@PYTHON="$(PYTHON)" .ci/make-venv $(VENV)
+
+$(RUN): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	@.ci/install $(VENV) .
+	@touch $@
 	@echo "natjam is installed: call $(BIN)/natjam, or 'source $(BIN)/activate' first and then natjam"
+
+$(TOOLS): $(RUN)
+	@.ci/install $(VENV) '.[test,dev]'
+	@touch $@
 
 demo: install
 	$(BIN)/natjam demo
 
 # What compares times has the machine for itself; live runs go two at a time; all other tests share the cores.
 ALONE := tests/live/test_engines_agree.py tests/live/test_measure_campaign.py tests/live/test_measure_parts.py tests/benchmarks
-test: install
+test: tools
 	$(BIN)/python -m pytest -m 'not slow' -n logical --dist loadfile --ignore tests/live --ignore tests/browser --ignore tests/benchmarks --ignore tests/hosts
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile tests/live tests/browser $(addprefix --ignore ,$(ALONE))
 	$(BIN)/python -m pytest -m 'not slow' $(ALONE)
 
 # Four hosts made of namespaces, with Ray brought up on them over SSH.  Needs root; elsewhere it is skipped and says so.
 CLUSTER_TESTS ?=
-cluster-test: install
+cluster-test: tools
 	.ci/get-sshd
 	$(BIN)/python -m pytest -rs $(CLUSTER_TESTS) tests/hosts
 
@@ -39,29 +45,29 @@ cluster-test: install
 criu:
 	.ci/get-criu
 
-lint: install
+lint: tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-docs: install
+docs: tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir site
 	@echo 'open site/index.html'
 
-bench: install
+bench: tools
 	$(BIN)/python -m pytest tests/benchmarks -s
 
 # Whether what natjam decides is as it was: for changes that must change no decision (two minutes; the claims take longer).
-frozen: install
+frozen: tools
 	$(BIN)/python tests/frozen.py
 
-frozen-claims: install
+frozen-claims: tools
 	$(BIN)/python tests/frozen.py --claims
 
 # Every kind of input damaged so many times: experiments, jobs, profiles, calibrations, availability, campaigns and their
 # plans, faults, journals, runs, traces.
 FUZZ ?= 100000
-fuzz: install
+fuzz: tools
 	NATJAM_FUZZ=$(FUZZ) $(BIN)/python -m pytest -s -n logical -o timeout=0 \
 		tests/property/test_damaged_inputs.py tests/property/test_broken_traces.py -m 'not slow'
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import msgspec
 import pyarrow
 import pyarrow.compute as compute
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from emulator.core.messages import JobState, Kind, Outcome
 from emulator.errors import ConfigError, printable

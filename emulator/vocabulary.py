@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import dataclass_transform
 
 import msgspec
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_: object) -> Callable[[type], type]:
-        return lambda cls: cls
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
@@ -26,7 +18,7 @@ class Frozen(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What a container holds."""
 
     APPLICATION_MASTER = "am"
@@ -34,7 +26,7 @@ class Kind(str, Enum):
     REDUCE = "reduce"
 
 
-class Mechanism(str, Enum):
+class Mechanism(StrEnum):
     """What happens to a victim."""
 
     WAIT = "wait"
@@ -44,7 +36,7 @@ class Mechanism(str, Enum):
     IMAGE = "image"
 
 
-class Order(str, Enum):
+class Order(StrEnum):
     """What a trigger, or a user, orders for one task."""
 
     SUSPEND = "suspend"

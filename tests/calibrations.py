@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from emulator.costs.calibration import QUANTILE_LEVELS_PPM, Calibration, MeasuredSeries, Observations, Operations
@@ -38,7 +38,7 @@ def calibration_data(
         "natjam_calibration": 1,
         "machine": this_machine().model_dump(),
         "campaign": {
-            "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "quick": True,
             "hosts": 1,
             "reference_records": REFERENCE_RECORDS,

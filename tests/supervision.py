@@ -71,7 +71,7 @@ class Host:
             self._arrived.clear()
             try:
                 await asyncio.wait_for(self._arrived.wait(), deadline - time.monotonic())
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 raise AssertionError(f"not within {bound_s} s; events: {self.events}, lost: {self.lost}") from None
         return value
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from numpy.typing import ArrayLike
 
@@ -71,7 +71,7 @@ def _percent(ratio: float) -> str:
     return f"{ratio - 1:+.1%}"
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """What speaks against a rival."""
 
     DEADLINES = "deadlines"

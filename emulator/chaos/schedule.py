@@ -8,7 +8,7 @@ that moment.  So any part of a list is again a valid list of faults, which makes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import TypeVar
 
 from emulator.core.machine import keyed_random
@@ -21,7 +21,7 @@ _SHORTEST_NS, _LONGEST_NS = 100_000_000, 60_000_000_000
 _PICKS = 1 << 20
 
 
-class FaultKind(str, Enum):
+class FaultKind(StrEnum):
     """What can go wrong."""
 
     CRASH = "crash"

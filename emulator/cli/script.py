@@ -10,6 +10,7 @@ import traceback
 from typing import NoReturn
 
 from emulator.interruption import EXIT_CODE, interruptible
+from emulator.own_packages import of_the_same_name
 
 
 def main() -> None:
@@ -19,6 +20,9 @@ def main() -> None:
 
 def run() -> int:
     """Run the command line; returns the exit status."""
+    if why := of_the_same_name():
+        os.write(2, f"natjam: {why}\n".encode())
+        return 2
     gc.set_threshold(100_000)  # most of what a command makes, first its imports, lives until it ends
     try:
         with interruptible(finally_ignored=True):

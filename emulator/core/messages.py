@@ -13,7 +13,7 @@ Addresses: ``rm``, ``client``, ``nm:<node>``, ``am:<job>``.  Times are emulated 
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from emulator.core.completions import Completion
@@ -34,7 +34,7 @@ def job_address(job: str) -> str:
     return f"am:{job}"
 
 
-class ContainerState(str, Enum):
+class ContainerState(StrEnum):
     """A container's state at its NodeManager."""
 
     LAUNCHING = "launching"
@@ -51,7 +51,7 @@ class ContainerState(str, Enum):
     DONE = "done"
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """How a container ended."""
 
     SUCCEEDED = "succeeded"
@@ -62,7 +62,7 @@ class Outcome(str, Enum):
     LOST = "lost"
 
 
-class JobState(str, Enum):
+class JobState(StrEnum):
     """State of a job at its ApplicationMaster."""
 
     NEW = "new"

@@ -22,7 +22,7 @@ import itertools
 import json
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -222,8 +222,8 @@ class Campaign(Strict):
             measured = datetime.fromisoformat(self.measured_at.replace("Z", "+00:00"))
         except ValueError:
             return None
-        now = datetime.now(timezone.utc)
-        return (now - (measured if measured.tzinfo else measured.replace(tzinfo=timezone.utc))).days
+        now = datetime.now(UTC)
+        return (now - (measured if measured.tzinfo else measured.replace(tzinfo=UTC))).days
 
 
 class Calibration(Strict):

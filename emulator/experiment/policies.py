@@ -19,6 +19,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Choice
 from emulator.files.problems import Problem, suggestion, unknown_key
 from emulator.files.yaml_positions import dotted
+from emulator.own_packages import of_the_same_name
 from emulator.policies.policy import Axis, Policy, PolicyT
 
 _REFUSAL = re.compile(r"Expected `([^`]+)`(?: (>=|<=|>|<) ([-+.\de]+))?(?:, got `([^`]+)`)?")
@@ -122,7 +123,8 @@ def _imported(reference: str, base_dir: Path) -> Any:
             raise
         except Exception as error:  # a user's module may raise anything
             message = f"'{reference}': module '{module_name}' cannot be imported: {error!r}"
-            raise ConfigError(message) from None
+            of_ours = of_the_same_name([str(base_dir.absolute())]) if isinstance(error, ImportError) else None
+            raise ConfigError(f"{message}; {of_ours}" if of_ours else message) from None
     if not hasattr(module, attribute):
         raise ConfigError(f"'{reference}': module '{module_name}' has no function '{attribute}'")
     return getattr(module, attribute)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from pathlib import Path
 
 from emulator.core.job import JobSpec
 from emulator.engine import EngineResult, OnStatus, OpenRecords
+from emulator.errors import ConfigError
 from emulator.experiment.model import Experiment
 from emulator.live.session import LiveSession
+from emulator.own_packages import of_the_same_name
 from emulator.records.run_directory import RunDirectory
 from emulator.storage.places import output_at, place_at
 
@@ -21,6 +24,8 @@ def run_live(
     open_records: OpenRecords,
 ) -> EngineResult:
     """Run ``experiment`` on real processes; see ``emulator.engine.Engine``."""
+    if why := of_the_same_name([str(Path.cwd())], plain_folders=False):
+        raise ConfigError(why)  # Ray's processes look in the working directory first
     started_real_s = time.monotonic()
     output = output_at(experiment.storage.url, directory.output_path)
     place = place_at(output)

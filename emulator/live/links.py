@@ -74,7 +74,7 @@ class Links:
         outgoing = _Outgoing(ready, _Proofs(self._secret, self._name, peer), partial(self._lost, peer))
         try:
             await asyncio.wait_for(_open(outgoing, address), _HANDSHAKE_PATIENCE_REAL_S)
-        except (OSError, asyncio.TimeoutError, LinkError) as error:
+        except (OSError, LinkError) as error:
             raise LinkError(f"cannot reach {peer} at {address[0]}:{address[1]}: {error or 'no answer'}") from error
         self._outgoing[peer] = outgoing
         self.broken.discard(peer)

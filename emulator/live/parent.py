@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
+import sys
+from types import ModuleType
+
+if "sysconfig" in sys.modules:
+    import ctypes
+else:
+    # From Python 3.14 on ctypes imports sysconfig, for other systems than Linux, and that imports threading, with whose
+    # hook each fork of a supervisor takes 0.2 ms more.
+    sys.modules["sysconfig"] = ModuleType("sysconfig")
+    import ctypes
+
+    del sys.modules["sysconfig"]
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)

@@ -22,8 +22,10 @@ import logging
 import os
 import queue
 import secrets
+import shlex
 import shutil
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -115,6 +117,8 @@ class RayRuntime:
             "object_store_memory": _OBJECT_STORE_BYTES,
             "_node_ip_address": "127.0.0.1",
             "_temp_dir": str(of_ray),
+            # Ray puts it into a line for a shell as it is, and a checkout's path may have a space.
+            "runtime_env": {"py_executable": shlex.quote(sys.executable)},
         }
 
     def _connect(self, address: str | None, options: dict[str, Any]) -> None:

@@ -91,7 +91,7 @@ class ServiceProcess:
         try:
             line = await asyncio.wait_for(process.stdout.readline(), _END_PATIENCE_REAL_S)
             await asyncio.wait_for(process.wait(), _END_PATIENCE_REAL_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             process.kill()
             await process.wait()
             return {}

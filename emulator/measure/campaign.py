@@ -19,7 +19,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def _sum_up(samples: Samples, quick: bool, facts: dict[str, Any]) -> Calibration
         natjam_calibration=FORMAT_VERSION,
         machine=this_machine(),
         campaign=Campaign(
-            measured_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
             quick=quick,
             hosts=len(samples.of("hosts")),
             reference_records=records_of(reference),

@@ -79,7 +79,7 @@ class MeasuredHost:
         """
         try:
             return await asyncio.wait_for(self._future(container, event), _PATIENCE_REAL_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise RunError(f"the supervisor has said nothing of '{event}' for {_PATIENCE_REAL_S:g} s") from None
 
     def _future(self, container: str, event: str) -> asyncio.Future[dict[str, Any]]:

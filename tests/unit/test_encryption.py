@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import stat
+import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -181,6 +182,18 @@ def test_map_outputs_are_fetched_over_https(
     reader = records.open_keys(asyncio.run(fetch()))
     assert [value for _, found in reader for value in found] == values
     reader.close()
+
+
+def test_certificates_are_good_for_who_checks_them_by_the_letter(certificates: dict[str, str]) -> None:
+    """As Python's default context does from 3.13 on."""
+    strictly = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile"]
+    done = subprocess.run(
+        [*strictly, certificates[encryption.AUTHORITY], certificates[encryption.CERTIFICATE]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_keys_are_readable_for_their_owner_only(certificates: dict[str, str]) -> None:

@@ -66,12 +66,13 @@ def test_a_wheel_works_from_an_empty_directory(tmp_path: Path) -> None:
     done = natjam("run", "catalog:facebook-50", "--engine", "sim", "--out", "out", cwd=empty, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
     assert (empty / "out" / "report.html").stat().st_size > 50_000
+    code = "import emulator, natjam; print(emulator.__file__, natjam.__file__, len(natjam.load('out').jobs))"
     where = subprocess.run(
-        [sys.executable, "-c", "import emulator; print(emulator.__file__)"],
+        [sys.executable, "-c", code],
         cwd=empty,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert where.stdout.startswith(str(site))
+    assert where.stdout.split() == [f"{site}/emulator/__init__.py", f"{site}/natjam/__init__.py", "50"]

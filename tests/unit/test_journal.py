@@ -173,8 +173,8 @@ def test_what_is_wrong_with_a_line_is_named(before: bytes, after: bytes, problem
 
 
 def test_what_is_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(JournalError, match="not JSON: maximum recursion depth"):
-        decode_record(b'{"message":{"cost":' + b"[" * 100_000)
+    with pytest.raises(JournalError, match=r"not JSON: (maximum recursion depth|Stack overflow)"):  # before 3.14; since
+        decode_record(b'{"message":{"cost":' + b"[" * 1_000_000)
 
 
 # ---- files ----
@@ -286,7 +286,7 @@ def test_a_changed_byte_is_found(tmp_path: Path) -> None:
         (b'{"natjam_journal":1}\n', "this release reads version 4, found 1"),
         (b'{"natjam_journal":4,"engine":"live"}\n', "line 1: Object missing required field `seed`"),
         (b'{"natjam_journal":2', "line 1: the file is truncated"),
-        (b"[" * 100_000 + b"\n", "line 1: not JSON: maximum recursion depth"),
+        (b"[" * 100_000 + b"\n", "line 1: not JSON: "),
     ],
 )
 def test_what_is_no_journal_is_refused(tmp_path: Path, text: bytes, problem: str) -> None:

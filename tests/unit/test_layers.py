@@ -17,7 +17,6 @@ PURE = {
     *("fractions", "functools", "hashlib", "heapq", "itertools", "math", "operator", "random", "types", "typing"),
     *("msgspec", "msgspec.structs"),
     *("numpy", "numpy.typing"),  # where a decision is about thousands of jobs
-    "typing_extensions",  # for the type checker alone
 }
 """What core and policies may import: nothing that does I/O, reads a clock or keeps state of its own."""
 RAY_MODULES = {

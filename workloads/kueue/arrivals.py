@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from emulator.errors import ConfigError, printable
 from emulator.policies.kueue.model import PodSet, Workload
@@ -99,7 +99,7 @@ def _time_ns(found: Found[api.Workload], field: str, text: str) -> int | None:
         return None
     try:
         when = datetime.fromisoformat(text.replace("Z", "+00:00"))
-        when = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
         return int(when.timestamp()) * _SECOND_NS
     except (ValueError, OverflowError):
         name = printable(found.value.metadata.name)

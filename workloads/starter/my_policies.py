@@ -1,14 +1,14 @@
 """Your own policies; an experiment file in this directory names one as ``my_policies:newest``.
 
-A policy is a function of a view of the cluster.  'natjam policies' lists the axes, and ``emulator.policies.policy``
-describes the arguments and the result of each.
+A policy is a function of a view of the cluster.  'natjam policies' lists the axes.  ``help(natjam.TaskView)`` in Python
+shows the fields of a task; docs/policies.md has an example for each axis.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from emulator.policies.views import ClusterView, TaskView
+from natjam import ClusterView, TaskView
 
 
 def newest(view: ClusterView, tasks: tuple[TaskView, ...], random: Random) -> list[str]:

@@ -21,6 +21,8 @@ PAGES_FILE = "pages-1.img"
 REGIONS_FILE = "regions.json"
 _MAP_LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \S+\s*(.*)")
 _PRESENT, _SWAPPED, _OF_A_FILE = 1 << 63, 1 << 62, 1 << 61
+_GUARD = 1 << 58
+"""It cannot be read, though it shows as swapped: the end of a thread's stack, from glibc 2.42 on.  Since Linux 6.15."""
 _CHUNK_PAGES = 256
 _UNREADABLE = ("[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]")
 
@@ -71,7 +73,7 @@ def _written_runs(pagemap: int, start: int, end: int) -> Iterator[tuple[int, int
         entries = array.array("Q", os.pread(pagemap, (stop - begin) // PAGE_BYTES * 8, begin // PAGE_BYTES * 8))
         for place, entry in enumerate(entries):
             address = begin + place * PAGE_BYTES
-            if not entry & (_PRESENT | _SWAPPED) or entry & _OF_A_FILE:
+            if not entry & (_PRESENT | _SWAPPED) or entry & (_OF_A_FILE | _GUARD):
                 continue
             if count and first + count * PAGE_BYTES == address:
                 count += 1

@@ -7,7 +7,7 @@ those before it.  A preemptor is not admitted: it must win again in a later cycl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
@@ -18,7 +18,7 @@ from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
 from emulator.vocabulary import Frozen
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """What a cycle does with a head."""
 
     ADMITTED = "admitted"

@@ -7,7 +7,7 @@ The names are those of Kueue's API (kueue.x-k8s.io/v1beta2); its defaults are th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 
 from emulator.vocabulary import Frozen
 
@@ -20,7 +20,7 @@ def first_name(names: Sequence[str]) -> str:
     return min(names)
 
 
-class Policy(str, Enum):
+class Policy(StrEnum):
     """Whom a workload may preempt, by priority and age."""
 
     NEVER = "Never"
@@ -29,21 +29,21 @@ class Policy(str, Enum):
     ANY = "Any"
 
 
-class FlavorPolicy(str, Enum):
+class FlavorPolicy(StrEnum):
     """Whether the search for a flavor ends at one that needs borrowing, or preemption."""
 
     MAY_STOP_SEARCH = "MayStopSearch"
     TRY_NEXT_FLAVOR = "TryNextFlavor"
 
 
-class QueueingStrategy(str, Enum):
+class QueueingStrategy(StrEnum):
     """Whether a workload that cannot start blocks those behind it."""
 
     STRICT_FIFO = "StrictFIFO"
     BEST_EFFORT_FIFO = "BestEffortFIFO"
 
 
-class ShareStrategy(str, Enum):
+class ShareStrategy(StrEnum):
     """When fair sharing lets one queue take from another (``preemptionStrategies`` of Kueue's configuration)."""
 
     FINAL_SHARE = "LessThanOrEqualToFinalShare"
@@ -207,7 +207,7 @@ class Assignment(Frozen):
     """(podset, group, flavor): where the next search begins, for each that ended before its last flavor."""
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Kueue's reasons in the condition ``Preempted``."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
@@ -17,7 +17,7 @@ from emulator.policies.views import JobView, MechanismDecision, TaskView
 from emulator.vocabulary import Frozen, Kind
 
 
-class Chooser(str, Enum):
+class Chooser(StrEnum):
     """Who chooses victims."""
 
     PREEMPTOR = "preemptor"

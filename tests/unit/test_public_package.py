@@ -1,0 +1,112 @@
+"""``import natjam``: what it has, and what a user sees whose own files have the names of natjam's packages."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import natjam
+from emulator.policies import policy, views
+from tests.experiment_files import VALID
+from tests.wheels import REPOSITORY
+
+_NATJAM = "from emulator.cli.script import main; main()"
+
+
+def python(code: str, cwd: Path, *path: Path) -> subprocess.CompletedProcess[str]:
+    (cwd / "script.py").write_text(code)
+    return subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def command(cwd: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-c", _NATJAM, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(path or ""), "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_it_has_every_view_decision_and_record_of_a_policy() -> None:
+    wanted = {
+        name
+        for module in (views, policy)
+        for name, found in vars(module).items()
+        if inspect.isclass(found) and found.__module__ == module.__name__ and not getattr(found, "_is_protocol", False)
+    }
+    assert wanted - {"Axis"} <= set(natjam.__all__)
+    assert all(hasattr(natjam, name) for name in natjam.__all__)
+
+
+def test_an_experiment_is_simulated_and_loaded(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(VALID)
+    (tmp_path / "own.py").write_text(
+        "def last(view, tasks, random):\n"
+        "    from own_more import key\n"
+        "    return [task.container for task in sorted(tasks, key=key)]"
+    )
+    (tmp_path / "own_more.py").write_text("def key(task):\n    return -task.started_ns")
+    results = natjam.simulate(tmp_path / "small.yaml", {"scheduler.task_eviction": "own:last", "seed": 7})
+    assert list(results.runs["seed"]) == [7]
+    assert list(results.runs["task_eviction"]) == ["own:last"]
+    assert set(results.jobs["state"]) == {"succeeded"}
+    kept = natjam.simulate(tmp_path / "small.yaml", out=tmp_path / "out")
+    assert kept.jobs.equals(natjam.load(tmp_path / "out").jobs)
+    with pytest.raises(natjam.ConfigError, match=r"scheduler\.mechanism"):
+        natjam.simulate(tmp_path / "small.yaml", {"scheduler.mechanism": "no such"})
+
+
+@pytest.mark.parametrize("name", ["analysis.py", "workloads/__init__.py", "emulator/__init__.py"])
+def test_what_hides_a_package_of_ours_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    done = python("import natjam", tmp_path, REPOSITORY / "emulator" / "public", REPOSITORY)
+    own, _, _ = name.partition("/")
+    assert f"ImportError: {tmp_path / own} has the name of natjam's own package" in done.stderr
+    assert "rename it" in done.stderr.splitlines()[-1]
+
+
+def test_the_command_line_names_it_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "analysis.py").touch()
+    done = command(tmp_path, "--help", path=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"natjam: {tmp_path}/analysis.py has the name of natjam's own package 'analysis'")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_folders_of_data_beside_a_script_hide_nothing(tmp_path: Path) -> None:
+    for name in ("analysis", "emulator", "natjam", "workloads"):
+        (tmp_path / name).mkdir()
+    done = python("import natjam; print(natjam.simulate)", tmp_path, REPOSITORY / "emulator" / "public", REPOSITORY)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_policy_beside_a_package_of_that_name_says_so(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(VALID)
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis" / "rules.py").touch()
+    (tmp_path / "beside.py").write_text("from analysis.rules import last")
+    with pytest.raises(natjam.ConfigError, match=f"{tmp_path}/analysis has the name of natjam's own package"):
+        natjam.simulate(tmp_path / "small.yaml", {"scheduler.task_eviction": "beside:last"})
+
+
+def test_a_live_run_beside_a_module_of_that_name_does_not_start(tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(VALID)
+    (tmp_path / "workloads.py").touch()
+    done = command(tmp_path, "run", "small.yaml", "--engine", "live", path=REPOSITORY)
+    assert done.returncode == 2
+    assert f"{tmp_path}/workloads.py has the name of natjam's own package 'workloads'" in done.stderr
