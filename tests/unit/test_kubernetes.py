@@ -37,7 +37,7 @@ from emulator.policies.kubernetes.model import (
 )
 from emulator.policies.kubernetes.player import Arrival, Day, Player, Replacement
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
-from emulator.policies.kubernetes.why import why_placement, why_preemption
+from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
 from tests.peers import kube as peer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -263,6 +263,11 @@ def test_a_pod_made_room_waits_and_gets_its_node_whatever_the_scores() -> None:
     decision, state = cycle(state, 10 * SECOND_NS, first_of_best)
     assert decision is not None
     assert (decision.outcome, decision.node, decision.evicted) == (Outcome.PREEMPTS, "n0", ("a",))
+    assert list(why(decision)) == [
+        "in (priority 5) preempts on n0, and waits for its victims to go",
+        "n0: a (priority 0) would go; taken",
+        "n1: 0.004 cpu asked, 0 cpu left; nobody there is of lower priority",
+    ]
     (going,) = (each for each in state.bound if each.pod.name == "a")
     assert (going.terminating, going.preempted) == (True, True)
     assert state.waiting == (Pending(pod("in", 4, 5), "n0", 1, 10 * SECOND_NS, aside=True, may_fit=True),)
@@ -430,5 +435,11 @@ def test_a_gang_starts_together_or_takes_whole_units_or_nothing() -> None:
     assert [unit.names for unit in whole.victims] == [("w0", "w1"), ("late",)], (
         "with w in place there is no room for three"
     )
+    assert list(why_gang(whole)) == [
+        "g (priority 9, 3 pods, 3 of them together) preempts",
+        "w0, w1 (priority 0) would go",
+        "late (priority 0) would go",
+        "lone (priority 0) may stay",
+    ]
     top = replace(gang, priority=0)
     assert place_gang(State(nodes, placed), top, [Group("w", 0, True)], first_of_best).outcome is GangOutcome.NO_LOWER

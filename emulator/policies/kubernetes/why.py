@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from emulator.policies.kubernetes.cycle import Decision
 from emulator.policies.kubernetes.filters import Filter, Misfit
+from emulator.policies.kubernetes.gangs import GangDecision, GangOutcome, Unit
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.preemption import Candidate, Preemption, Verdict
 from emulator.policies.kubernetes.scores import Score
@@ -21,11 +23,45 @@ _VERDICTS = {
     Verdict.NEVER: "does not preempt: its preemptionPolicy is Never",
     Verdict.WAITS: "waits: those whom it preempted before are still going",
 }
+_PROTECTED = ", against its budget"
+_GANG_OUTCOMES = {
+    GangOutcome.FITS: "starts",
+    GangOutcome.PREEMPTS: "preempts",
+    GangOutcome.TOO_FEW: "waits: fewer of its pods are there than have to start together",
+    GangOutcome.NEVER: "does not fit, and does not preempt: its preemptionPolicy is Never",
+    GangOutcome.NO_LOWER: "does not fit, and nobody is of lower priority",
+    GangOutcome.NO_FIT: "does not fit, even with all of lower priority gone",
+}
 
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount with its resource; cpu in cores."""
     return f"{amount / 1000:g} cpu" if resource == "cpu" else f"{amount:,} {resource}"
+
+
+def why(decision: Decision) -> Iterator[str]:
+    """What a cycle did with its pod, node by node."""
+    if decision.preemption is None:
+        yield from why_placement(decision.placement)
+    else:
+        yield from why_preemption(decision.preemption)
+
+
+def why_gang(decision: GangDecision) -> Iterator[str]:
+    """What becomes of a gang: where its pods go, or who goes for it."""
+    gang = decision.gang
+    count = f"{len(gang.pods)} pods, {gang.min_count} of them together"
+    yield f"{gang.name} (priority {gang.priority}, {count}) {_GANG_OUTCOMES[decision.outcome]}"
+    for name, node in decision.nodes.items():
+        yield f"{name} goes to {node}"
+    for unit in decision.victims:
+        yield f"{_unit_text(unit)}{_PROTECTED * (unit in decision.violating)}) would go"
+    for unit in decision.spared:
+        yield f"{_unit_text(unit)}) may stay"
+
+
+def _unit_text(unit: Unit) -> str:
+    return f"{', '.join(unit.names)} (priority {unit.priority}"
 
 
 def why_misfit(misfit: Misfit) -> str:
@@ -85,9 +121,6 @@ def _why_candidate(candidate: Candidate) -> str:
     )
     spared = f"; {', '.join(candidate.spared)} may stay" if candidate.spared else ""
     return f"{victims} would go{spared}"
-
-
-_PROTECTED = ", against its budget"
 
 
 def _why_not(preemption: Preemption, candidate: Candidate) -> str:
