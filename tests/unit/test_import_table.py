@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pyarrow
@@ -30,7 +30,7 @@ JobID|Submit|Start|End|Elapsed|NCPUS|Partition|ReqMem
 """
 COLUMNS = {"submit": "Submit", "length": "Elapsed", "tasks": "NCPUS", "queue": "Partition", "memory_gb": "ReqMem"}
 HOUR_NS = 3600 * 10**9
-SUBMIT_NS = int(datetime(2026, 3, 1, 10, tzinfo=timezone.utc).timestamp()) * 10**9
+SUBMIT_NS = int(datetime(2026, 3, 1, 10, tzinfo=UTC).timestamp()) * 10**9
 
 
 def table(folder: Path, text: str) -> Path:

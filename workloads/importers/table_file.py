@@ -16,7 +16,7 @@ import csv
 import math
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from workloads.store import PARQUET_MAGIC, parquet_rows
 _SEPARATORS = (",", ";", "\t", "|")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,2})?")
 _CLOCK = re.compile(r"(?:([0-9]{1,5})-)?(?:([0-9]{1,7}):)?([0-9]{1,7}):([0-9]{1,2})(?:\.([0-9]{1,9}))?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER_RAN = "jobs that never ran, left out"
 
 HEADER = Header(
@@ -242,7 +242,7 @@ def _date_ns(value: Any) -> int | None:
             return None
     if not isinstance(value, datetime):
         return None
-    aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1) * 1000 + getattr(value, "nanosecond", 0)
 
 

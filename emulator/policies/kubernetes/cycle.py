@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from emulator.policies.kubernetes.snapshot import Snapshot
 from emulator.vocabulary import Frozen
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """What a cycle does with its pod."""
 
     BOUND = "bound"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from enum import Enum
+from enum import StrEnum
 
 from emulator.policies.kubernetes.model import Effect, Node, Pod, Taint, matches
 from emulator.vocabulary import Frozen
@@ -20,7 +20,7 @@ Domain = tuple[str, str]
 """A node label's key and value: the nodes that have it."""
 
 
-class Filter(str, Enum):
+class Filter(StrEnum):
     """What keeps a pod off a node."""
 
     UNSCHEDULABLE = "unschedulable"

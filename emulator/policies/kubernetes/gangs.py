@@ -8,7 +8,7 @@ single pods, all nodes are looked at; above 100 kube-scheduler samples them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from emulator.policies.kubernetes.model import Bound, Pod, Policy, State, Ties
 from emulator.policies.kubernetes.placement import place_in
@@ -52,7 +52,7 @@ class Unit(Frozen):
         return tuple(each.pod.name for each in self.pods)
 
 
-class GangOutcome(str, Enum):
+class GangOutcome(StrEnum):
     """What becomes of a gang."""
 
     FITS = "fits"

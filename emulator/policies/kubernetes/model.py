@@ -7,7 +7,7 @@ The names are those of Kubernetes' API (v1, scheduling.k8s.io/v1, policy/v1); it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ def first_of_best(scored: Sequence[tuple[str, int]]) -> str:
     return max(scored, key=lambda each: each[1])[0]
 
 
-class Effect(str, Enum):
+class Effect(StrEnum):
     """What a taint does to pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
@@ -35,14 +35,14 @@ class Effect(str, Enum):
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
-class Operator(str, Enum):
+class Operator(StrEnum):
     """How a toleration compares its value with the taint's."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"
 
 
-class Policy(str, Enum):
+class Policy(StrEnum):
     """``preemptionPolicy``: whether a pod may preempt at all."""
 
     LOWER_PRIORITY = "PreemptLowerPriority"

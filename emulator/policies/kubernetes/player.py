@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from heapq import heappop, heappush
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ LOOK_NS = 30 * 10**9
 """How often those are looked at who have been set aside for long; only while anything else is still to happen."""
 
 
-class Replacement(str, Enum):
+class Replacement(StrEnum):
     """When a new pod comes in an evicted one's place."""
 
     TERMINATING = "terminating"

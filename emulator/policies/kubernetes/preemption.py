@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from emulator.policies.kubernetes.filters import Domain, Misfit
 from emulator.policies.kubernetes.model import Bound, Budget, Pod, Policy, Ties
@@ -15,7 +15,7 @@ LOWEST = 1 << 31
 """Added to each victim's priority in their sum, so that no priority is negative."""
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """What came of the search for victims."""
 
     PREEMPTS = "preempts"
@@ -26,7 +26,7 @@ class Verdict(str, Enum):
     """Those that it preempted before are still going."""
 
 
-class Criterion(str, Enum):
+class Criterion(StrEnum):
     """What tells two candidates apart, in order."""
 
     VIOLATIONS = "fewest victims that a budget protects"
