@@ -81,7 +81,7 @@ class Progress(Strict):
         return round(self.progress * 1_000_000)
 
 
-_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Variable = Annotated[str, written_as(r"^[A-Za-z_][A-Za-z0-9_]*$", "letters, digits and _, and no digit first")]
 
 
 class Programs(Strict):
