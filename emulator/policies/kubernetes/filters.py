@@ -7,7 +7,7 @@ resources, required anti-affinity.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from emulator.policies.kubernetes.model import Effect, Node, Pod, Taint, matches
@@ -65,16 +65,46 @@ def conflicts(pod: Pod, other: Pod, node: Node) -> Iterator[Domain]:
                 yield term.topology, value
 
 
+def misfit(node: Node, pod: Pod, used: Mapping[str, int], count: int, closed: Mapping[Domain, int]) -> Misfit | None:
+    """Why a pod does not fit on a node; None: it fits.
+
+    ``used`` and ``count`` are what the node's pods take and how many they are; ``closed`` says how many reasons close
+    each domain to the pod, from all nodes.
+    """
+    return misfit_with_node(node, pod) or _without_room(node, pod, used, count) or _with_others(node, closed)
+
+
+def _without_room(node: Node, pod: Pod, used: Mapping[str, int], count: int) -> Misfit | None:
+    allocatable, soft = node.allocatable, None
+    limit = allocatable.get(PODS)
+    if limit is not None and count + 1 > limit:
+        soft = Misfit(Filter.RESOURCES, False, PODS, 1, limit - count)
+    for resource, asked in pod.requests.items():
+        most = allocatable.get(resource, 0)
+        if asked > most:
+            return Misfit(Filter.RESOURCES, True, resource, asked, most)
+        room = most - used.get(resource, 0)
+        if soft is None and asked > 0 and asked > room:
+            soft = Misfit(Filter.RESOURCES, False, resource, asked, room)
+    return soft
+
+
+def _with_others(node: Node, closed: Mapping[Domain, int]) -> Misfit | None:
+    for (key, value), count in closed.items():
+        if count > 0 and node.label(key) == value:
+            return Misfit(Filter.ANTI_AFFINITY, False, key)
+    return None
+
+
 class Trial:
     """A node for one pod, with others taken away or put back."""
 
-    __slots__ = ("_closed", "_count", "_node", "_node_misfit", "_pod", "_used")
+    __slots__ = ("_closed", "_count", "_node", "_pod", "_used")
 
     def __init__(self, node: Node, pod: Pod, used: Counter[str], count: int, closed: Counter[Domain]) -> None:
-        """``used`` and ``count``: what the node's pods take, and how many they are; ``closed``: from all nodes."""
+        """With what ``misfit`` takes; nothing of it is changed."""
         self._node, self._pod = node, pod
-        self._used, self._count, self._closed = used, count, closed
-        self._node_misfit = misfit_with_node(node, pod)
+        self._used, self._count, self._closed = used.copy(), count, closed.copy()
 
     def put(self, others: Iterable[Pod], sign: int = 1) -> None:
         """Put pods onto the node; with ``sign`` -1 take them away."""
@@ -82,29 +112,10 @@ class Trial:
             self._count += sign
             for resource, amount in other.requests.items():
                 self._used[resource] += sign * amount
-            for domain in conflicts(self._pod, other, self._node):
-                self._closed[domain] += sign
+            if self._pod.anti_affinity or other.anti_affinity:
+                for domain in conflicts(self._pod, other, self._node):
+                    self._closed[domain] += sign
 
     def misfit(self) -> Misfit | None:
         """Why the pod does not fit as it is now."""
-        return self._node_misfit or self._without_room() or self._with_enemies()
-
-    def _without_room(self) -> Misfit | None:
-        allocatable, soft = self._node.allocatable, None
-        limit = allocatable.get(PODS)
-        if limit is not None and self._count + 1 > limit:
-            soft = Misfit(Filter.RESOURCES, False, PODS, 1, limit - self._count)
-        for resource, asked in self._pod.requests.items():
-            most = allocatable.get(resource, 0)
-            if asked > most:
-                return Misfit(Filter.RESOURCES, True, resource, asked, most)
-            room = most - self._used[resource]
-            if soft is None and asked > 0 and asked > room:
-                soft = Misfit(Filter.RESOURCES, False, resource, asked, room)
-        return soft
-
-    def _with_enemies(self) -> Misfit | None:
-        for (key, value), count in self._closed.items():
-            if count > 0 and self._node.label(key) == value:
-                return Misfit(Filter.ANTI_AFFINITY, False, key)
-        return None
+        return misfit(self._node, self._pod, self._used, self._count, self._closed)

@@ -37,12 +37,12 @@ def place_in(snapshot: Snapshot, pod: Pod, nominated: str | None, ties: Ties) ->
     Above 100 nodes kube-scheduler looks for some that fit and scores these only; here all are looked at.
     """
     closed = snapshot.closed(pod)
-    if nominated in snapshot.rooms and snapshot.trial(snapshot.rooms[nominated], pod, closed).misfit() is None:
+    if nominated in snapshot.rooms and snapshot.misfit(snapshot.rooms[nominated], pod, closed) is None:
         return Placement(pod, nominated, was_nominated=True)
     misfits: dict[str, Misfit] = {}
     fitting = []
     for name, room in snapshot.rooms.items():
-        misfit = snapshot.trial(room, pod, closed).misfit()
+        misfit = snapshot.misfit(room, pod, closed)
         if misfit is None:
             fitting.append(room)
         else:

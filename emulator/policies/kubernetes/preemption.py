@@ -157,9 +157,9 @@ def _victims_are_going(snapshot: Snapshot, pod: Pod, nominated: str | None, misf
 
 def _candidate(snapshot: Snapshot, room: Room, pod: Pod, closed: Counter[Domain]) -> Candidate | Misfit | None:
     """The victims on a node; why the pod would not fit without them; None: nobody there is of lower priority."""
-    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
-    if not lower:
+    if not any(count and priority < pod.priority for priority, count in room.priorities.items()):
         return None
+    lower = sorted((each for each in room.bound.values() if each.pod.priority < pod.priority), key=by_importance)
     trial = snapshot.trial(room, pod, closed)
     trial.put((each.pod for each in lower), -1)
     misfit = trial.misfit()

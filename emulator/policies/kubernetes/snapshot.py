@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from emulator.policies.kubernetes.filters import Domain, Trial, conflicts
+from emulator.policies.kubernetes.filters import Domain, Misfit, Trial, conflicts, misfit
 from emulator.policies.kubernetes.model import ZONE, Bound, Budget, Node, Pod, State
 
 
 class Room:
     """A node with its pods, in the order in which they came."""
 
-    __slots__ = ("bound", "defaulted", "node", "nominated", "used")
+    __slots__ = ("bound", "defaulted", "node", "nominated", "priorities", "used")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -23,6 +23,8 @@ class Room:
         self.used: Counter[str] = Counter()
         self.defaulted: Counter[str] = Counter()
         """How many pods request nothing of a resource."""
+        self.priorities: Counter[int] = Counter()
+        """How many pods have each."""
 
     def add(self, bound: Bound, sign: int = 1) -> None:
         """A pod comes; with ``sign`` -1 it goes."""
@@ -30,6 +32,7 @@ class Room:
             self.bound[bound.pod.name] = bound
         else:
             del self.bound[bound.pod.name]
+        self.priorities[bound.pod.priority] += sign
         requests = bound.pod.requests
         for resource, amount in requests.items():
             self.used[resource] += sign * amount
@@ -98,12 +101,16 @@ class Snapshot:
             found.update(conflicts(pod, bound.pod, self.rooms[bound.node].node))
         return found
 
+    def misfit(self, room: Room, pod: Pod, closed: Counter[Domain]) -> Misfit | None:
+        """Why a pod does not fit on a node as it is."""
+        if room.nominated:
+            return self.trial(room, pod, closed).misfit()
+        return misfit(room.node, pod, room.used, len(room.bound), closed)
+
     def trial(self, room: Room, pod: Pod, closed: Counter[Domain]) -> Trial:
         """A node for a pod, with those nominated there as if placed, if their priority is at least the pod's."""
-        trial = Trial(room.node, pod, room.used.copy(), len(room.bound), closed.copy())
-        trial.put(
-            other for other in room.nominated.values() if other.priority >= pod.priority and other.name != pod.name
-        )
+        trial = Trial(room.node, pod, room.used, len(room.bound), closed)
+        trial.put(each for each in room.nominated.values() if each.priority >= pod.priority and each.name != pod.name)
         return trial
 
 
