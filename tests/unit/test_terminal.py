@@ -47,7 +47,12 @@ def test_a_hostile_path_does_not_reach_the_terminal(hostile: Path) -> None:
             ("compare", out, out, "--out", hostile / "both"),
         ),
         ("replay", out),
-        *(("validate", hostile / "experiment.yaml"), ("status", out), ("report", hostile), ("run", hostile / "none")),
+        *(
+            ("validate", hostile / "experiment.yaml"),
+            ("status", out),
+            ("report", hostile, "--out", hostile / "b.html"),
+            ("run", hostile / "none"),
+        ),
         *(("init", hostile / "first"), (HOSTILE,), ("run", f"--{HOSTILE}"), ("run", "a", HOSTILE)),
         ("run", hostile / "experiment.yaml", "--set", f"{HOSTILE}={HOSTILE}"),
     ):
