@@ -8,7 +8,9 @@ from pathlib import Path
 
 _NAMES = ("analysis", "emulator", "natjam", "workloads")
 _HOME = Path(__file__).resolve().parents[1]
-_OURS = tuple(folder / name for folder in (_HOME, _HOME / "emulator" / "public") for name in _NAMES)
+PUBLIC = _HOME / "emulator" / "public"
+"""Has the package ``natjam`` in a checkout; an installed wheel has it beside the others."""
+_OURS = tuple(folder / name for folder in (_HOME, PUBLIC) for name in _NAMES)
 
 
 def of_the_same_name(folders: Sequence[str] | None = None, plain_folders: bool = True) -> str | None:

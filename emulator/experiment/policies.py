@@ -19,7 +19,7 @@ from emulator.errors import ConfigError, RunError
 from emulator.experiment.model import Choice
 from emulator.files.problems import Problem, suggestion, unknown_key
 from emulator.files.yaml_positions import dotted
-from emulator.own_packages import of_the_same_name
+from emulator.own_packages import PUBLIC, of_the_same_name
 from emulator.policies.policy import Axis, Policy, PolicyT
 
 _REFUSAL = re.compile(r"Expected `([^`]+)`(?: (>=|<=|>|<) ([-+.\de]+))?(?:, got `([^`]+)`)?")
@@ -157,10 +157,15 @@ def _place(name: str, function: Callable[..., Any], error: BaseException) -> str
 
 @contextmanager
 def _importable(directory: Path) -> Iterator[None]:
-    """Modules of a directory can be imported, as if Python had been started with a file in it."""
-    entry = str(directory.absolute())
-    sys.path.insert(0, entry)
+    """Modules of a directory can be imported, as if Python had been started with a file in it.
+
+    So can ``natjam``, also where the working directory has a checkout of that name, as on machines of ``cluster.yaml``.
+    """
+    first, last = str(directory.absolute()), str(PUBLIC)
+    sys.path.insert(0, first)
+    sys.path.append(last)
     try:
         yield
     finally:
-        sys.path.remove(entry)
+        sys.path.remove(first)
+        del sys.path[-1 - sys.path[::-1].index(last)]

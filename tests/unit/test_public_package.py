@@ -70,6 +70,26 @@ def test_an_experiment_is_simulated_and_loaded(tmp_path: Path) -> None:
         natjam.simulate(tmp_path / "small.yaml", {"scheduler.mechanism": "no such"})
 
 
+def test_policies_find_it_beside_a_checkout_of_its_name(tmp_path: Path) -> None:
+    """Machines of a cluster have the checkout where their Ray works, and a plain ``pip install -e``."""
+    (tmp_path / "natjam").mkdir()
+    (tmp_path / "small.yaml").write_text(VALID)
+    (tmp_path / "own.py").write_text(
+        "from natjam import ClusterView\ndef last(view, tasks, random):\n    return []\n"
+    )
+    code = (
+        "import sys\n"
+        "sys.path = [folder for folder in sys.path if not folder.endswith('public')]\n"
+        "from pathlib import Path\n"
+        "from emulator.experiment.load import load_experiment\n"
+        "before = list(sys.path)\n"
+        "load_experiment(Path('small.yaml'), ['scheduler.task_eviction=own:last'])\n"
+        "assert sys.path == before\n"
+    )
+    done = python(code, tmp_path, REPOSITORY)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", ["analysis.py", "workloads/__init__.py", "emulator/__init__.py"])
 def test_what_hides_a_package_of_ours_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
