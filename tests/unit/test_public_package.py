@@ -74,9 +74,7 @@ def test_policies_find_it_beside_a_checkout_of_its_name(tmp_path: Path) -> None:
     """Machines of a cluster have the checkout where their Ray works, and a plain ``pip install -e``."""
     (tmp_path / "natjam").mkdir()
     (tmp_path / "small.yaml").write_text(VALID)
-    (tmp_path / "own.py").write_text(
-        "from natjam import ClusterView\ndef last(view, tasks, random):\n    return []\n"
-    )
+    (tmp_path / "own.py").write_text("from natjam import ClusterView\ndef last(view, tasks, random):\n    return []\n")
     code = (
         "import sys\n"
         "sys.path = [folder for folder in sys.path if not folder.endswith('public')]\n"
