@@ -13,7 +13,7 @@ import pytest
 from emulator.core.settings import NodeSettings
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
-from emulator.live.memory import cgroup
+from emulator.live import cgroups
 from emulator.live.memory.fitting import fitted_to_machine
 from emulator.live.memory.held import HeldMemory, MemoryChanged
 from emulator.live.memory.left_over import end_memory
@@ -210,7 +210,7 @@ def test_a_machine_without_the_memory_controller_is_said_before_the_run(
     jobs = expand(experiment, 1)
     mounts = tmp_path / "mounts"
     mounts.write_text("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n")
-    monkeypatch.setattr(cgroup, "_MOUNTS", mounts)
+    monkeypatch.setattr(cgroups, "_MOUNTS", mounts)
     why = "cluster.swap_gb: 4 GB a node: real swap needs memory cgroups: no memory controller of cgroups is mounted"
     with pytest.raises(ConfigError, match=f"{why}; set it to 0"):
         fitted_to_machine(experiment, jobs)

@@ -50,7 +50,9 @@ FIELDS = {
     **dict.fromkeys(("name", "engine", "state"), str),
     **dict.fromkeys(("time_scale", "makespan_s", "real_s", "startup_real_s", "energy_j"), NUMBER),
     **dict.fromkeys(("seed", "swap_bytes", "checkpoint_bytes", "shuffle_http_bytes"), int),
-    **dict.fromkeys(("versions", "overheads", "work", "response", "storage", "deadlines", "lag", "output"), dict),
+    **dict.fromkeys(
+        ("versions", "overheads", "work", "response", "storage", "deadlines", "lag", "output", "files"), dict
+    ),
     **dict.fromkeys(("machines", "jobs"), list),
     "transactional": type(None),
 }
@@ -188,7 +190,7 @@ def test_the_run_directory_holds_what_it_should(ended: Ended) -> None:
 
 def test_the_display_was_told_all_along(ended: Ended) -> None:
     assert ended.facts["phases"] == [
-        *("starting Ray", "starting hosts", "running", "closing", "cleaning up", "verifying the output")
+        *("starting Ray", "starting hosts", "running", "closing", "verifying the output", "cleaning up")
     ]
     assert 0 < ended.facts["containers"] <= 8
     assert ended.facts["done"] == sorted(ended.facts["done"])
