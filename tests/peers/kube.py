@@ -9,11 +9,10 @@ tests/data/PROVENANCE.md.
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -44,14 +43,9 @@ from emulator.policies.kubernetes.model import (
 from emulator.policies.kubernetes.placement import Placement
 from emulator.policies.kubernetes.player import Arrival, Player, Replacement, Run
 from emulator.policies.kubernetes.preemption import Candidate, Preemption
+from tests.peers.holding import Differs, hold
 
 SECOND_NS = 10**9
-
-
-def records(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file."""
-    with gzip.open(path, "rt") as lines:
-        yield from map(json.loads, lines)
 
 
 def head_of_heap(scored: Sequence[tuple[str, int]]) -> str:
@@ -318,29 +312,14 @@ def differs_in_gang(case: Mapping[str, Any]) -> str | None:
 _GANG_OUTCOMES = (GangOutcome.FITS, GangOutcome.PREEMPTS)
 
 
-DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+DIFFERS: dict[str, Differs] = {
     "cases": differs_in_case,
     "days": differs_in_day,
     "gangs": differs_in_gang,
 }
 
 
-def main(arguments: list[str]) -> int:
-    """Hold files against natjam; the exit status."""
-    if len(arguments) < 2 or arguments[0] not in DIFFERS:
-        print(__doc__, file=sys.stderr)
-        return 2
-    differs = DIFFERS[arguments[0]]
-    equal = total = 0
-    for record in (record for path in arguments[1:] for record in records(path)):
-        total += 1
-        if (difference := differs(record)) is None:
-            equal += 1
-        else:
-            print(f"{record['name']}: {difference}")
-    print(f"{equal} of {total} equal")
-    return int(equal < total)
-
+main = partial(hold, DIFFERS, __doc__ or "")
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -8,11 +8,10 @@ against a newer Kueue.
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -46,15 +45,10 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Arrival, History, Player
 from emulator.policies.kueue.returns import Loop
+from tests.peers.holding import Differs, hold
 
 SECOND_NS = 10**9
 MODES = {Mode.NO_FIT: "NoFit", Mode.PREEMPT: "Preempt", Mode.FIT: "Fit"}
-
-
-def records(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file."""
-    with gzip.open(path, "rt") as lines:
-        yield from map(json.loads, lines)
 
 
 # ---- the recorded form as our values ----
@@ -260,7 +254,7 @@ def _seconds(most: float) -> Callable[[], bool]:
     return lambda: time.process_time() < end_s
 
 
-DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
+DIFFERS: dict[str, Differs] = {
     "cases": differs_in_case,
     "days": differs_in_day,
     "loops": differs_in_day,
@@ -269,22 +263,7 @@ DIFFERS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    """Hold files against natjam; the exit status."""
-    if len(arguments) < 2 or arguments[0] not in DIFFERS:
-        print(__doc__, file=sys.stderr)
-        return 2
-    differs = DIFFERS[arguments[0]]
-    equal = total = 0
-    for record in (record for path in arguments[1:] for record in records(path)):
-        total += 1
-        if (difference := differs(record)) is None:
-            equal += 1
-        else:
-            print(f"{record['name']}: {difference}")
-    print(f"{equal} of {total} equal")
-    return int(equal < total)
-
+main = partial(hold, DIFFERS, __doc__ or "")
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

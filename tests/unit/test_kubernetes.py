@@ -39,6 +39,7 @@ from emulator.policies.kubernetes.player import Arrival, Day, Player, Replacemen
 from emulator.policies.kubernetes.preemption import Criterion, Verdict
 from emulator.policies.kubernetes.why import why, why_gang, why_placement, why_preemption
 from tests.peers import kube as peer
+from tests.peers.holding import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests/data/kubernetes"
@@ -83,7 +84,7 @@ def _other_run(answer: dict[str, Any]) -> None:
 def test_another_answer_is_told_and_ends_with_1(
     kind: str, part: str, change: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = next(each for each in peer.records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get(part))
+    record = next(each for each in records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get(part))
     change(record["answer"])
     changed = tmp_path / "changed.jsonl.gz"
     changed.write_bytes(gzip.compress(json.dumps(record).encode()))

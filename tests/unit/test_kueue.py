@@ -39,6 +39,7 @@ from emulator.policies.kueue.queues import Pending
 from emulator.policies.kueue.snapshot import Snapshot
 from emulator.policies.kueue.why import why
 from tests.peers import kueue as peer
+from tests.peers.holding import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "tests/data/kueue"
@@ -56,7 +57,7 @@ def test_kueues_own_answers(kind: str, name: str, count: int, capsys: pytest.Cap
 
 @pytest.mark.parametrize("kind", ["cases", "days", "loops"])
 def test_another_answer_is_told_and_ends_with_1(kind: str, tmp_path: Path) -> None:
-    record = next(each for each in peer.records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get("targets") != [])
+    record = next(each for each in records(RECORDS / f"{kind}.jsonl.gz") if each["answer"].get("targets") != [])
     answer = record["answer"]
     if kind == "cases":
         answer["targets"].append({"name": "somebody", "reason": "InClusterQueue"})
@@ -204,7 +205,7 @@ def test_of_equal_cohorts_the_caller_chooses() -> None:
 
 def test_trying_leaves_no_trace() -> None:
     """Without some of the admitted the tree is as if they had never been; with them again it is as before."""
-    for number, case in enumerate(list(peer.records(RECORDS / "cases.jsonl.gz"))[:60]):
+    for number, case in enumerate(list(records(RECORDS / "cases.jsonl.gz"))[:60]):
         state, random = peer.state_of(case), Random(f"trace/{number}")
         snapshot = Snapshot(state.cluster, state.admitted)
         before = usage(snapshot)
@@ -228,7 +229,7 @@ def usage(snapshot: Snapshot) -> list[list[int]]:
 
 
 def test_a_state_is_not_changed_by_a_question() -> None:
-    for case in list(peer.records(RECORDS / "cases.jsonl.gz"))[:40]:
+    for case in list(records(RECORDS / "cases.jsonl.gz"))[:40]:
         state, incoming = peer.state_of(case), peer.workload_of(case["incoming"])
         before = repr(state)
         first = assign(state, incoming, first_name)
@@ -238,7 +239,7 @@ def test_a_state_is_not_changed_by_a_question() -> None:
 
 def test_a_day_is_the_same_in_single_cycles() -> None:
     """The player keeps one tree and what it nominated; from plain values, cycle by cycle, it is the same."""
-    record = next(each for each in peer.records(RECORDS / "loops.jsonl.gz") if not each["release"])
+    record = next(each for each in records(RECORDS / "loops.jsonl.gz") if not each["release"])
     arrivals = [Arrival(each.workload, each.duration_ns) for each in peer.arrivals_of(record)]
     told: list[tuple[int, Outcome, str]] = []
     player = Player(

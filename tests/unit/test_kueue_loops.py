@@ -29,6 +29,7 @@ from emulator.policies.kueue.model import (
 )
 from emulator.policies.kueue.player import Player
 from tests.peers import kueue as peer
+from tests.peers.holding import records
 from workloads.kueue.manifests import cluster_manifests
 from workloads.kueue.saved import write_saved
 from workloads.kueue.state import Kueue, read_kueue
@@ -44,7 +45,7 @@ def times(most: int) -> Callable[[], bool]:
 
 def clusters(*names: str) -> list[Cluster]:
     """The configurations of recorded loops, without their workloads."""
-    return [peer.cluster_of(each) for each in peer.records(RECORDED) if each["name"] in names]
+    return [peer.cluster_of(each) for each in records(RECORDED) if each["name"] in names]
 
 
 @pytest.fixture(scope="module")

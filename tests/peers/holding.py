@@ -1,0 +1,40 @@
+"""What the programs that hold recorded answers against natjam share: they read records, and say what differs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Differs = Callable[[Mapping[str, Any]], str | None]
+"""Holds one record against natjam: what differs, in words; None if nothing does."""
+
+
+def records(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The records of a file."""
+    with gzip.open(path, "rt") as lines:
+        yield from map(json.loads, lines)
+
+
+def hold(kinds: Mapping[str, Differs], usage: str, arguments: Sequence[str]) -> int:
+    """Hold files of one of the ``kinds`` of records against natjam; ``arguments``: the kind, and the files.
+
+    Prints what differs, and ``N of M equal`` last.  Returns the exit status: 0 if all are equal, 1 if any differs,
+    2 for bad arguments.
+    """
+    if len(arguments) < 2 or arguments[0] not in kinds:
+        print(usage, file=sys.stderr)
+        return 2
+    differs = kinds[arguments[0]]
+    equal = total = 0
+    for record in (record for path in arguments[1:] for record in records(path)):
+        total += 1
+        if (difference := differs(record)) is None:
+            equal += 1
+        else:
+            print(f"{record['name']}: {difference}")
+    print(f"{equal} of {total} equal")
+    return int(equal < total)
