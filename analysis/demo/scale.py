@@ -24,7 +24,8 @@ SCALES = (20.0, 10.0, 5.0, 2.5)
 ROOM_FOR_THE_RUN = 0.5
 """Share of the allowed lag that other programs may take."""
 SCALE_OF_A_QUIET_MACHINE = 25.0
-"""Two quiet cores hold this for the demonstration; a machine that computes half as fast holds half of it."""
+"""An estimate for two quiet cores; a machine that computes half as fast holds half of it.  Seen since: at 20 the burst
+of launches disturbed a run on such a machine, which was then made again at 10."""
 _MEASURED_REAL_S = 2.0
 _START_REAL_S = 7.0
 _WAIT_REAL_S, _WORK_REAL_S = 0.005, 0.05

@@ -323,7 +323,7 @@ def test_what_a_program_has_started_is_in_its_image_and_belongs_to_what_is_made_
             host.client.send(program(host, "p", "sh", "-c", script, **given))
             await printed(host, "p", "hidden")
             dumped: dict[str, Any] = {}
-            for _ in range(5):  # criu gives up where a signal comes while it is at work; then the program goes on
+            for _ in range(5):  # seen once: criu gave up ("task interruption"), cause unknown; the program went on
                 dumped = await host.do("dump", "p")
                 if dumped["event"] == "dumped":
                     break
