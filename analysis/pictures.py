@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 import pyarrow.parquet
 
-from emulator.core.capacity import Capacity
 from emulator.files.whole_files import written_whole
+from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
 
 if TYPE_CHECKING:

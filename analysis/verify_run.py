@@ -20,6 +20,7 @@ from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
 from emulator.assemble import own_evictions
 from emulator.errors import ConfigError, NatjamError, RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
@@ -29,7 +30,6 @@ from emulator.records.replay_run import replay_journal, whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory, sha256_of
 from emulator.records.summary import FINISHED, build_summary, summarise_repeats
 from emulator.storage.places import output_at, place_at
-from workloads.expand import expand
 
 
 @dataclass(slots=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import vocabulary
-from emulator.core import capacity
-from emulator.policies import AXES, policy, views
+from emulator.policies import AXES, capacity, policy, views
 
 PAGE = Path(__file__).with_name("policy-fields.md")
 GIVEN = {

@@ -10,13 +10,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from emulator import policies
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER
-from emulator.core.node_manager import NodeManager
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.node_manager.node_manager import NodeManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
     AvailabilitySettings,
@@ -34,8 +34,8 @@ from emulator.costs.tiers import load_tier
 from emulator.experiment.availability import capacity_of, forecast_of
 from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
-from emulator.experiment.times import seconds_to_ns
 from emulator.experiment.triggers import make_triggers, marks_of
+from emulator.files.times import seconds_to_ns
 from emulator.policies.policy import Axis, Policy, PolicyT
 from emulator.vocabulary import Tier
 

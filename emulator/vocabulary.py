@@ -48,7 +48,7 @@ class JobFacts(Frozen):
     """What is known of a job when it is submitted and never changes.
 
     Submission, ResourceManager, views and tables share it.  Add a new attribute of a job here, and where the experiment
-    file or the trace is read (``workloads.schema``, ``workloads.expand``).
+    file or the trace is read (``workloads.schema``, ``emulator.experiment.expand``).
     """
 
     name: str

@@ -38,14 +38,14 @@ from emulator.chaos.schedule import FaultKind, draw_faults  # noqa: E402
 from emulator.core import effects as fx  # noqa: E402
 from emulator.core.messages import ApplicationHeartbeatResponse  # noqa: E402
 from emulator.errors import EndlessPreemptionError  # noqa: E402
+from emulator.experiment.expand import expand  # noqa: E402
 from emulator.experiment.load import load_experiment  # noqa: E402
 from emulator.records.history import HistoryBuilder  # noqa: E402
 from emulator.records.journal import Record  # noqa: E402
 from emulator.records.parquet_tables import tables_of  # noqa: E402
-from emulator.run import without_collector  # noqa: E402
+from emulator.run.run import without_collector  # noqa: E402
 from emulator.sim.cluster import SimulatedCluster  # noqa: E402
 from emulator.sim.session import MakeCluster, simulate  # noqa: E402
-from workloads.expand import expand  # noqa: E402
 
 FROZEN = ROOT / "tests/data/frozen.json"
 FROZEN_CLAIMS = ROOT / "tests/data/frozen-claims.json"

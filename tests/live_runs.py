@@ -20,7 +20,7 @@ import psutil
 
 from emulator.core.messages import Message
 from emulator.live.janitor import HOST_VARIABLE, RUN_VARIABLE, find_run_processes
-from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
+from emulator.live.tasks.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 from emulator.records.journal import JournalError, read_journal
 from tests.memory import groups_of, swaps_below
 from tests.run_results import RunResults

@@ -18,7 +18,7 @@ from emulator.core.messages import (
     SubmitJob,
     Tick,
 )
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.vocabulary import JobFacts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from emulator.live.records import DATA_NAME, PartitionSource, Record, partition_of
+from emulator.live.tasks.records import DATA_NAME, PartitionSource, Record, partition_of
 
 
 def read_partition(directory: str, reduce_index: int) -> list[Record]:

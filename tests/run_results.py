@@ -11,10 +11,10 @@ import pyarrow.parquet
 
 from emulator.assemble import make_machine, make_settings
 from emulator.core.machine import Machine
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import Record
 from emulator.records.replay_run import whole_records
-from workloads.expand import expand
 
 
 class RunResults:

@@ -12,8 +12,9 @@ from random import Random
 from emulator import policies
 from emulator.assemble import make_machine
 from emulator.chaos.invariants import Invariants
-from emulator.core.application_master import ApplicationMaster
-from emulator.core.capacity import Capacity
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task import TaskState
+from emulator.core.application_master.task_attempt import AttemptState
 from emulator.core.job import JobSpec
 from emulator.core.machine import Machine
 from emulator.core.messages import (
@@ -24,8 +25,8 @@ from emulator.core.messages import (
     Message,
     Start,
 )
-from emulator.core.node_manager import NodeManager
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.node_manager.node_manager import NodeManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import (
     VICTIMS,
     AvailabilitySettings,
@@ -37,9 +38,8 @@ from emulator.core.settings import (
     Settings,
     SpeculationSettings,
 )
-from emulator.core.task import TaskState
-from emulator.core.task_attempt import AttemptState
 from emulator.errors import EndlessPreemptionError
+from emulator.policies.capacity import Capacity
 from emulator.policies.placement import PreferLocal
 from emulator.policies.policy import PlacementPolicy
 from emulator.records.history import HistoryBuilder

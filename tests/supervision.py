@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from emulator.live import mapper, partial_output
 from emulator.live.janitor import find_run_processes
-from emulator.live.supervisor_client import SupervisorClient
+from emulator.live.tasks import mapper, partial_output
+from emulator.live.tasks.supervisor_client import SupervisorClient
 
 BOUND_S = 30.0
 COMPLETIONS = {

@@ -15,7 +15,8 @@ The steps, in this order:
    If a job's recorded tasks become fewer or more, the new tasks are quantiles of the recorded ones.
 5. *Real bytes.* A run really shuffles and writes the bytes x the share of tasks kept x ``data_scale``, truncated, and
    at least 1,024 if there are any.  This changes nothing above.  For jobs with measured lengths nothing is really
-   shuffled or written, unless ``data_scale`` is given, because the lengths include that time (``workloads.expand``).
+   shuffled or written, unless ``data_scale`` is given, because the lengths include that time
+   (``emulator.experiment.expand``).
 6. *Deadline.* With ``deadline_factor`` epsilon: submission + time alone on the cluster x (1 + epsilon).  Epsilon is
    drawn by seed and job name (natjam, section 7); the time alone is an estimate, ``workloads.load.alone_ns``.
 """
@@ -27,7 +28,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from emulator.errors import ConfigError
-from emulator.experiment.times import LARGEST_TIME_S, seconds_to_ns
+from emulator.files.times import LARGEST_TIME_S, seconds_to_ns
 from workloads.byte_rules import FLOOR_BYTES, BytesModel, has_bytes, model_tasks
 from workloads.load import Demand, Factors, Group, alone_ns, find_factors
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled

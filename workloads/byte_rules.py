@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.errors import ConfigError
-from emulator.experiment.times import LARGEST_TIME_S, seconds_to_ns
+from emulator.files.times import LARGEST_TIME_S, seconds_to_ns
 from workloads.record import WorkloadJob
 from workloads.schema import Rates
 

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.experiment.times import Seconds
 from emulator.files.strict import Strict
+from emulator.files.times import Seconds
 from workloads.draws import lognormal
 from workloads.importers.fields import MAX_LENGTH_NS
 from workloads.record import Header, Kind, Trace, WorkloadJob, WorkloadTask, modelled

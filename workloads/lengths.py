@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from emulator.experiment.times import seconds_to_ns
+from emulator.files.times import seconds_to_ns
 from workloads.schema import UniformLengths
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from random import Random
 
-from emulator.core.capacity import Capacity
 from emulator.core.job import JobSpec
+from emulator.policies.capacity import Capacity
 from emulator.vocabulary import JobFacts
 from workloads.draws import exponential, lognormal_of_mean
 from workloads.schema import MAX_TASKS, PoissonEntry

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from emulator.experiment.times import LARGEST_TIME_S, Seconds
 from emulator.files.strict import Name, Strict, written_as
+from emulator.files.times import LARGEST_TIME_S, Seconds
 from workloads.columns import field_and_unit
 
 MAX_TASKS = 100_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from analysis.advise.candidates import Question
 from emulator.core.job import JobSpec
+from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
-from workloads.expand import expand
 from workloads.schema import TraceEntry
 
 

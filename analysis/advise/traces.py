@@ -18,13 +18,13 @@ from statistics import median
 from typing import Any
 
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.files.whole_files import written_whole
 from emulator.files.yaml_values import dump_yaml
 from workloads.adapt import window_of
 from workloads.errors import Problems
-from workloads.expand import expand
 from workloads.importers import open_entry
 from workloads.importers.source import OnBytes
 from workloads.record import Trace, WorkloadJob

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from emulator.interruption import unheard_by_children
 from emulator.live.parent import end_with
-from emulator.results import LAG_BOUND_HEARTBEATS
+from emulator.run.results import LAG_BOUND_HEARTBEATS
 
 SCALES = (20.0, 10.0, 5.0, 2.5)
 """Emulated seconds in a real one, the fastest first."""

@@ -21,6 +21,7 @@ from emulator.costs.calibration import AUTO, chosen_path, load_calibration
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
@@ -28,7 +29,6 @@ from emulator.policies import ALLOCATION, AXES
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
 from emulator.sim.session import simulated_history
-from workloads.expand import expand
 
 SIMULATED_RUNS = 10
 """Simulations of each experiment: they are cheap, and their mean should be that of the model."""

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.curves import at_work_of
 from analysis.figures import style
-from emulator.core.capacity import Capacity
+from emulator.policies.capacity import Capacity
 
 _COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE, style.SKY, style.VERMILLION)
 MOST_JOBS = 20

@@ -14,10 +14,10 @@ from analysis.load import read_configuration, read_table
 from analysis.report.page import ReportRun, render_report
 from analysis.report.payload import ClusterShape, RunTables, last_instant_s, make_payload
 from analysis.run_paths import RunPath, find_runs, read_summary
-from emulator.core.capacity import Capacity
 from emulator.errors import ConfigError
 from emulator.experiment.availability import Availability, capacity_of
 from emulator.experiment.model import Cluster
+from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME
 
 REPORT_TABLES = ("jobs", "attempts", "operations", "decisions")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from analysis.curves import Curve, at_work_of, floats, steps
 from analysis.report.reasons import eviction_reasons
 from analysis.timeline import STATES, Timeline, make_timeline
-from emulator.core.capacity import Capacity
+from emulator.policies.capacity import Capacity
 
 _TICKS = 2**31 - 2
 _NONE = -1

@@ -11,9 +11,9 @@ from analysis.figures.holders import draw_holders
 from analysis.reproduce.definitions import Level, Scaled
 from analysis.reproduce.measure import level_by_seed
 from analysis.reproduce.run import Reproduced
-from emulator.core.capacity import Capacity
 from emulator.experiment.availability import capacity_of
-from emulator.experiment.times import seconds_to_ns
+from emulator.files.times import seconds_to_ns
+from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Goal, Period, fitted
 from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
 

@@ -200,7 +200,7 @@ def run_one(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[
     """Make one run.  Of a fluid run only the summary is written, because a figure needs hundreds of them."""
     if experiment.engine != "fluid":
         return run_experiment(experiment, out_dir, on_status)
-    from emulator.fluid.session import run_briefly
+    from emulator.run.briefly import run_briefly
 
     return run_briefly(experiment, out_dir, on_status)
 

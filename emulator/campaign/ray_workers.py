@@ -18,7 +18,7 @@ from typing import Any
 from emulator.campaign.worker import Outcome, RunTask, run_batch
 from emulator.errors import RunError
 from emulator.files.whole_files import replaced_whole
-from emulator.live.ray_runtime import check_reachable, ray_variables
+from emulator.live.session.ray_runtime import check_reachable, ray_variables
 from emulator.records.run_directory import SUMMARY_NAME
 
 _Files = dict[str, bytes]

@@ -138,7 +138,7 @@ def _workers(slots: int | None, needed: str) -> Iterator[Workers]:
 
 
 def _ray() -> AbstractContextManager[None]:
-    from emulator.live.ray_runtime import ray_for_runs
+    from emulator.live.session.ray_runtime import ray_for_runs
 
     return ray_for_runs()
 

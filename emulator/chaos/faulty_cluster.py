@@ -21,7 +21,7 @@ from msgspec import structs
 
 from emulator.chaos.invariants import Invariants
 from emulator.chaos.schedule import Fault, FaultKind, T
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.effects import Effect, Launch, SetTimer
 from emulator.core.job import JobSpec
 from emulator.core.messages import (

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.completions import Exited
 from emulator.core.effects import Launch, Send
 from emulator.core.job import JobSpec
@@ -29,8 +29,8 @@ from emulator.core.messages import (
     NodeHeartbeat,
     NodeLost,
 )
-from emulator.core.node_manager import NodeManager
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.node_manager.node_manager import NodeManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.policies.policy import Reads
 from emulator.records.journal import Record

@@ -15,14 +15,14 @@ from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
 from emulator.core.messages import JobState
 from emulator.errors import EndlessPreemptionError
+from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
-from emulator.run import without_collector
+from emulator.run.run import without_collector
 from emulator.sim.session import simulate, simulated_history
-from workloads.expand import expand
 
 _TIMES_AS_LONG = 20
 _AND_NS = 3_600_000_000_000

@@ -1,6 +1,6 @@
 """A command of natjam in the background: ``python -m emulator.cli.background LOG COMMAND ...``.
 
-``emulator.live.detached`` starts it and finds it again by these arguments.
+``emulator.live.session.detached`` starts it and finds it again by these arguments.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from emulator.cli.script import end_process, run
-from emulator.live.detached import ENDED
+from emulator.live.session.detached import ENDED
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def attach(run: Run, cluster: OnCluster = None) -> None:
       natjam attach runs/fig4
       natjam attach runs/fig4 --cluster cluster.yaml
     """
-    from emulator.live import detached
+    from emulator.live.session import detached
 
     if cluster is not None:
         _follow_on_cluster(cluster, run)
@@ -49,8 +49,8 @@ def status(run: Run, cluster: OnCluster = None) -> None:
       natjam status runs/fig4
       natjam status runs/fig4 --cluster cluster.yaml
     """
-    from emulator.live import detached
-    from emulator.live.remote import RemoteCluster
+    from emulator.live.session import detached
+    from emulator.live.session.remote import RemoteCluster
 
     say(detached.verdict(run) if cluster is None else RemoteCluster(cluster).natjam("status", run.name))
 
@@ -63,8 +63,8 @@ def stop(run: Run, cluster: OnCluster = None) -> None:
       natjam stop runs/fig4
       natjam stop runs/fig4 --cluster cluster.yaml
     """
-    from emulator.live import detached
-    from emulator.live.remote import RemoteCluster
+    from emulator.live.session import detached
+    from emulator.live.session.remote import RemoteCluster
 
     if cluster is None:
         detached.stop(run)
@@ -81,8 +81,8 @@ def start(
     cluster is followed to its end and its results are fetched.  Raises ConfigError, RunError.
     """
     from emulator.experiment.catalog import PREFIX
-    from emulator.live import detached
-    from emulator.live.remote import RemoteCluster
+    from emulator.live.session import detached
+    from emulator.live.session.remote import RemoteCluster
 
     files = [] if file is None else [str(file)]
     if cluster is None:
@@ -104,7 +104,7 @@ def start(
 
 
 def _follow_on_cluster(cluster: Path, out_dir: Path) -> None:
-    from emulator.live.remote import RemoteCluster
+    from emulator.live.session.remote import RemoteCluster
 
     remote = RemoteCluster(cluster)
     _show(remote.printed(out_dir.name))

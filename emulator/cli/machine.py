@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from emulator.live.doctor import Finding
+    from emulator.live.session.doctor import Finding
 
 
 def doctor(
@@ -33,7 +33,7 @@ def doctor(
       natjam doctor
       natjam doctor --json
     """
-    from emulator.live.doctor import examine
+    from emulator.live.session.doctor import examine
 
     findings = examine()
     if as_json:

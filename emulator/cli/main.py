@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from emulator.display.status import RunStatus
     from emulator.engine import OnStatus
     from emulator.experiment.model import Experiment
-    from emulator.live.watch_page import WatchPage
+    from emulator.live.session.watch_page import WatchPage
 
 
 _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
@@ -228,8 +228,8 @@ def _watch_page(experiment: Experiment, wanted: bool, console: Console, out_dir:
         return
     if experiment.engine != "live":
         raise ConfigError("--watch is for live runs; a simulation leaves its report.html when it has ended")
-    from emulator.live.detached import page_kept
-    from emulator.live.watch_page import WatchPage
+    from emulator.live.session.detached import page_kept
+    from emulator.live.session.watch_page import WatchPage
 
     with WatchPage(experiment) as page, page_kept(out_dir, page.address) as is_kept:
         at = f"it with 'natjam attach {out_dir}'" if is_kept else f"it at {page.address}"
@@ -261,8 +261,8 @@ def validate(
       natjam validate mine.yaml
       natjam validate catalog:natjam-fig4
     """
+    from emulator.experiment.expand import expand
     from emulator.experiment.load import load_experiment
-    from workloads.expand import expand
 
     problems = []
     for file in files:

@@ -49,8 +49,8 @@ def kill(run: Run, task: _Task, cluster: OnCluster = None) -> None:
 
 
 def _give(order: Order, run: Path, task: str, cluster: Path | None) -> None:
-    from emulator.live import orders
-    from emulator.live.remote import RemoteCluster
+    from emulator.live.session import orders
+    from emulator.live.session.remote import RemoteCluster
 
     if cluster is None:
         say(orders.give(run, task, order))

@@ -265,9 +265,10 @@ class ApplicationHeartbeat(_Message):
     finish_ns: int | None = None
     reason: str = ""
     progress_ppm: int | None = None
-    """Progress of the job (``emulator.core.job_progress``); None if no policy in use reads it, or without an ask."""
+    """Progress of the job (``emulator.core.application_master.job_progress``); None if no policy in use reads it, or
+    without an ask."""
     marks: int = 0
-    """How many marks of its job it has passed (``emulator.core.triggers``)."""
+    """How many marks of its job it has passed (``emulator.core.resource_manager.triggers``)."""
 
     @property
     def says_nothing(self) -> bool:

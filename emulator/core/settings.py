@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from emulator.core.capacity import Capacity
 from emulator.core.messages import TaskOrder
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import (
     AllocationPolicy,
     JobEviction,
@@ -65,7 +65,7 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationSettings:
-    """When a straggler gets a second attempt (``emulator.core.speculation``)."""
+    """When a straggler gets a second attempt (``emulator.core.application_master.speculation``)."""
 
     margin_ppm: int
     """How far its rate must be below the mean of its job, in millionths of the mean."""
@@ -132,7 +132,7 @@ class SpareAfter:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """An order for a task, given when a job reaches a progress (``emulator.core.triggers``)."""
+    """An order for a task, given when a job reaches a progress (``emulator.core.resource_manager.triggers``)."""
 
     job: str
     progress_ppm: int

@@ -17,8 +17,8 @@ from pathlib import Path
 from emulator.costs.calibration import is_calibration, is_file_spec, validate_calibration
 from emulator.costs.probe_file import PROBE_KEY, OverheadNumbers, ProbeFile
 from emulator.errors import ConfigError
-from emulator.experiment.times import seconds_to_ns
 from emulator.files.problems import suggestion, validated
+from emulator.files.times import seconds_to_ns
 from emulator.files.yaml_positions import read_document
 
 NATIVE = "native"

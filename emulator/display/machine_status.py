@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task import TaskState
+from emulator.core.application_master.task_attempt import AT_WORK, AttemptState
 from emulator.core.client import Client
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState
-from emulator.core.resource_manager import ResourceManager
-from emulator.core.task import TaskState
-from emulator.core.task_attempt import AT_WORK, AttemptState
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.status import JobStatus
 
 _ON_CONTAINER = AT_WORK | {AttemptState.COMMIT_PENDING}

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.costs.probe_result import ImageCost, Probed
 from emulator.display.tables import names, new_table, numbers, words
-from emulator.live.probe.result import ImageCost, Probed
 
 
 def probe_tables(probed: Probed) -> Iterator[RenderableType]:

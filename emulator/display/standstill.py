@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task_attempt import ENDED, AttemptState
 from emulator.core.messages import JobState
-from emulator.core.task_attempt import ENDED, AttemptState
 
 _MOST_NAMED = 5
 _ASKS = frozenset({AttemptState.NEW, AttemptState.UNASSIGNED})

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from emulator.core.capacity import Capacity, Step
 from emulator.errors import ConfigError
-from emulator.experiment.times import LARGEST_TIME_S, PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict
+from emulator.files.times import LARGEST_TIME_S, PositiveSeconds, Seconds, seconds_to_ns
+from emulator.policies.capacity import Capacity, Step
 from workloads.draws import normal
 
 Containers = Annotated[int, Field(ge=0, le=10**9)]
@@ -51,7 +51,7 @@ class Transactional(Strict):
 
     kind: Literal["placeholder", "web"] = "placeholder"
     """``placeholder``: it holds them and does nothing.  ``web``: in live runs also a small HTTP service on the driver's
-    machine, under a load that follows the containers withheld for it (``emulator.live.web``)."""
+    machine, under a load that follows the containers withheld for it (``emulator.live.session.web``)."""
     requests_real_s: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 20.0
     """Of ``web``: requests in a real second for each withheld container, on average."""
     request_real_ms: Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)] = 10.0

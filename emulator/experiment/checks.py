@@ -19,7 +19,7 @@ from emulator.experiment.model import Choice, Cluster, Scheduler, Workload
 from emulator.experiment.policies import policy_problems
 from emulator.experiment.triggers import trigger_problems
 from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
-from emulator.files.strict import NAME_RULE, is_name
+from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
 from emulator.policies.policy import Axis
@@ -38,8 +38,6 @@ PATH_LOCATIONS: tuple[Location, ...] = (
 )
 """The fields that name files; relative paths start from the experiment file's directory."""
 FLUID = "fluid"
-LONGEST_FILE_NAME = 200
-"""Most bytes of a job's name, quoted for the file system, which allows 255 with our suffixes."""
 
 
 def check(

@@ -15,8 +15,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from emulator.costs.probe_file import TierNumbers
 from emulator.experiment.availability import Availability
-from emulator.experiment.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.strict import Strict, written_as
+from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
 from emulator.storage.objects import SCHEMES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from emulator.core.application_master.task_attempt import task_named
 from emulator.core.messages import TaskOrder
 from emulator.core.settings import Trigger
-from emulator.core.task_attempt import task_named
 from emulator.experiment.model import Experiment, Scheduler, TriggerEntry, Workload
 from emulator.files.problems import Problem, suggestion
 from emulator.files.yaml_values import Location

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 NAME_RULE = "1 to 80 printable characters"
+LONGEST_FILE_NAME = 200
+"""Most bytes of a job's name, quoted for the file system, which allows 255 with our suffixes."""
 
 
 def is_name(text: str) -> bool:

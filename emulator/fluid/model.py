@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emulator.core.capacity import Capacity
 from emulator.core.decisions import PolicyError, allocate
 from emulator.core.job import JobSpec
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
 

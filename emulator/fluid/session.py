@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow
 import pyarrow.parquet
 
@@ -28,11 +27,8 @@ from emulator.fluid.model import Outcome, Stuck, simulate
 from emulator.policies import ALLOCATION
 from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView
-from emulator.records.history import HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.run_directory import SHARES_NAME, RunDirectory
-from emulator.results import summary_of
-from workloads.expand import expand
 
 MOST_PENALISED = 190
 """Runs with more jobs are not evaluated with FLEX's metrics, because that takes longer than the run."""
@@ -104,36 +100,6 @@ def simulated(
         },
     }
     return EngineResult([], time.monotonic() - began_real_s, None, None, facts), outcome
-
-
-def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> dict[str, Any]:
-    """Run ``experiment`` and write only ``summary.json``: for thousands of runs.
-
-    The summary has what every job held over time; for runs with many jobs it has neither that nor the jobs.
-    """
-    jobs = expand(experiment, experiment.seed)
-    history = HistoryBuilder(list(map(_without_tasks, jobs)))  # nothing happens to tasks here
-    result, outcome = simulated(experiment, jobs, history.add)
-    summary = summary_of(experiment, history.finish(), result, None)
-    if len(jobs) > MOST_PENALISED:
-        summary |= {"jobs": [], "left_out": f"{len(jobs)} jobs"}
-    else:
-        summary["shares"] = [
-            {
-                "start_s": step.start_ns / 1e9,
-                "end_s": step.end_ns / 1e9,
-                "available": step.containers,
-                "containers": dict(step.shares),
-            }
-            for step in outcome.steps
-        ]
-    RunDirectory.create(out_dir).write_summary(summary)
-    return summary
-
-
-def _without_tasks(job: JobSpec) -> JobSpec:
-    facts = msgspec.structs.replace(job.facts, maps=0, reduces=0)
-    return msgspec.structs.replace(job, facts=facts, map_ns=(), reduce_ns=(), reduce_keys=())
 
 
 def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRule:

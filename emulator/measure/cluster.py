@@ -15,14 +15,14 @@ from typing import Any
 from emulator.core.completions import FirstKey, Launched
 from emulator.core.effects import Launch, Send
 from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, Tick, TimerFired
+from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
-from emulator.live.session import LiveSession
+from emulator.live.session.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
 from emulator.records.journal import Record
 from emulator.vocabulary import Kind
-from workloads.expand import expand
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
 _BURST_REDUCES, _BETWEEN_BURSTS_S, _BURST_REDUCE_S = 47, 2.2, 0.6

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.core.job import JobSpec
-from emulator.live import checkpoint, mapper, records, shuffle
+from emulator.live.tasks import checkpoint, mapper, records, shuffle
 from emulator.measure.host import MeasuredHost, make_job, records_of
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS

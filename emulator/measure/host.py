@@ -12,9 +12,9 @@ from typing import Any
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
 from emulator.interruption import deferred
-from emulator.live.launch_parameters import Place, Site, map_parameters, reduce_parameters
-from emulator.live.shuffle_process import ShuffleProcess
-from emulator.live.supervisor_client import SupervisorClient
+from emulator.live.services.shuffle_process import ShuffleProcess
+from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, reduce_parameters
+from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.records.lag import LagRecord
 from emulator.sim.data import JobData
 from emulator.vocabulary import JobFacts
@@ -152,7 +152,8 @@ class MeasuredHost:
         return [{"map": index, "url": self.urls[self._nodes[index % sources]]} for index in range(len(job.map_ns))]
 
     def fetch_parameters(self, job: JobSpec, task: int, node: str) -> dict[str, Any]:
-        """The parameters of ``emulator.live.shuffle.fetch_and_merge`` to bring the input of a reduce to ``node``."""
+        """The parameters of ``emulator.live.tasks.shuffle.fetch_and_merge`` to bring the input of a reduce to
+        ``node``."""
         return reduce_parameters(self._site(), job, task, Place(node, "fetched"), 0)
 
 

@@ -8,7 +8,7 @@ import shutil
 from msgspec.structs import replace
 
 from emulator.core.job import JobSpec
-from emulator.live.task import EXIT_CHECKPOINTED
+from emulator.live.tasks.task import EXIT_CHECKPOINTED
 from emulator.measure.host import MeasuredHost, make_job
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.samples import Samples

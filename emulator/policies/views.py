@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
-from emulator.core.capacity import Capacity
+from emulator.policies.capacity import Capacity
 from emulator.vocabulary import Frozen, JobFacts, Kind, MeasuredCosts, Mechanism, Tier
 
 NO_COSTS = MeasuredCosts()

@@ -13,8 +13,8 @@ from pyarrow.lib import StringBuilder
 
 from emulator.core.completions import RealCost
 from emulator.core.effects import ExplainJobEviction
-from emulator.core.preemptor import TRANSACTIONAL
-from emulator.experiment.times import ns_to_seconds
+from emulator.core.resource_manager.preemptor import TRANSACTIONAL
+from emulator.files.times import ns_to_seconds
 from emulator.records.history import AttemptRow, Candidate, Decision, History, JobRow, Operation, TaskRow
 
 _Column = tuple[str, Callable[[Sequence[Any]], pyarrow.Array]]

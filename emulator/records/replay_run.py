@@ -12,12 +12,12 @@ from pathlib import Path
 
 from emulator.assemble import make_machine, make_settings
 from emulator.errors import ConfigError, RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
 from emulator.records.replay import Difference, replay, with_effects
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
-from workloads.expand import expand
 
 
 @dataclass(frozen=True, slots=True)

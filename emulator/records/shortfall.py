@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from emulator.core.capacity import Capacity, Step
 from emulator.experiment.availability import capacity_of
 from emulator.experiment.model import Cluster
-from emulator.experiment.times import seconds_to_ns
+from emulator.files.times import seconds_to_ns
+from emulator.policies.capacity import Capacity, Step
 from emulator.records.history.rows import AttemptRow
 from emulator.vocabulary import Kind
 

@@ -11,7 +11,7 @@ from emulator.assemble import storage_tier
 from emulator.core.messages import JobState
 from emulator.costs.overheads import load_overheads
 from emulator.experiment.model import Cluster, Experiment
-from emulator.experiment.times import ns_to_seconds
+from emulator.files.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics

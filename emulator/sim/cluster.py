@@ -14,8 +14,7 @@ from functools import partial
 
 from emulator.assemble import make_machine
 from emulator.core import effects as fx
-from emulator.core.application_master import ApplicationMaster
-from emulator.core.applications import NodeState
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.machine import PeriodicMachine
 from emulator.core.messages import (
@@ -29,7 +28,8 @@ from emulator.core.messages import (
     job_address,
     node_address,
 )
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.applications import NodeState
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.records.journal import Record, Recorder
 from emulator.sim.cost_model import CostModel, Network

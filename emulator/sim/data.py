@@ -1,4 +1,4 @@
-"""How much data the tasks of a job read and write: computes what ``emulator.live.mapper`` really makes."""
+"""How much data the tasks of a job read and write: computes what ``emulator.live.tasks.mapper`` really makes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from emulator.core.devices import DeviceQueue
+from emulator.core.application_master.devices import DeviceQueue
 from emulator.sim.kernel import Kernel
 
 

@@ -6,7 +6,8 @@ A heartbeat that says and changes nothing leaves no trace in its machine, in the
 run without it is the same run; with thousands of nodes nearly all heartbeats are empty.  A heartbeat is run when
 
 * its own machine may have something to say (``PeriodicMachine.heartbeat_due_ns``);
-* the ResourceManager has something to tell its sender, or to find out (``emulator.core.attention``); or
+* the ResourceManager has something to tell its sender, or to find out (``emulator.core.resource_manager.attention``);
+  or
 * its node has a free container and the ResourceManager has requests that a free node might serve.  Only the next of
   these nodes to send a heartbeat is woken, and after it the next one if requests are left: a request costs one
   heartbeat, not one of every free node.
@@ -29,7 +30,7 @@ from functools import partial
 
 from emulator.core.machine import PeriodicMachine, Phase
 from emulator.core.messages import RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Tick, node_address
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.sim.cost_model import CostModel, Network
 from emulator.sim.kernel import Kernel
 

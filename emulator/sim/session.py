@@ -8,12 +8,12 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from emulator.assemble import make_settings
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobState
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.settings import Settings
 from emulator.costs.calibration import chosen_path, load_calibration
 from emulator.display.machine_status import cluster_status, job_status, unstarted_job_status

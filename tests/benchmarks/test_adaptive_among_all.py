@@ -15,9 +15,9 @@ from statistics import fmean
 
 import pytest
 
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.sim.session import simulated_history
-from workloads.expand import expand
 
 WORKLOADS = 50
 ALONE = ("wait", "kill", "suspend", "checkpoint", "image")

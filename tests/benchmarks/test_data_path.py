@@ -14,8 +14,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from analysis.verify import verify_output
 from emulator.core.job import JobSpec
-from emulator.live import partial_output, records, shuffle
-from emulator.live.mapper import JobData
+from emulator.live.tasks import partial_output, records, shuffle
+from emulator.live.tasks.mapper import JobData
 from emulator.vocabulary import JobFacts
 from tests.map_outputs import read_partition
 
@@ -82,7 +82,15 @@ def test_verify_one_job(benchmark: BenchmarkFixture, data: JobData, tmp_path: Pa
 
 @pytest.fixture
 def service_url(tmp_path: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(tmp_path), "--nodes", "node-1"]
+    command = [
+        sys.executable,
+        "-m",
+        "emulator.live.services.shuffle_service",
+        "--root",
+        str(tmp_path),
+        "--nodes",
+        "node-1",
+    ]
     service = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert service.stdin is not None
     assert service.stdout is not None

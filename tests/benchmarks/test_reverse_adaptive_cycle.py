@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from emulator.core.capacity import Capacity
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
 from emulator.policies import ALLOCATION
+from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, JobView, Known
 from emulator.vocabulary import JobFacts
 

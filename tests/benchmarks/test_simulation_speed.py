@@ -59,7 +59,7 @@ def simpy_timeouts(events: int) -> None:
 @pytest.mark.timeout(1800)
 def test_events_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = day_jobs(SCALE)
-    monkeypatch.setattr("emulator.run.expand", lambda experiment, seed: jobs)
+    monkeypatch.setattr("emulator.run.run.expand", lambda experiment, seed: jobs)
     summary = {}
     simulated_s = cpu_s(
         lambda: summary.update(run_experiment(day_experiment(SCALE), tmp_path / "day", lambda status: None))
@@ -92,7 +92,7 @@ def _shape(jobs: tuple[JobSpec, ...]) -> str:
 def test_what_a_journal_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same run with each kind of journal, in turn."""
     jobs = day_jobs(SCALE)
-    monkeypatch.setattr("emulator.run.expand", lambda experiment, seed: jobs)
+    monkeypatch.setattr("emulator.run.run.expand", lambda experiment, seed: jobs)
     day, tasks = day_experiment(SCALE), sum(len(job.map_ns) + len(job.reduce_ns) for job in jobs)
     spent_s: dict[str, list[float]] = {"full": [], "messages": [], "off": []}
     for number in range(ROUNDS):

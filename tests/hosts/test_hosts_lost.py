@@ -62,7 +62,7 @@ def _check_closed_to_others(cluster: Cluster) -> None:
     for name in (HEAD, *WORKERS):
         host = cluster.network.hosts[name]
         lines = host.processes().values()
-        assert any("emulator.live.shuffle_service" in line for line in lines)
+        assert any("emulator.live.services.shuffle_service" in line for line in lines)
         assert not any(token in line for line in lines)
         listening = [line.split() for line in host.run("ss", "-tlnpH").splitlines() if '"python' in line]
         assert {fields[3].rpartition(":")[0] for fields in listening} == {host.address}

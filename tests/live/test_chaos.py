@@ -25,6 +25,7 @@ from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.simulated import undisturbed_ns
 from emulator.core.completions import Exited
 from emulator.core.messages import RESOURCE_MANAGER, Start, job_address
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history import History
 from emulator.records.journal import Record
@@ -34,7 +35,6 @@ from tests.histories import fold
 from tests.live_faults import STRIKES, LiveFaults, Strike
 from tests.live_runs import NatjamRun, RayCluster, two_ray_nodes
 from tests.simulated_runs import CATALOGUE, FIG4
-from workloads.expand import expand
 
 COUNT = int(os.environ.get("NATJAM_CHAOS", "3"))
 FIRST = int(os.environ.get("NATJAM_CHAOS_FROM", "0"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.detached import log_path, printed, process_of
+from emulator.live.session.detached import log_path, printed, process_of
 from tests.live_runs import SMALL, natjam, until
 from tests.other_user import reached_by_another_user
 

@@ -11,17 +11,17 @@ import pytest
 from emulator.assemble import make_machine, make_settings
 from emulator.core.effects import Send
 from emulator.core.messages import Start, StartContainer
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.live.application_host import ApplicationHost
-from emulator.live.host import MachineHost
-from emulator.live.journal_stream import JournalStream
-from emulator.live.node_host import NodeHost
-from emulator.live.plan import RunPlan, make_plan
-from emulator.live.resource_manager_host import ResourceManagerHost
+from emulator.live.hosts.application_host import ApplicationHost
+from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.node_host import NodeHost
+from emulator.live.hosts.plan import RunPlan, make_plan
+from emulator.live.hosts.resource_manager_host import ResourceManagerHost
+from emulator.live.session.journal_stream import JournalStream
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from tests.live_runs import SMALL
-from workloads.expand import expand
 
 BOUND_S = 120.0
 ALONE = "workload.only={jobs: [research]}"

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from emulator.live.dumpers.criu import find_criu
-from emulator.live.imaging import ImageParameters
-from emulator.live.progress_page import WorkState
+from emulator.live.tasks.imaging import ImageParameters
+from emulator.live.tasks.progress_page import WorkState
 from emulator.storage.images import ImageChain
 from tests.programs import criu_or_skip
 from tests.supervision import Host

@@ -12,6 +12,7 @@ import pytest
 
 from emulator.core.settings import NodeSettings
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live import cgroups
 from emulator.live.memory.fitting import fitted_to_machine
@@ -22,7 +23,6 @@ from emulator.live.memory.swap_file import SwapFailed, make_swap_file
 from tests.full_disk import file_size_limit
 from tests.memory import MIB, groups_of, needs_swap, overwrite_memory, swaps_below
 from tests.supervision import Host, in_host
-from workloads.expand import expand
 
 SIZE_BYTES = 96 * MIB
 CYCLES = 3

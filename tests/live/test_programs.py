@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 from emulator.live import cgroups
-from emulator.live.command import directory_of
-from emulator.live.imaging import ImageParameters
 from emulator.live.janitor import find_run_processes
 from emulator.live.program_members import group_name, group_parent, remove_program_groups
+from emulator.live.tasks.command import directory_of
+from emulator.live.tasks.imaging import ImageParameters
 from emulator.storage.tree_digest import tree_digest
 from tests.programs import HIDDEN, criu_or_skip, of_place, running_of
 from tests.supervision import Host, in_host

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.verify_run import verify_runs
 from emulator.core.effects import Send
 from emulator.core.messages import KillContainer, Tick
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.records.journal import Record
 from tests.live_runs import SMALL, NatjamRun, RayCluster
 from tests.run_results import job_of

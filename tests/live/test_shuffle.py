@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.live import records, shuffle
-from emulator.live.records import Record
-from emulator.live.shuffle import BadResponse, FetchFailed
-from emulator.live.shuffle_service import parse_target
+from emulator.live.services.shuffle_service import parse_target
+from emulator.live.tasks import records, shuffle
+from emulator.live.tasks.records import Record
+from emulator.live.tasks.shuffle import BadResponse, FetchFailed
 
 BOUND_S = 20.0
 JOB = "a job/with: odd name"
@@ -36,7 +36,15 @@ class Service:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(root), "--nodes", "node-1,node-2"],
+            [
+                sys.executable,
+                "-m",
+                "emulator.live.services.shuffle_service",
+                "--root",
+                str(root),
+                "--nodes",
+                "node-1,node-2",
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -347,7 +355,7 @@ def test_it_listens_on_loopback_only_and_shows_no_secret(service: Service):
 def test_a_weak_or_missing_secret_and_bad_node_names_end_it(tmp_path: Path):
     for nodes, secret in (("node-1", b""), ("node-1", b"short\n"), ("../x", SECRET.encode() + b"\n")):
         ended = subprocess.run(
-            [sys.executable, "-m", "emulator.live.shuffle_service", "--root", str(tmp_path), "--nodes", nodes],
+            [sys.executable, "-m", "emulator.live.services.shuffle_service", "--root", str(tmp_path), "--nodes", nodes],
             input=secret,
             capture_output=True,
             timeout=BOUND_S,
@@ -367,8 +375,8 @@ def test_it_dies_with_its_parent(tmp_path: Path):
     """The parent is killed while the service's standard input stays open."""
     script = (
         "import subprocess, sys, time\n"
-        "service = subprocess.Popen([sys.executable, '-m', 'emulator.live.shuffle_service', '--root', sys.argv[1],"
-        " '--nodes', 'node-1'], stdin=0)\n"
+        "service = subprocess.Popen([sys.executable, '-m', 'emulator.live.services.shuffle_service',"
+        " '--root', sys.argv[1], '--nodes', 'node-1'], stdin=0)\n"
         "print(service.pid, file=sys.stderr, flush=True)\n"
         "time.sleep(60)\n"
     )

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from supervision import Host, in_host, open_descriptors
 
-from emulator.live.partial_output import PartialOutput
-from emulator.live.progress_page import WorkState
+from emulator.live.tasks.partial_output import PartialOutput
+from emulator.live.tasks.progress_page import WorkState
 
 
 def test_a_reduce_runs_to_its_commit(tmp_path: Path) -> None:

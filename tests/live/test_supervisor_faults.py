@@ -20,8 +20,8 @@ import pytest
 from supervision import BOUND_S, Host, in_host, open_descriptors, opened_since
 
 from emulator.live.janitor import find_run_processes
-from emulator.live.progress_page import ProgressPage
-from emulator.live.supervisor_client import SupervisorClient, SupervisorLost
+from emulator.live.tasks.progress_page import ProgressPage
+from emulator.live.tasks.supervisor_client import SupervisorClient, SupervisorLost
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -120,7 +120,7 @@ def test_the_end_of_the_loops_thread_does_not_end_the_supervisor(tmp_path: Path)
 @pytest.mark.parametrize("sign", ["the end of stdin", "the end of the starting thread"])
 def test_one_sign_that_the_host_is_gone_is_enough(tmp_path: Path, sign: str) -> None:
     ProgressPage.create(tmp_path / "page", 1).close()
-    command = [sys.executable, "-m", "emulator.live.supervisor", "--page", str(tmp_path / "page"), "--slots", "1"]
+    command = [sys.executable, "-m", "emulator.live.tasks.supervisor", "--page", str(tmp_path / "page"), "--slots", "1"]
     started: list[subprocess.Popen[bytes]] = []
     go_on = Event()
 
@@ -245,7 +245,7 @@ def test_close_is_bounded_when_the_supervisor_hangs(tmp_path: Path) -> None:
 
 _LIMITED = """
 import locale, os, resource, sys  # locale: argparse's late import, perhaps unreadable to another user
-from emulator.live import shuffle, supervisor
+from emulator.live.tasks import shuffle, supervisor
 shuffle.warm_up()
 if os.getuid() == 0:
     os.setgid(61234); os.setuid(61234)  # no limit binds root

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from supervision import COMPLETIONS, Host
 
-from emulator.live.containers import parse_command
+from emulator.live.tasks.containers import parse_command
 
 _OPERATIONS = ["suspend", "resume", "checkpoint", "kill"]
 _NAMES = ["c1", "c2", "c3"]

@@ -12,7 +12,7 @@ from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.live.janitor import find_run_processes
-from emulator.live.web import WebService
+from emulator.live.session.web import WebService
 from tests.experiment_files import write
 from tests.live_runs import NatjamRun, until
 

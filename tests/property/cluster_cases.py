@@ -12,7 +12,7 @@ from simulated import GIB_BYTES, SECOND_NS, Chaos, CheckedCluster, make_job, mak
 
 from emulator import policies
 from emulator.chaos.invariants import may_be_endless
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.job import JobSpec
 from emulator.core.messages import RESOURCE_MANAGER, JobFinished, JobState, OrderTask, TaskId, TaskOrder
 from emulator.core.settings import OverheadSettings, QueueSettings, Settings

@@ -16,10 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 from simulated import SECOND_NS, freeze, make_job, make_settings
 
-from emulator.core.application_master import ApplicationMaster
-from emulator.core.applications import Application
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task import TaskState
 from emulator.core.completions import FirstKey, RealCost
-from emulator.core.cost_ledger import CostLedger
 from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -47,8 +46,9 @@ from emulator.core.messages import (
     Tick,
     TimerFired,
 )
+from emulator.core.resource_manager.applications import Application
+from emulator.core.resource_manager.cost_ledger import CostLedger
 from emulator.core.saved import KeyCheckpoint
-from emulator.core.task import TaskState
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE

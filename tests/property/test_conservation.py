@@ -15,11 +15,11 @@ from emulator.core.completions import Exited, LaunchFailed, Suspended
 from emulator.core.effects import Launch, Resume
 from emulator.core.job import JobSpec
 from emulator.core.messages import JobState, Outcome
+from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
 from emulator.sim.session import simulate
 from tests.histories import fold
-from workloads.expand import expand
 
 QUEUES = ("production", "research")
 _SHARES = {"capacity": 0.5, "maximum": 1.0}

@@ -35,13 +35,13 @@ from emulator.costs.calibration import dump_calibration, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.errors import NatjamError
 from emulator.experiment.availability import read_steps
+from emulator.experiment.expand import expand
 from emulator.experiment.jobs_file import encode_jobs
 from emulator.experiment.load import load_experiment
 from emulator.records.replay_run import replay_journal
 from tests.calibrations import make_calibration
 from tests.damage import PIECES, YAML_PIECES, damaged, try_many
 from tests.simulated_runs import CATALOGUE, simulate
-from workloads.expand import expand
 
 EXPERIMENTS = [
     path for path in sorted(CATALOGUE.glob("*.yaml")) if "large" not in path.stem and "small" not in path.stem

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.devices import DeviceQueue, Ended
+from emulator.core.application_master.devices import DeviceQueue, Ended
 
 
 @dataclass

@@ -46,7 +46,7 @@ from emulator.core.messages import (
     Tick,
     TimerFired,
 )
-from emulator.core.node_manager import NodeManager
+from emulator.core.node_manager.node_manager import NodeManager
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import OverheadSettings
 from emulator.vocabulary import Kind, Mechanism

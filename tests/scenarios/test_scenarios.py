@@ -17,7 +17,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 from transcript import run_scenario
 
-from emulator.core.task_attempt import ATTEMPT_TABLE, AttemptEvent
+from emulator.core.application_master.task_attempt import ATTEMPT_TABLE, AttemptEvent
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.txt"))

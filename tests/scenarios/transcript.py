@@ -10,7 +10,8 @@ from typing import Any
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core import effects as fx
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task_attempt import ATTEMPT_TABLE, AttemptState
 from emulator.core.completions import Committing
 from emulator.core.effects import Effect
 from emulator.core.messages import (
@@ -21,7 +22,6 @@ from emulator.core.messages import (
     Message,
     node_address,
 )
-from emulator.core.task_attempt import ATTEMPT_TABLE, AttemptState
 from emulator.sim.cost_model import CostModel, Network
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from emulator.core.capacity import Capacity
 from emulator.errors import ConfigError
 from emulator.experiment.availability import (
     Availability,
@@ -20,15 +19,16 @@ from emulator.experiment.availability import (
     forecast_of,
     read_steps,
 )
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.model import Stuck, simulate
 from emulator.fluid.session import simulated
 from emulator.policies import ALLOCATION
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import AllocationDecision, ClusterView
 from tests.experiment_files import refusal, write
 from tests.unit.test_fluid import EXPERIMENT, QUEUES, job
-from workloads.expand import expand
 
 SECOND_NS = 10**9
 HOUR_NS = 3600 * SECOND_NS

@@ -8,10 +8,10 @@ import pytest
 
 from emulator.core.job import JobSpec
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from tests.traces import FIRST_50, write
-from workloads.expand import expand
 from workloads.schema import Rates
 
 ROOT = Path(__file__).resolve().parents[2]

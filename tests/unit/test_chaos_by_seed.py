@@ -23,11 +23,12 @@ from emulator.chaos.schedule import Fault, FaultKind, draw_faults
 from emulator.chaos.shrink import shortest
 from emulator.chaos.simulated import judge
 from emulator.cli.main import app
-from emulator.core.cluster_state import ClusterState
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.core.saved import Saved
 from emulator.errors import RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
@@ -37,7 +38,6 @@ from emulator.sim.session import simulate
 from emulator.vocabulary import Kind
 from tests.experiment_files import TURNS, write
 from tests.simulated_runs import FIG4
-from workloads.expand import expand
 
 SECOND_NS = 1_000_000_000
 SMALL = """\

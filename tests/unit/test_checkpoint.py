@@ -12,8 +12,8 @@ from full_disk import file_size_limit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.live import checkpoint
-from emulator.live.checkpoint import CheckpointError, CheckpointFile
+from emulator.live.tasks import checkpoint
+from emulator.live.tasks.checkpoint import CheckpointError, CheckpointFile
 
 GOOD: dict[str, Any] = {
     "version": 1,

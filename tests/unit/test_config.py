@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from emulator.experiment.load import load_experiment
 from emulator.experiment.policies import find_policy
-from emulator.experiment.times import seconds_to_ns
+from emulator.files.times import seconds_to_ns
 from emulator.policies import JOB_EVICTION
 from tests.views import cluster
 

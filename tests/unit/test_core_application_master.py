@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.completions import Launched, RealCost
 from emulator.core.effects import Effect, ReadProgress, Send, SetTimer
 from emulator.core.machine import IllegalTransition
@@ -38,7 +39,6 @@ from emulator.core.messages import (
     TimerFired,
 )
 from emulator.core.saved import KeyCheckpoint
-from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.estimator import TIME_CONSTANT_NS, RateEstimate
+from emulator.core.application_master.estimator import TIME_CONSTANT_NS, RateEstimate
 
 SECOND_NS = 1_000_000_000
 KEY_NS = st.integers(1_000, 100 * SECOND_NS)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.job_progress import remaining_ns
+from emulator.core.application_master.job_progress import remaining_ns
 from emulator.core.messages import ApplicationHeartbeat, Message
-from emulator.core.queue_ledger import job_view
+from emulator.core.resource_manager.queue_ledger import job_view
 
 
 def reported(cluster: CheckedCluster, job: str) -> list[tuple[int, int]]:

@@ -22,9 +22,9 @@ from emulator.core.messages import (
     StartContainer,
     SubmitJob,
 )
-from emulator.core.node_manager import NodeManager
-from emulator.core.node_news import STARTED_ANEW
-from emulator.core.resource_manager import ResourceManager
+from emulator.core.node_manager.node_manager import NodeManager
+from emulator.core.node_manager.node_news import STARTED_ANEW
+from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.records.journal import merge
 from emulator.vocabulary import Kind
 from tests.histories import fold

@@ -6,9 +6,9 @@ from functools import partial
 
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
-from emulator.core.application_master import ApplicationMaster
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.application_master.task import TaskState
 from emulator.core.messages import FetchFailed, JobState, MapOutputs, Outcome
-from emulator.core.task import TaskState
 from emulator.vocabulary import Kind
 from tests.histories import fold
 

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from simulated import SECOND_NS, make_settings
 
 from emulator import policies
-from emulator.core.admission import Admission
-from emulator.core.applications import Application, Node
 from emulator.core.completions import Committing
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import (
@@ -30,6 +28,8 @@ from emulator.core.messages import (
     TaskId,
 )
 from emulator.core.node_ledger import NodeLedger
+from emulator.core.resource_manager.admission import Admission
+from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.settings import QueueSettings
 from emulator.policies.views import ClusterView, NodeView, PlacementDecision, SuspendedView
 from emulator.vocabulary import JobFacts, Kind

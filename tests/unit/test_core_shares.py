@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from simulated import SECOND_NS, make_job, make_settings, run_checked
 
-from emulator.core.applications import Application, HeldContainer
 from emulator.core.decisions import PolicyError
 from emulator.core.messages import (
     ApplicationHeartbeatResponse,
@@ -18,7 +17,9 @@ from emulator.core.messages import (
     JobFinished,
     Outcome,
 )
-from emulator.core.work import WorkLedger
+from emulator.core.resource_manager.applications import Application, HeldContainer
+from emulator.core.resource_manager.work import WorkLedger
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import minima_warning
 from emulator.policies.policy import AllocationPolicy
@@ -26,7 +27,6 @@ from emulator.policies.shares import demands
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, Known, QueueView
 from emulator.vocabulary import JobFacts, Kind
 from tests.experiment_files import refusal, write
-from workloads.expand import expand
 
 EXPERIMENT = """\
 name: small

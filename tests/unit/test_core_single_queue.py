@@ -14,11 +14,11 @@ from simulated import SECOND_NS, CheckedCluster, make_job, make_settings
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import Ask, Message
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history.rows import JobRow
 from emulator.sim.session import simulate
 from tests.histories import fold
-from workloads.expand import expand
 
 
 @dataclass

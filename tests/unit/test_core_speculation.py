@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
+from emulator.core.application_master.estimator import RateEstimate
+from emulator.core.application_master.speculation import BEATEN, stragglers
+from emulator.core.application_master.task import Task, TaskState
+from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.effects import ExplainTaskEviction, Send
-from emulator.core.estimator import RateEstimate
 from emulator.core.messages import KillContainer, TaskId
 from emulator.core.saved import KeyCheckpoint
 from emulator.core.settings import SpeculationSettings
-from emulator.core.speculation import BEATEN, stragglers
-from emulator.core.task import Task, TaskState
-from emulator.core.task_attempt import AttemptState, TaskAttempt
 from emulator.vocabulary import Kind
 
 NOW_NS = 100 * SECOND_NS

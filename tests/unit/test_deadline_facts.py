@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from emulator.cli.main import app
 from emulator.experiment.load import load_experiment
-from emulator.fluid.session import run_briefly
+from emulator.run.briefly import run_briefly
 from tests.experiment_files import write
 from tests.unit.test_fluid import EXPERIMENT
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live import encryption, links, records, shuffle
-from emulator.live.batches import Batch
-from emulator.live.links import Address, LinkError, Links
-from emulator.live.plan import HOST, ProgressReadings
-from emulator.live.shuffle_process import ShuffleProcess
+from emulator.live import encryption
+from emulator.live.hosts import links
+from emulator.live.hosts.batches import Batch
+from emulator.live.hosts.links import Address, LinkError, Links
+from emulator.live.hosts.plan import HOST, ProgressReadings
+from emulator.live.services.shuffle_process import ShuffleProcess
+from emulator.live.tasks import records, shuffle
 from tests.certificates import certificates_in
 
 SECRET = "a secret of this run"

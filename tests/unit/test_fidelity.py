@@ -18,11 +18,11 @@ from emulator import policies
 from emulator.cli.fidelity import experiments_of_figures, unlike
 from emulator.cli.main import app
 from emulator.costs.calibration import dump_calibration
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import dump_experiment
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4
-from workloads.expand import expand
 
 
 @pytest.fixture

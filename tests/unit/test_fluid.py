@@ -13,21 +13,22 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from emulator.cli.main import app
-from emulator.core.capacity import Capacity
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import Outcome, Stuck, simulate
-from emulator.fluid.session import run_briefly, simulated
+from emulator.fluid.session import simulated
 from emulator.policies import ALLOCATION
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView
+from emulator.run.briefly import run_briefly
 from emulator.vocabulary import JobFacts
 from tests.experiment_files import refusal, write
 from workloads.bimodal import bimodal_jobs
-from workloads.expand import expand
 from workloads.schema import BimodalEntry
 
 SECOND_NS = 10**9

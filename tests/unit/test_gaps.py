@@ -14,7 +14,7 @@ from emulator.live.own_beat import watched
 from emulator.records.disturbance import disturbances, disturbed_text
 from emulator.records.gaps import Gap, LongestGaps, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
-from emulator.results import summary_of
+from emulator.run.results import summary_of
 from tests.live_runs import until
 from tests.simulated_runs import FIG4
 

@@ -9,9 +9,9 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.sim.session import simulate
-from workloads.expand import expand
 from workloads.google_day import google_day_jobs
 from workloads.schema import GOOGLE_BANDS, GoogleDayEntry
 

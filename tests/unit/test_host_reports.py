@@ -8,7 +8,7 @@ import pytest
 
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
-from emulator.live.host_reports import HostReports, HostStatus
+from emulator.live.hosts.host_reports import HostReports, HostStatus
 from emulator.records.lag import LagRecorder
 from tests.simulated_runs import FIG4
 

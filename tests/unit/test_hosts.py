@@ -17,7 +17,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from emulator.cli.main import app
-from emulator.live.cluster_file import CHECKOUT, CLOUDS, CLUSTER_FILE
+from emulator.live.machines.cluster_file import CHECKOUT, CLOUDS, CLUSTER_FILE
 
 SCHEMA = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text())
 BASE = yaml.safe_load(CLUSTER_FILE.read_text())

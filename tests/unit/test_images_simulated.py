@@ -9,12 +9,12 @@ import pytest
 from msgspec import structs
 
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
 from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import Kind, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
-from workloads.expand import expand
 
 EXPERIMENT = """\
 name: images

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from emulator.cli.main import app
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from tests.experiment_files import VALID, write
 from tests.traces import read
 from workloads.errors import TraceError
-from workloads.expand import expand
 from workloads.importers.guess import guess_format
 from workloads.record import WorkloadTask
 from workloads.schema_table import fields_table, native_table

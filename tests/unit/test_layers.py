@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,9 @@ PURE = {
 }
 """What core and policies may import: nothing that does I/O, reads a clock or keeps state of its own."""
 RAY_MODULES = {
-    "emulator/live/actors.py",
-    "emulator/live/ray_runtime.py",
-    "emulator/live/session.py",
+    "emulator/live/hosts/actors.py",
+    "emulator/live/session/ray_runtime.py",
+    "emulator/live/session/session.py",
     "emulator/campaign/ray_workers.py",
 }
 """The live engine, and what spreads a campaign over a cluster of Ray."""
@@ -30,13 +31,13 @@ SPAWNING = {"subprocess", "pty"}
 FORKING = {"fork", "forkpty", "posix_spawn", "system", "popen", "execv", "execve", "execvp"}
 SENDING = {"kill", "killpg", "pidfd_send_signal", "raise_signal", "pthread_kill"}
 SIGNALLERS = {
-    "emulator/live/supervisor.py",
+    "emulator/live/tasks/supervisor.py",
     "emulator/live/janitor.py",
     "emulator/live/probe/process.py",  # the program that ``natjam probe`` has started, and no other
     "emulator/live/cgroups.py",  # who is still in a cgroup of a run, or of a host, that has ended
-    "emulator/live/detached.py",  # the run that ``natjam stop`` names, and no other
+    "emulator/live/session/detached.py",  # the run that ``natjam stop`` names, and no other
 }
-SELF_SIGNALLERS = {"emulator/live/task.py", "emulator/interruption.py"}
+SELF_SIGNALLERS = {"emulator/live/tasks/task.py", "emulator/interruption.py"}
 SPREADER = "emulator/campaign/processes.py"
 """Spreads the simulations of a campaign over the cores; what is in analysis may spread its computations."""
 MOST_LINES_OF_A_FILE = 450
@@ -130,6 +131,50 @@ def test_signals_are_sent_by_supervisor_janitor_and_probe_only(path: Path) -> No
         assert not (module in ("os", "signal") and imported in SENDING), "call it as os.kill, so that it is found"
 
 
+ROOMS = (
+    *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
+    *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
+    *("emulator.core.application_master", "emulator.core.resource_manager"),
+    *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),
+    *("emulator.assemble", "emulator.records", "emulator.display", "emulator.engine", "emulator.sim", "emulator.fluid"),
+    *("emulator.live", "emulator.live.memory.cgroup", "emulator.live.memory.swap_file"),
+    *("emulator.live.memory.left_over", "emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
+    *("emulator.live.dumpers", "emulator.live.probe", "emulator.live.tasks", "emulator.live.services"),
+    *("emulator.live.hosts", "emulator.live.session", "emulator.run", "emulator.campaign", "emulator.chaos"),
+    *("emulator.loops", "emulator.measure", "analysis", "emulator.cli", "emulator.public"),
+)
+"""The house from its foundations up: a room knows only the rooms before it (docs/architecture.md)."""
+
+
+def room_of(module: str) -> int:
+    """Place in ``ROOMS`` of the room with the longest name that the module is in."""
+    return max((room for room in enumerate(ROOMS) if in_package(module, room[1])), key=lambda room: len(room[1]))[0]
+
+
+@pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
+def test_no_room_knows_one_above_it(path: Path) -> None:
+    mine = name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    known = [f"{module}.{name}" if name else module for module, name in imports(path) if module.startswith(PACKAGES)]
+    upwards = [module for module in known if room_of(module) > room_of(mine)]
+    assert upwards == [], f"{ROOMS[room_of(mine)]} is below them"
+
+
+def test_no_circle_of_files() -> None:
+    files = {
+        name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in sources(*PACKAGES)
+    }
+    knows = {
+        file: {
+            name if name in files else name.rpartition(".")[0]
+            for name in (f"{module}.{taken}" for module, taken in imports(path))
+        }
+        & set(files) - {file}
+        for file, path in files.items()
+    }
+    graphlib.TopologicalSorter(knows).prepare()  # raises CycleError, which names the circle
+
+
 def test_engines_and_verifier_do_not_know_each_other() -> None:
     for path in sources("emulator/sim"):
         assert not any(in_package(module, "emulator.live") for module, _ in imports(path)), name_of(path)
@@ -149,7 +194,7 @@ def test_the_command_line_starts_without_the_heavy_imports() -> None:
 
 
 def test_a_supervisor_forks_without_the_hook_of_threading() -> None:
-    code = "import sys, emulator.live.supervisor; print('threading' in sys.modules)"
+    code = "import sys, emulator.live.tasks.supervisor; print('threading' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "False", "its hook takes 0.4 ms of each fork"
 

@@ -21,9 +21,9 @@ from emulator.core.messages import (
     TaskId,
 )
 from emulator.core.saved import KeyCheckpoint
-from emulator.live.batches import Batch, BatchError, decode_batch, encode_batch
-from emulator.live.links import Address, LinkError, Links
-from emulator.live.plan import HOST, LaunchApplication, ProgressReadings
+from emulator.live.hosts.batches import Batch, BatchError, decode_batch, encode_batch
+from emulator.live.hosts.links import Address, LinkError, Links
+from emulator.live.hosts.plan import HOST, LaunchApplication, ProgressReadings
 from emulator.vocabulary import Kind
 
 SECRET = "a secret of this run"

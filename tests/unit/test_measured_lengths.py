@@ -8,13 +8,13 @@ import pytest
 
 from emulator.core.job import JobSpec
 from emulator.costs.calibration import dump_calibration
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.sim.session import simulated_history
 from tests.calibrations import make_calibration
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, TWO_JOBS
 from workloads.errors import Problems
-from workloads.expand import expand
 from workloads.importers import open_trace
 from workloads.store import write_workload
 

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.errors import RunError
-from emulator.live.kept_files import KeptFiles, kept_files
-from emulator.live.partial_output import OutputError
-from emulator.live.store_process import StoreProcess
-from emulator.live.store_service import parse_request
+from emulator.live.services.store_process import StoreProcess
+from emulator.live.services.store_service import parse_request
+from emulator.live.tasks.kept_files import KeptFiles, kept_files
+from emulator.live.tasks.partial_output import OutputError
 from emulator.storage import hdfs, objects
 from emulator.storage.objects import ObjectStore, StoreError
 from emulator.storage.places import place_at
@@ -232,7 +232,7 @@ def test_a_service_that_dies_is_started_again(server: ObjectServer, tmp_path: Pa
         server.answer = wait_for_death
         putting = asyncio.ensure_future(tasks.put("file", b"data"))
         assert await asyncio.to_thread(came.wait, 60)
-        (service,) = [p for p in psutil.Process().children() if "emulator.live.store_service" in p.cmdline()]
+        (service,) = [p for p in psutil.Process().children() if "emulator.live.services.store_service" in p.cmdline()]
         service.kill()
         dead.set()
         await putting

@@ -14,8 +14,8 @@ from full_disk import file_size_limit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.live import partial_output
-from emulator.live.partial_output import OutputError, PartialOutput
+from emulator.live.tasks import partial_output
+from emulator.live.tasks.partial_output import OutputError, PartialOutput
 
 JOB = "research XL/1"
 REDUCE_KEYS = (3, 9, 4)

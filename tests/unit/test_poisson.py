@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.core.capacity import Capacity
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.policies.capacity import Capacity
 from tests.experiment_files import refusal, write
-from workloads.expand import expand
 from workloads.poisson import poisson_jobs
 from workloads.schema import PoissonEntry
 

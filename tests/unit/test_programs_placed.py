@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from emulator.cli.main import app
 from emulator.core.job import ProgramSpec
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from workloads.expand import expand
 
 
 def experiment_file(directory: Path, tasks: Any, engine: str = "live") -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.live.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
+from emulator.live.tasks.progress_page import SLOT_BYTES, Progress, ProgressPage, WorkState
 
 
 def test_a_forked_writer_is_read(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.core.estimator import RateEstimate
-from emulator.live.readings import Readings
+from emulator.core.application_master.estimator import RateEstimate
+from emulator.live.hosts.readings import Readings
 
 
 def test_readings_later_than_the_last_refresh_come_again() -> None:

@@ -8,7 +8,7 @@ from simulated import SECOND_NS, make_settings
 from emulator.core.completions import Exited, Launched, RealCost, Resumed
 from emulator.core.machine import IllegalTransition
 from emulator.core.messages import Start, StartContainer
-from emulator.core.node_manager import NodeManager
+from emulator.core.node_manager.node_manager import NodeManager
 from emulator.records.journal import Record, Recorder
 from emulator.vocabulary import Kind
 

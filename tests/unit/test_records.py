@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.live import records
-from emulator.live.records import Record, RecordError
+from emulator.live.tasks import records
+from emulator.live.tasks.records import Record, RecordError
 from tests.map_outputs import read_partition
 
 sorted_records = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=40)), max_size=30).map(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import ConfigError, RunError
-from emulator.live import remote
-from emulator.live.remote import RemoteCluster, UnreachableError
+from emulator.live.session import remote
+from emulator.live.session.remote import RemoteCluster, UnreachableError
 
 FAKE_RAY = """#!/bin/bash
 echo "2026-01-01 INFO Fetched IP: 10.0.0.1"

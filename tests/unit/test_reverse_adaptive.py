@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from emulator.core.capacity import Capacity
 from emulator.core.decisions import allocate
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
 from emulator.fluid.model import simulate
 from emulator.policies import ALLOCATION
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationPolicy
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over

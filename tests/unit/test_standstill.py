@@ -9,13 +9,13 @@ import pytest
 from analysis.whole_run import run_experiment
 from emulator.core import effects as fx
 from emulator.errors import RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.live.standstill import Standstill, timeout_real_ns
+from emulator.live.hosts.standstill import Standstill, timeout_real_ns
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
 from tests.experiment_files import TURNS, write
 from tests.run_results import RunResults
-from workloads.expand import expand
 
 FIG4 = Path(__file__).resolve().parents[2] / "workloads/catalog/natjam-fig4.yaml"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from emulator.live.containers import ContainerProcess
-from emulator.live.starts import StartQueue
+from emulator.live.tasks.containers import ContainerProcess
+from emulator.live.tasks.starts import StartQueue
 
 PATIENCE_NS = 1000
 

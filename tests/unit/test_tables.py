@@ -35,11 +35,11 @@ from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
 from emulator.cli import advise, chaos, engines, imports, machine, main, start
 from emulator.core.messages import JobState
+from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, probe_table, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
-from emulator.live.doctor import Finding
 from emulator.live.probe.process import MemoryUse
-from emulator.live.probe.result import ImageCost, Probed, StoreCost
+from emulator.live.session.doctor import Finding
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
 from tests.traces import GOOGLE

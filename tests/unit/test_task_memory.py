@@ -12,12 +12,12 @@ from msgspec import structs
 from simulated import GIB_BYTES, make_job, make_settings, run_checked
 
 from emulator.core.effects import Launch
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies import TASK_EVICTION
 from emulator.policies.views import ClusterView, Known, TaskView
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
-from workloads.expand import expand
 
 DATA = Path(__file__).resolve().parents[2] / "workloads/data"
 MEMORY = VALID.replace("container_memory_gb: 1", "container_memory_gb: 2")

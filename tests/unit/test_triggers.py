@@ -12,10 +12,10 @@ from experiment_files import refusal, write
 from msgspec import structs
 from simulated import CheckedCluster, make_job, make_settings, run_checked
 
+from emulator.core.application_master.task_attempt import task_named
 from emulator.core.job import JobSpec
 from emulator.core.messages import OrderTask, TaskId, TaskOrder
 from emulator.core.settings import Settings, Trigger
-from emulator.core.task_attempt import task_named
 from emulator.records.history import HistoryBuilder, JobRow
 from emulator.vocabulary import Kind, Order
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from analysis.verify import verify_output
 from emulator.core.job import JobSpec, ProgramSpec
-from emulator.live import mapper, partial_output, records
-from emulator.live.mapper import JobData
-from emulator.live.progress_page import SLOT_BYTES, SlotWriter
-from emulator.live.task import TaskProcess
+from emulator.live.tasks import mapper, partial_output, records
+from emulator.live.tasks.mapper import JobData
+from emulator.live.tasks.progress_page import SLOT_BYTES, SlotWriter
+from emulator.live.tasks.task import TaskProcess
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.storage.tree_digest import tree_digest
 from emulator.vocabulary import JobFacts

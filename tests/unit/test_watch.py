@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 from analysis.watch.follow import FollowedRun
 from emulator.cli.main import app
 from emulator.display.status import JobStatus, RunStatus
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.live.watch_page import WatchPage
+from emulator.live.session.watch_page import WatchPage
 from emulator.records.journal import encode_record
 from tests.report_pages import payloads, read_payload
 from tests.run_results import RunResults
 from tests.simulated_runs import FIG4, simulate
-from workloads.expand import expand
 
 PIECES = 7
 

@@ -13,20 +13,20 @@ from rich.console import Console
 from simulated import SECOND_NS, CheckedCluster, make_job, make_settings, run_checked
 
 from analysis.report.facts import facts
-from emulator.core.capacity import Capacity
 from emulator.core.job import JobSpec
 from emulator.core.settings import Settings
 from emulator.display.closing_tables import closing_tables
 from emulator.engine import EngineResult
 from emulator.errors import ConfigError, RunError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.policies.capacity import Capacity
 from emulator.records.history import HistoryBuilder
 from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
-from emulator.results import summary_of
+from emulator.run.results import summary_of
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
 from tests.experiment_files import write
-from workloads.expand import expand
 
 MECHANISMS = ("kill", "suspend", "checkpoint")
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from emulator.errors import ConfigError
+from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.experiment.times import seconds_to_ns
-from workloads.expand import expand
+from emulator.files.times import seconds_to_ns
 from workloads.lengths import key_count, lengths_ns
 from workloads.schema import JobEntry, UniformLengths
 
@@ -146,7 +146,7 @@ def test_adding_a_job_moves_no_other_draw():
 
 def test_draws_are_the_same_under_every_hash_seed():
     program = (
-        "from emulator.experiment.load import load_experiment; from workloads.expand import expand\n"
+        "from emulator.experiment.load import load_experiment; from emulator.experiment.expand import expand\n"
         "for file in ('natjam-fig4.yaml', 'facebook-50.yaml'):\n"
         f"    print(expand(load_experiment('{CATALOG}/' + file), 3))"
     )

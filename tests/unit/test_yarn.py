@@ -26,7 +26,7 @@ from emulator.core.messages import (
     StartContainer,
     Tick,
 )
-from emulator.core.paced import Candidates
+from emulator.core.resource_manager.paced import Candidates
 from emulator.core.settings import Settings
 from emulator.policies.task_eviction import newest
 from emulator.policies.views import ClusterView, JobView, Known, QueueView, Take, TaskView

@@ -7,8 +7,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from emulator.experiment.checks import LONGEST_FILE_NAME
-from emulator.files.strict import NAME_RULE, is_name
+from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
 from workloads.errors import BrokenRow
 from workloads.record import KINDS, Kind
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from emulator.costs.probe_result import ImageCost, Probed, StoreCost, estimated
 from emulator.costs.tiers import load_tier
 from emulator.errors import ConfigError, RunError
 from emulator.files.whole_files import new_held_directory
@@ -21,7 +22,6 @@ from emulator.live.dumpers.images import restore_process, save_process
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.janitor import run_directory, start_janitor
 from emulator.live.probe.process import ProbedProcess
-from emulator.live.probe.result import ImageCost, Probed, StoreCost, estimated
 from emulator.storage.images import PAGE_TRACKER, ImageChain, ImageDamaged
 from emulator.storage.local import atomic_file
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 
+from emulator.costs.probe_result import MemoryUse
 from emulator.errors import ConfigError, RunError
 from emulator.live.janitor import RUN_VARIABLE
-from emulator.live.probe.result import MemoryUse
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_PATIENCE_REAL_S = 2.0

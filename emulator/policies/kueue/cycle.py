@@ -12,8 +12,8 @@ from enum import StrEnum
 from emulator.policies.kueue.assigner import assign_flavors, targets_of
 from emulator.policies.kueue.candidates import Request, Target, restore
 from emulator.policies.kueue.model import Admitted, Assignment, Mode, Policy, Ties, Victim, Workload
-from emulator.policies.kueue.order import Basis, Entry, in_order
-from emulator.policies.kueue.queues import Queues, Waiting
+from emulator.policies.kueue.order import in_order
+from emulator.policies.kueue.queues import Basis, Entry, Queues, Waiting
 from emulator.policies.kueue.snapshot import Node, Snapshot, amounts_of
 from emulator.vocabulary import Frozen
 

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from emulator.policies.kueue.candidates import Target
-from emulator.policies.kueue.model import Assignment
-from emulator.policies.kueue.queues import Waiting
+from emulator.policies.kueue.queues import Entry
 from emulator.policies.kueue.snapshot import Node, Share, Snapshot
-
-Basis = tuple[int, Mapping[tuple[int, int], int]]
-"""What flavors and victims were chosen from: the revision of the tree, and where the search began."""
-
-
-@dataclass(eq=False, slots=True)
-class Entry:
-    """A head with its flavors and victims."""
-
-    waiting: Waiting
-    node: Node
-    """Its queue."""
-    basis: Basis
-    assignment: Assignment
-    amounts: dict[int, int] = field(default_factory=dict)
-    targets: list[Target] = field(default_factory=list)
 
 
 def in_order(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:

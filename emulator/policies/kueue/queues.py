@@ -6,18 +6,18 @@ cannot start is set aside, with all of its shape and priority; they are woken wh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
-from emulator.policies.kueue.model import QueueingStrategy, Workload
+from emulator.policies.kueue.candidates import Target
+from emulator.policies.kueue.model import Assignment, QueueingStrategy, Workload
 from emulator.policies.kueue.snapshot import Node, Snapshot
 from emulator.vocabulary import Frozen
 
-if TYPE_CHECKING:
-    from emulator.policies.kueue.order import Entry
-
 Shape = tuple[object, ...]
+Basis = tuple[int, Mapping[tuple[int, int], int]]
+"""What flavors and victims were chosen from: the revision of the tree, and where the search began."""
 
 
 class Pending(Frozen):
@@ -68,6 +68,19 @@ class Waiting:
         """What decides how it will be looked at, after so many cycles."""
         since = min(2, cycle - self.assigned_cycle) if self.goes_on else 0
         return self.workload.name, self.expects_victims, self.goes_on, since, self.freed_since
+
+
+@dataclass(eq=False, slots=True)
+class Entry:
+    """A head with its flavors and victims."""
+
+    waiting: Waiting
+    node: Node
+    """Its queue."""
+    basis: Basis
+    assignment: Assignment
+    amounts: dict[int, int] = field(default_factory=dict)
+    targets: list[Target] = field(default_factory=list)
 
 
 class _Queue:

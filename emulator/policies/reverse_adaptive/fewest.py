@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from emulator.core.capacity import Capacity
+from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Goal
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from emulator.core.capacity import Capacity
+from emulator.policies.capacity import Capacity
 from emulator.vocabulary import Frozen
 
 

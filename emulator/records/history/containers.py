@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from emulator.core.application_master.speculation import BEATEN
 from emulator.core.completions import RealCost
 from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.saved import ProcessImage
-from emulator.core.speculation import BEATEN
 from emulator.records.history.rows import Operation, PagingSpan, SuspendedSpan
 from emulator.vocabulary import Kind
 

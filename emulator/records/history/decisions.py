@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
+from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
-from emulator.core.job_progress import WHOLE_PPM
 from emulator.core.messages import RESOURCE_MANAGER
 from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy

@@ -53,7 +53,7 @@ from emulator.core.messages import (
     SubmitJob,
     SuspendContainer,
 )
-from emulator.core.node_news import STARTED_ANEW
+from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.saved import ProcessImage
 from emulator.errors import EndlessPreemptionError
 from emulator.policies.job_eviction import JOB_EVICTION

@@ -1,0 +1,377 @@
+"""The ApplicationMaster: one job, its tasks and their attempts.
+
+Theory of operation
+-------------------
+The job goes NEW -> RUNNING -> SUCCEEDED or FAILED; suspend and resume both happen while it is RUNNING.  A later attempt
+of the ApplicationMaster itself continues where its journal ends (``emulator.core.resource_manager.recovery``).  Each
+heartbeat asks the ResourceManager for containers and carries the whole ask.  Maps come first, then reduces once
+``slow_start`` of the maps are done.  Each suspended reduce has its own request with its old node, in the order of
+suspension.  The ApplicationMaster gives each container to a task and tells the NodeManager to launch it (natjam, Fig.
+1, steps 11 and 12).
+
+When it must give containers back (step 4), its Releaser chooses victims (step 5).  It asks each victim at the victim's
+own next heartbeat (step 6).  The result is a checkpoint (step 8; a new attempt will resume it), a stopped process, a
+refusal (then another victim is chosen) or a kill.  Checkpoints are kept here; a retry starts from the last accepted.
+
+Each command to a NodeManager is repeated until the container's report shows that it was carried out.  Every report
+carries the container's whole state, so nothing here depends on the order in which messages arrive.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from emulator.core.application_master.attempt_reports import AttemptReports
+from emulator.core.application_master.job_progress import WHOLE_PPM, progress_ppm, work_ppm
+from emulator.core.application_master.job_tasks import JobTasks
+from emulator.core.application_master.map_reruns import MapReruns
+from emulator.core.application_master.speculation import Rivals
+from emulator.core.application_master.task_attempt import AT_WORK, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.application_master.task_orders import TaskOrders
+from emulator.core.effects import Effect, ExitApplication, ReadProgress, Send
+from emulator.core.job import JobSpec
+from emulator.core.machine import Phase, StateMachine, Symbol, TransitionTable
+from emulator.core.mechanisms import TRAITS
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    AllocatedContainer,
+    Answer,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    ContainerReported,
+    ContainerState,
+    EndReceived,
+    FetchFailed,
+    JobState,
+    KillContainer,
+    MapOutputsReceived,
+    Message,
+    ProgressSamples,
+    ResumeContainer,
+    Start,
+    StartContainer,
+    SuspendContainer,
+    Tick,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.settings import Settings
+from emulator.vocabulary import Kind
+
+
+class JobEvent(Symbol):
+    """Events that change a job's state."""
+
+    START = "started"
+    SUCCEED = "all tasks committed"
+    FAIL = "a task failed"
+
+
+JOB_TABLE: TransitionTable[JobState, JobEvent] = TransitionTable(
+    "job",
+    {
+        (JobState.NEW, JobEvent.START): JobState.RUNNING,
+        (JobState.RUNNING, JobEvent.SUCCEED): JobState.SUCCEEDED,
+        (JobState.RUNNING, JobEvent.FAIL): JobState.FAILED,
+    },
+)
+
+
+class ApplicationMaster(StateMachine):
+    """The machine of one job; see the module's theory of operation."""
+
+    def __init__(self, spec: JobSpec, settings: Settings) -> None:
+        super().__init__(job_address(spec.name))
+        self.job = spec.name
+        self.container = ""
+        self.state = JobState.NEW
+        self.reason = ""
+        self.finish_ns: int | None = None
+        self.tasks = JobTasks(spec, settings)
+        self._rivals = Rivals(self.tasks, settings.protocol.speculation)
+        self._reports = AttemptReports(self.tasks, self._rivals, settings)
+        self._reruns = MapReruns(self.tasks, settings)
+        self._orders = TaskOrders(self.tasks)
+        self._victims = settings.scheduler.victims
+        self._spare_after = settings.scheduler.spare_after
+        self._registers_at_once = settings.overheads.amrm_client
+        self._protocol = settings.protocol
+        self._starts_measured = spec.starts_measured
+        self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
+        self._reports_progress = settings.scheduler.reports_progress
+        self._speculates = settings.protocol.speculation is not None
+        self._marks = settings.marks.get(spec.name, ())
+        self._marks_passed = 0
+        self._final_acknowledged = False
+
+    @property
+    def _reads_progress(self) -> bool:
+        return self._reports_progress or self._speculates or self._marks_passed < len(self._marks)
+
+    # ---- messages ----
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        self.container = message.container or ""
+        if self.state is not JobState.NEW:
+            return self._go_on(now_ns)
+        self.state = JOB_TABLE.next(self.state, JobEvent.START, self.job)
+        self.tasks.request_all(self.tasks.maps)
+        self.tasks.request_reduces_if_due()
+        effects = self._end_if_due(now_ns)
+        return self._heartbeat(now_ns) if self._registers_at_once and not effects else effects
+
+    def _go_on(self, now_ns: int) -> list[Effect]:
+        """A later attempt with the restored state of the one before: it registers, and sets that one's timers again."""
+        self.tasks.asks.register_again()
+        return [*self._heartbeat(now_ns), *self.tasks.timers.again(now_ns)]
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its job has ended and the ResourceManager knows it."""
+        return self._final_acknowledged
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        if not self.tasks.timers.take(message) or self.state is not JobState.RUNNING:
+            return []
+        verb, _, container = message.name.partition(" ")
+        attempt = self.tasks.live.get(container)
+        if attempt is None:
+            return []
+        return [self._orders.kill(attempt, now_ns)] if verb == "kill" else self._ask_to_suspend(attempt, now_ns)
+
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        if self._final_acknowledged:
+            self.leaves_no_trace()
+            return []
+        tasks, tells = self.tasks, self.tasks.asks.to_tell
+        effects = self._heartbeat(now_ns)
+        owes = self.state is JobState.RUNNING and self._owes
+        if owes:
+            effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns), *self._release(now_ns)]
+        if self._reads_progress and self.state is JobState.RUNNING:
+            effects += self._read_for_the_next_heartbeat()
+        starve_ns = self._reruns.starve_ns()
+        if starve_ns is not None and starve_ns <= now_ns and self.state is JobState.RUNNING:
+            effects += self._reruns.make_room(now_ns)
+        if len(effects) == 1 and not (owes or tells or tasks.asks.unheard):
+            self.leaves_no_trace()
+        return effects
+
+    @property
+    def heard_id(self) -> int:
+        """See ``emulator.core.machine.PeriodicMachine``."""
+        return self.tasks.asks.answer_id
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """See ``emulator.core.machine.PeriodicMachine``."""
+        if self._final_acknowledged:
+            return None
+        tasks = self.tasks
+        if tasks.asks.to_tell or self.state is not JobState.RUNNING:
+            return now_ns
+        if self._owes or self._reads_progress:
+            return now_ns
+        return self._reruns.starve_ns() if tasks.live else None
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self.tasks.commands or self.tasks.outputs or self.tasks.releaser.owes or self._orders.owes)
+
+    def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
+        acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer
+        if message.ended and not self._final_acknowledged:
+            self._final_acknowledged = True
+            return [ExitApplication(self.container)]
+        if answer is not None and self.state is JobState.RUNNING and self.tasks.asks.take_answer(answer):
+            return self._apply(answer, now_ns)
+        if not acknowledged:
+            self.leaves_no_trace()
+        return []
+
+    def _apply(self, answer: Answer, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        releaser = self.tasks.releaser
+        if answer.costs is not None:
+            releaser.costs = answer.costs
+        releaser.debt = max(0, releaser.debt - answer.withdrawn) + answer.reclaim
+        releaser.named.update(dict.fromkeys(answer.named))
+        for allocation in answer.allocated:  # before the ended ones: a container may be given and lost in one answer
+            effects += self._assign(allocation, now_ns)
+        for report in answer.finished:
+            effects += self._take_report(report, now_ns)
+        for node in answer.lost_nodes:
+            effects += self._reruns.node_lost(node, now_ns)
+        for order in answer.orders:
+            effects += self._orders.take(order, now_ns)
+        return effects + self._release(now_ns)
+
+    # ---- asking for containers ----
+
+    def _heartbeat(self, now_ns: int) -> list[Effect]:
+        if self.state in (JobState.SUCCEEDED, JobState.FAILED):
+            return self._final_heartbeat(now_ns)
+        progress = progress_ppm(self.tasks.maps, self.tasks.reduces) if self._reports_progress else None
+        if self._marks_passed < len(self._marks):
+            done_ppm = work_ppm((*self.tasks.maps, *self.tasks.reduces))
+            self._marks_passed = max(self._marks_passed, bisect_right(self._marks, min(done_ppm, WHOLE_PPM - 1)))
+        return [Send(RESOURCE_MANAGER, self.tasks.asks.heartbeat(now_ns, progress, self._marks_passed))]
+
+    def _read_for_the_next_heartbeat(self) -> list[Effect]:
+        """Read progress for the next heartbeat, so a heartbeat reports progress that is one period old."""
+        walking = [a.container for a in self.tasks.live_reduces if a.state in AT_WORK and a.container is not None]
+        return [ReadProgress(tuple(walking))] if walking else []
+
+    def _final_heartbeat(self, now_ns: int) -> list[Effect]:
+        message = ApplicationHeartbeat(
+            self.job, now_ns, self.tasks.asks.answer_id, Ask(), self.state, self.finish_ns, self.reason
+        )
+        return [Send(RESOURCE_MANAGER, message)]
+
+    def _assign(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
+        tasks = self.tasks
+        attempt = tasks.asks.take(allocation, self._rivals.avoiding(allocation.node))
+        if attempt is None:
+            return self._give_back(allocation, now_ns)
+        if attempt.kind is Kind.MAP:
+            tasks.map_news_ns = now_ns
+        if attempt.state is AttemptState.SUSPENDED:
+            attempt.move(AttemptEvent.ASSIGN)
+            command: Message = ResumeContainer(allocation.container, allocation.ready_ns)
+            return [tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
+        attempt.move(AttemptEvent.ASSIGN)
+        attempt.container, attempt.node = allocation.container, allocation.node
+        tasks.live[allocation.container] = attempt
+        command = StartContainer(
+            container=allocation.container,
+            job=self.job,
+            kind=attempt.kind,
+            task=attempt.task.number,
+            attempt=attempt.name,
+            ready_ns=allocation.ready_ns,
+            saved=attempt.saved,
+            start_measured=self._starts_measured,
+            memory_bytes=attempt.memory_bytes,
+            registration=allocation.registration,
+        )
+        tasks.outputs.registered(allocation.node, allocation.registration)
+        tasks.blacklist.node_is_there(allocation.node)
+        outputs = tasks.outputs.tell(allocation.node, now_ns) if attempt.kind is Kind.REDUCE else []
+        return [*outputs, tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
+
+    def _give_back(self, allocation: AllocatedContainer, now_ns: int) -> list[Effect]:
+        """No attempt waits for it any more (its task has ended): the kill frees it at the NodeManager."""
+        command = KillContainer(allocation.container, self.job, "not needed any more")
+        return [self.tasks.commands.send(allocation.container, allocation.node, command, now_ns)]
+
+    # ---- news from nodes ----
+
+    def _outputs_received(self, message: MapOutputsReceived, now_ns: int) -> list[Effect]:
+        self.tasks.outputs.received(message.node, message.version, message.registration)
+        return []
+
+    def _reported(self, message: ContainerReported, now_ns: int) -> list[Effect]:
+        if self.state is not JobState.RUNNING:
+            return []
+        report = message.report
+        effects = [*self._take_report(report, now_ns), *self._release(now_ns)]
+        if report.state is ContainerState.DONE and self.state is JobState.RUNNING:
+            effects.append(Send(node_address(report.node), EndReceived(report.container)))
+        return effects
+
+    def _take_report(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        return [*self._reports.take(report, now_ns), *self._end_if_due(now_ns)]
+
+    def _fetch_failed(self, message: FetchFailed, now_ns: int) -> list[Effect]:
+        if self.state is JobState.RUNNING:
+            self._reruns.fetch_failed(message, now_ns)
+        return []
+
+    # ---- giving containers back ----
+
+    def _release(self, now_ns: int) -> list[Effect]:
+        """Evict held tasks; read progress if containers are owed and there are candidates."""
+        if self.state is not JobState.RUNNING or not (self.tasks.held or self.tasks.releaser.owes):
+            return []
+        effects = self._evict(self._orders.victims(now_ns), now_ns)
+        return effects + self._read_to_release(now_ns)
+
+    def _read_to_release(self, now_ns: int) -> list[Effect]:
+        if not self.tasks.releaser.owes:
+            return []
+        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
+        if not candidates:
+            return []
+        return [ReadProgress(tuple(a.container for a in candidates if a.container is not None and a.keys_total))]
+
+    def _progress(self, message: ProgressSamples, now_ns: int) -> list[Effect]:
+        if self.state is not JobState.RUNNING:
+            return []
+        self.tasks.releaser.read(message, self.tasks.live, now_ns)
+        candidates = self.tasks.releaser.candidates(self._possible_victims(now_ns), now_ns)
+        choice = self.tasks.releaser.choose(candidates, now_ns)
+        self._rivals.speculate(now_ns)
+        if choice is None:
+            return []
+        return [choice.why, *self._evict(choice.victims, now_ns)]
+
+    def _evict(self, victims: list[TaskAttempt], now_ns: int) -> list[Effect]:
+        """Ask each victim at its own heartbeat, or kill it."""
+        effects: list[Effect] = []
+        for victim in victims:
+            container, node = victim.place
+            if TRAITS[victim.mechanism].asks_first:
+                effects.append(self.tasks.at_heartbeat("ask", victim, now_ns))
+            else:
+                kill = KillContainer(container, self.job, "preempted")
+                effects.append(self.tasks.commands.send(container, node, kill, now_ns))
+        return effects
+
+    def _ask_to_suspend(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        """The victim's own heartbeat has come (natjam, step 6)."""
+        if attempt.state is not AttemptState.CHOSEN:
+            return []
+        container, node = attempt.place
+        attempt.move(AttemptEvent.SUSPEND)
+        command = SuspendContainer(container, attempt.mechanism, now_ns)
+        return [self.tasks.commands.send(container, node, command, now_ns)]
+
+    def _possible_victims(self, now_ns: int) -> list[TaskAttempt]:
+        tasks, spare = self.tasks, self._spare_after
+        of_kind = [attempt for attempt in tasks.live.values() if attempt.kind in self._victims]
+        return of_kind if spare is None else [a for a in of_kind if not spare.spares(tasks.of(a).suspended_ns, now_ns)]
+
+    # ---- the end ----
+
+    def _end_if_due(self, now_ns: int) -> list[Effect]:
+        if self.state is not JobState.RUNNING or not (self.tasks.failure or self.tasks.done):
+            return []
+        self.state = JOB_TABLE.next(self.state, JobEvent.FAIL if self.tasks.failure else JobEvent.SUCCEED, self.job)
+        self.reason = self.tasks.failure
+        return self._end(now_ns)
+
+    def _end(self, now_ns: int) -> list[Effect]:
+        self.finish_ns = now_ns
+        effects: list[Effect] = []
+        for attempt in self.tasks.live.values():
+            if attempt.container is not None and attempt.node is not None:
+                kill = KillContainer(attempt.container, self.job, "the job has ended")
+                effects.append(Send(node_address(attempt.node), kill))
+        return [*effects, *self._final_heartbeat(now_ns)]
+
+    def validate_state(self) -> None:
+        """See ``JobTasks.validate``."""
+        self.tasks.validate()
+
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        TimerFired: _timer,
+        ApplicationHeartbeatResponse: _response,
+        ContainerReported: _reported,
+        MapOutputsReceived: _outputs_received,
+        ProgressSamples: _progress,
+        FetchFailed: _fetch_failed,
+    }

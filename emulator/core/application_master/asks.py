@@ -1,0 +1,208 @@
+"""What a job asks of the ResourceManager, and how much of it the ResourceManager has acknowledged.
+
+Theory of operation
+-------------------
+A new map or reduce waits for any container.  A suspended attempt waits for a container to resume in: on the node of its
+checkpoint if possible, or only on the node of its stopped process.  Each heartbeat carries the whole ask, so a later
+ask replaces an earlier one; if everything was acknowledged already, the heartbeat is empty.  Each answer is applied
+once, in the order of the ids, and every heartbeat returns the id of the last.  The ResourceManager takes what it gives
+off the ask, so that an answer alone leaves nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from emulator.core.application_master.resuming import Resuming
+from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
+from emulator.core.blacklist import Blacklist
+from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
+from emulator.core.saved import ProcessImage
+from emulator.vocabulary import Kind
+
+
+class _Said(NamedTuple):
+    """What a heartbeat with something new says."""
+
+    ask: Ask
+    progress_ppm: int | None
+    marks: int
+
+
+class Asks:
+    """The asks of one job; see the module's theory of operation."""
+
+    def __init__(self, job: str, resuming: Resuming, blacklist: Blacklist) -> None:
+        self._job = job
+        self._blacklist = blacklist
+        self._resuming = resuming
+        self._waiting: dict[Kind, deque[TaskAttempt]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        """Attempts that can use any container."""
+        self._resumes: dict[TaskId, TaskAttempt] = {}
+        """Suspended tasks that ask for a container, in the order of suspension."""
+        self._unsaid = True
+        """Whether attempts wait, or wait no longer, and no heartbeat has said so yet."""
+        self._said: _Said | None = None
+        """Content of the newest heartbeat with something new, without what the answers since then have given; None:
+        this ApplicationMaster has sent none."""
+        self._told_id = 0
+        """Id of that heartbeat."""
+        self.unheard = False
+        """Whether that heartbeat has not been acknowledged."""
+        self.answer_id = 0
+        """Id of the last answer applied."""
+
+    # ---- who waits ----
+
+    def add(self, attempt: TaskAttempt) -> None:
+        """Let the attempt wait for a container."""
+        self._unsaid = True
+        if attempt.state is AttemptState.SUSPENDED or attempt.saved is not None:
+            self._resumes[attempt.task] = attempt
+        else:
+            self._waiting[attempt.kind].append(attempt)
+
+    def has_new(self, kind: Kind) -> bool:
+        """Whether a new attempt of this kind waits."""
+        return bool(self._waiting[kind])
+
+    @property
+    def first_map_to_resume(self) -> TaskAttempt | None:
+        """The stopped map that has waited longest to resume."""
+        return next((attempt for task, attempt in self._resumes.items() if task.kind is Kind.MAP), None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no attempt waits."""
+        return not (self._waiting[Kind.REDUCE] or self._waiting[Kind.MAP] or self._resumes)
+
+    def to_resume(self, task: TaskId) -> TaskAttempt | None:
+        """The attempt at a task that waits to resume."""
+        return self._resumes.get(task)
+
+    def withdraw_resume(self, task: TaskId) -> None:
+        """No attempt at this task waits to resume any more."""
+        if self._resumes.pop(task, None) is not None:
+            self._unsaid = True
+
+    def withdraw_stopped(self, attempt: TaskAttempt) -> None:
+        """A stopped process no longer waits to resume."""
+        if attempt.state is AttemptState.SUSPENDED and self._resumes.get(attempt.task) is attempt:
+            self.withdraw_resume(attempt.task)
+
+    def withdraw_new(self, task: TaskId) -> list[TaskAttempt]:
+        """Remove waiting new attempts at a task; returns them."""
+        waiting = self._waiting[task.kind]
+        found = [attempt for attempt in waiting if attempt.task == task]
+        for attempt in found:
+            waiting.remove(attempt)
+            self._unsaid = True
+        return found
+
+    def take(self, allocation: AllocatedContainer, prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
+        """The attempt that gets this container, and waits no longer; None if there is none.
+
+        If several wait for any container, the first that ``prefers`` accepts for the container's node gets it.
+        """
+        if allocation.task is None:
+            return _take_first(self._waiting[allocation.kind], prefers)
+        attempt = self._resumes.get(allocation.task)
+        if attempt is None or (attempt.state is AttemptState.SUSPENDED and attempt.container != allocation.container):
+            self._unsaid = True  # the ResourceManager has taken it off the ask
+            return None
+        return self._resumes.pop(allocation.task)
+
+    def __iter__(self) -> Iterator[TaskAttempt]:
+        yield from self._waiting[Kind.MAP]
+        yield from self._waiting[Kind.REDUCE]
+        yield from self._resumes.values()
+
+    # ---- what the ResourceManager is told, and what it answers ----
+
+    @property
+    def to_tell(self) -> bool:
+        """Whether there is something to say, or something said has not been acknowledged."""
+        return self.unheard or self._is_new
+
+    @property
+    def _is_new(self) -> bool:
+        return self._unsaid or self._said is None or self._said.ask.avoided != self._blacklist.avoided
+
+    def heartbeat(self, now_ns: int, progress_ppm: int | None, marks: int) -> ApplicationHeartbeat:
+        """The next heartbeat."""
+        ask = self._made_anew(now_ns) if self._said is None or self._is_new else self._said.ask
+        self._unsaid = False
+        says = _Said(ask, progress_ppm, marks)
+        if says == self._said and not self.unheard:
+            return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
+        # Above that of another heartbeat of the same instant, whose answer must not pass for this one's.
+        self._told_id = max(now_ns, self._told_id) + 1
+        self._said, self.unheard = says, True
+        return ApplicationHeartbeat(
+            self._job, self._told_id, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks
+        )
+
+    def acknowledge(self, heartbeat_id: int) -> bool:
+        """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
+        if not self.unheard or heartbeat_id < self._told_id:
+            return False
+        self.unheard = False
+        return True
+
+    def register_again(self) -> None:
+        """Make the next heartbeat the first of a new attempt: it says everything, until that is acknowledged."""
+        self._said = None
+
+    def take_answer(self, answer: Answer) -> bool:
+        """Take an answer if it is the next one; it is acknowledged from now on.  Returns whether it was taken."""
+        if answer.id != self.answer_id + 1:
+            return False
+        self.answer_id = answer.id
+        if self._said is not None:
+            self._said = self._said._replace(ask=left_of(self._said.ask, answer.allocated))
+        return True
+
+    def _made_anew(self, now_ns: int) -> Ask:
+        resumes = self._resuming.in_order(self._resumes.values(), now_ns)
+        return Ask(
+            maps=len(self._waiting[Kind.MAP]),
+            reduces=len(self._waiting[Kind.REDUCE]),
+            resumes=tuple([_resume_ask(attempt) for attempt in resumes]),
+            avoided=self._blacklist.avoided,
+        )
+
+
+def left_of(ask: Ask, given: Sequence[AllocatedContainer]) -> Ask:
+    """What is left of an ask when these containers are given; both sides count with it."""
+    if not given:
+        return ask
+    new = [allocation.kind for allocation in given if allocation.task is None]
+    resumed = {allocation.task for allocation in given}
+    return replace(
+        ask,
+        maps=max(0, ask.maps - new.count(Kind.MAP)),
+        reduces=max(0, ask.reduces - new.count(Kind.REDUCE)),
+        resumes=tuple([resume for resume in ask.resumes if resume.task not in resumed]),
+    )
+
+
+def _resume_ask(attempt: TaskAttempt) -> ResumeAsk:
+    suspended_ns = attempt.suspended_ns or 0
+    if attempt.state is AttemptState.SUSPENDED:
+        assert attempt.node is not None
+        return ResumeAsk(attempt.task, attempt.node, suspended_ns, attempt.container)
+    assert attempt.saved is not None
+    image_bytes = attempt.saved.size_bytes if isinstance(attempt.saved, ProcessImage) else 0
+    return ResumeAsk(attempt.task, attempt.saved.node, suspended_ns, image_bytes=image_bytes)
+
+
+def _take_first(waiting: deque[TaskAttempt], prefers: Callable[[TaskAttempt], bool] | None) -> TaskAttempt | None:
+    if not waiting or prefers is None:
+        return waiting.popleft() if waiting else None
+    chosen = next(filter(prefers, waiting), waiting[0])
+    waiting.remove(chosen)
+    return chosen

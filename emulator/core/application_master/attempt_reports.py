@@ -1,0 +1,186 @@
+"""How NodeManagers' reports about containers change attempts and tasks.
+
+Theory of operation
+-------------------
+A report carries its container's whole state and a rising revision; a report that is not newer than the last is ignored.
+A report settles the command that it answers and moves the attempt along Fig. 2 of natjam.  If the attempt has ended, it
+decides what follows: its task is done, another attempt follows, or the job has failed.
+"""
+
+from __future__ import annotations
+
+from emulator.core.application_master.job_tasks import JobTasks
+from emulator.core.application_master.speculation import Rivals
+from emulator.core.application_master.task import Task, TaskEvent, TaskState
+from emulator.core.application_master.task_attempt import AT_WORK, VICTIM, AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.effects import Effect
+from emulator.core.messages import ContainerReport, ContainerState, Outcome
+from emulator.core.settings import Settings
+from emulator.vocabulary import Kind, Mechanism
+
+_GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
+
+
+class AttemptReports:
+    """Part of one ApplicationMaster; see the module's theory of operation."""
+
+    def __init__(self, tasks: JobTasks, rivals: Rivals, settings: Settings) -> None:
+        self._tasks = tasks
+        self._rivals = rivals
+        self._protocol = settings.protocol
+        self._debts_are_numbers = settings.scheduler.allocation.paced is None
+        """Whether the ResourceManager asks back a number of containers; otherwise it names them."""
+        self._heeds_refusals = settings.scheduler.mechanism.heeds_refusals
+
+    def take(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """Take a report of one of the job's containers."""
+        tasks, attempt = self._tasks, self._tasks.live.get(report.container)
+        if attempt is not None and report.revision <= attempt.revision:
+            return []  # an old report: it must not settle a command sent since
+        tasks.commands.settle(report)
+        if attempt is None:
+            return []
+        attempt.revision = report.revision
+        if report.state is ContainerState.LAUNCHING:
+            return []
+        if attempt.state is AttemptState.ASSIGNED and report.outcome is not Outcome.LAUNCH_FAILED:
+            self._launched(attempt, now_ns)
+        has_gone_on = report.state in _GOES_ON or report.outcome is Outcome.SUCCEEDED
+        if attempt.state is AttemptState.RESUMING and has_gone_on:
+            self._resumed(attempt, now_ns)
+        if report.state is ContainerState.DONE:
+            return self._ended(attempt, report, now_ns)
+        if report.state is ContainerState.SUSPENDED:
+            return self._stopped(attempt, now_ns)
+        if report.state is ContainerState.COMMITTING and attempt.state in AT_WORK:
+            attempt.move(AttemptEvent.COMMIT)  # a victim that commits frees its container too: the debt is paid
+            tasks.withdraw_suspend(attempt)
+        if report.refusals > attempt.refusals:
+            attempt.refusals = report.refusals
+            self._refused(attempt, now_ns)
+        return []
+
+    def _resumed(self, attempt: TaskAttempt, now_ns: int) -> None:
+        attempt.move(AttemptEvent.RESUME)
+        attempt.running_since_ns = now_ns
+        attempt.estimate = attempt.estimate.unanchored()
+
+    def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
+        attempt.move(AttemptEvent.LAUNCH)
+        attempt.running_since_ns = now_ns
+        self._tasks.of(attempt).move(TaskEvent.LAUNCHED)
+
+    def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:
+        if attempt.state is not AttemptState.SUSPEND_PENDING:
+            return
+        attempt.move(AttemptEvent.REFUSED)
+        self._tasks.withdraw_suspend(attempt)
+        self._owe_another(attempt)
+        gets_another = self._heeds_refusals and attempt.mechanism is Mechanism.SUSPEND
+        if not gets_another or attempt.task in self._tasks.held:
+            # Do not choose the same victim again at once: another node may have room.
+            attempt.spared_until_ns = now_ns + self._protocol.retry_ns
+
+    def _owe_another(self, victim: TaskAttempt) -> None:
+        """A victim's container has not become free: if a number of containers is owed, another victim must give one."""
+        if self._debts_are_numbers and victim.task not in self._tasks.held:
+            self._tasks.releaser.debt += 1
+
+    def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        if attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.move(AttemptEvent.SAVED)
+            attempt.suspended_ns = now_ns
+            self._tasks.of(attempt).suspended_ns.append(now_ns)
+            return self._ask_to_resume(attempt, now_ns)
+        if attempt.state is AttemptState.RESUMING:
+            attempt.move(AttemptEvent.RESUME_FAILED)
+            return self._ask_to_resume(attempt, now_ns)
+        return []
+
+    def _ask_to_resume(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
+        """An attempt was stopped and asks to resume.  If two attempts at a task are stopped, only the one with more
+        keys done may resume; the other is killed."""
+        tasks = self._tasks
+        if tasks.of(attempt).state is TaskState.SUCCEEDED:
+            return []  # another attempt has succeeded: this one will be killed
+        if attempt.task in tasks.held:
+            return []
+        other = tasks.asks.to_resume(attempt.task)
+        further = attempt
+        effects: list[Effect] = []
+        if other is not None and other is not attempt:
+            further = max(other, attempt, key=lambda stopped: stopped.estimate.keys_done)
+            effects = [self._rivals.kill(attempt if further is other else other, now_ns)]
+        tasks.asks.add(further)
+        self._rivals.withdraw_waiting(attempt)
+        return effects
+
+    # ---- ends ----
+
+    def _ended(self, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        tasks = self._tasks
+        del tasks.live[report.container]
+        if tasks.asks.to_resume(attempt.task) is attempt:
+            tasks.asks.withdraw_resume(attempt.task)
+        was_victim = attempt.state in VICTIM
+        tasks.withdraw_suspend(attempt)
+        task = tasks.of(attempt)
+        if task.state is TaskState.SUCCEEDED:
+            attempt.move(AttemptEvent.KILL)  # another attempt has succeeded: the outcome of this one does not count
+        elif report.outcome is Outcome.SUCCEEDED:
+            return self._succeeded(task, attempt, report, now_ns)
+        elif report.outcome is Outcome.CHECKPOINTED and attempt.state is AttemptState.SUSPEND_PENDING:
+            attempt.move(AttemptEvent.SAVED)
+            task.suspended_ns.append(now_ns)
+            if report.saved is not None:
+                task.accept(report.saved, attempt.saved)
+            self._retry(task, now_ns)
+        elif report.outcome in (Outcome.KILLED, Outcome.LOST):
+            attempt.move(AttemptEvent.KILL)
+            self._retry(task, now_ns)
+            if report.outcome is Outcome.LOST and was_victim:
+                self._owe_another(attempt)  # the node is gone
+        else:
+            self._failed(task, attempt, report, now_ns)
+        return []
+
+    def _failed(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> None:
+        attempt.move(AttemptEvent.FAIL)
+        task.failures += 1
+        self._tasks.blacklist.failed(report.node)
+        if task.failures < self._protocol.task_attempts_max:
+            self._retry(task, now_ns)
+            return
+        task.move(TaskEvent.FAIL)
+        self._tasks.failure = f"{attempt.name} failed {task.failures} times, at last: {report.reason}"
+
+    def _retry(self, task: Task, now_ns: int) -> None:
+        """An attempt has ended, or given way for good: start another, unless a speculative rival is still running."""
+        tasks = self._tasks
+        task.move(TaskEvent.RETRY)
+        if task.kind is Kind.MAP:
+            tasks.map_news_ns = now_ns
+        if task.speculative:
+            self._rivals.withdraw_waiting(task.attempt)
+            task.speculative = False
+            if any(tasks.has_container(attempt) for attempt in task.attempts):
+                return
+        tasks.request(task.new_attempt(suspended_ns=now_ns if task.saved else None))
+
+    def _succeeded(self, task: Task, attempt: TaskAttempt, report: ContainerReport, now_ns: int) -> list[Effect]:
+        tasks = self._tasks
+        attempt.move(AttemptEvent.SUCCEED)
+        task.move(TaskEvent.SUCCEED)
+        if task.kind is Kind.REDUCE:
+            tasks.reduces_done += 1
+            return self._rivals.beaten_by(attempt, now_ns)
+        task.output_node = report.node
+        tasks.maps_done += 1
+        tasks.request_reduces_if_due()
+        return self._maps_complete(now_ns) if tasks.maps_done == len(tasks.maps) else []
+
+    def _maps_complete(self, now_ns: int) -> list[Effect]:
+        outputs = self._tasks.outputs
+        outputs.complete(tuple(task.output_node or "" for task in self._tasks.maps))
+        nodes = [attempt.node for attempt in self._tasks.live_reduces if attempt.node is not None]
+        return [effect for node in nodes for effect in outputs.tell(node, now_ns)]

@@ -1,0 +1,55 @@
+"""The cost of an image of a task: the size of its memory at the device's speed, and the wait for the device.
+
+An ApplicationMaster knows only the writes that it has itself requested on a node's device.  It keeps a queue of its own
+for each node (in adaptive-checkpointing, section 5.2.2, the ResourceManager does).
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from emulator.core.application_master.devices import DeviceQueue
+from emulator.policies.adaptive_checkpointing import image_overhead_ns
+from emulator.policies.views import TaskView
+from emulator.vocabulary import JobFacts, Tier
+
+
+class ImageCosts:
+    """Image costs for the tasks of one job."""
+
+    def __init__(self, tier: Tier | None, facts: JobFacts) -> None:
+        self._tier = tier
+        self._facts = facts
+        self._queues: dict[str, DeviceQueue] = {}
+
+    def weighed(self, task: TaskView, now_ns: int) -> TaskView:
+        """The task with the cost of making an image of it now, if images can be made."""
+        tier = self._tier
+        if tier is None:
+            return task
+        dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
+        queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns)
+        overhead_ns = image_overhead_ns(dump_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)
+        return structs.replace(
+            task, image_overhead_ns=overhead_ns + 2 * tier.latency_ns, image_dump_ns=tier.write_ns(dump_bytes)
+        )
+
+    def begin(self, task: TaskView, now_ns: int) -> None:
+        """An image of the task has been ordered."""
+        if self._tier is not None:
+            queue = self._queue(task.node, now_ns)
+            dump_ns = self._tier.write_ns(self._dump_bytes(self._tier, task))
+            queue.submit(f"{task.container} {now_ns}", dump_ns, now_ns)
+
+    def _dump_bytes(self, tier: Tier, task: TaskView) -> int:
+        return tier.dump_bytes(self._facts, task.task or 0, task.has_image)
+
+    def _queue(self, node: str, now_ns: int) -> DeviceQueue:
+        """The queue of a node's device, without the writes that must be finished by now at the device's speed."""
+        queue = self._queues.get(node)
+        if queue is None:
+            assert self._tier is not None
+            queue = self._queues[node] = DeviceQueue(self._tier.at_once)
+        while (due := queue.next_due()) is not None and due[0] <= now_ns:
+            queue.end(due[1], due[0])
+        return queue

@@ -1,0 +1,148 @@
+"""The Releaser: which running tasks of a job are given back (natjam, section 3.2).
+
+Theory of operation
+-------------------
+The ResourceManager asks a job for a number of containers, not for particular ones.  The Releaser, in the job's
+ApplicationMaster, keeps this debt.  When it has read the task heartbeats, it orders the running tasks by the task
+eviction policy and takes the first ones.  The mechanism policy decides for each what happens to it.  Estimates are
+refreshed once per period, and the latest complete set is used: readings after the last refresh are left for the next.
+Reading all missed readings at once gives the same estimates as reading every period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from emulator.core.application_master.image_costs import ImageCosts
+from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
+from emulator.core.decisions import choose_mechanism, order_tasks
+from emulator.core.effects import ExplainTaskEviction
+from emulator.core.explanation import explain_tasks
+from emulator.core.machine import Phase, keyed_random
+from emulator.core.mechanisms import applied_to
+from emulator.core.messages import ProgressSamples
+from emulator.core.saved import ProcessImage
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
+from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism
+
+
+class Choice(NamedTuple):
+    """Tasks that must give their containers back, in order."""
+
+    victims: list[TaskAttempt]
+    why: ExplainTaskEviction
+
+
+class Releaser:
+    """Part of one ApplicationMaster; see the module's theory of operation."""
+
+    def __init__(self, facts: JobFacts, settings: Settings) -> None:
+        self.job = facts.name
+        self.debt = 0
+        """Containers asked back for which no victim has been chosen yet."""
+        self.named: dict[str, None] = {}
+        """Containers asked back by name that have not been made victims yet."""
+        self.costs = MeasuredCosts()
+        self._seed = settings.seed
+        self._eviction = settings.scheduler.task_eviction
+        self._mechanism = settings.scheduler.mechanism
+        self._refresh = Phase(settings.seed, f"am:{facts.name}", "estimates", settings.protocol.estimate_period_ns)
+        self._decisions = 0
+        self._images = ImageCosts(settings.tier, facts)
+        self._has_device = settings.tier is not None
+
+    @property
+    def owes(self) -> bool:
+        """Whether containers are still to be given back."""
+        return bool(self.debt or self.named)
+
+    @staticmethod
+    def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
+        """The RUNNING attempts; those already chosen, or refused a moment ago, are left out."""
+        running = AttemptState.RUNNING
+        return [a for a in tasks if a.state is running and a.spared_until_ns <= now_ns]
+
+    def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
+        """Add the readings up to the last refresh to the estimates of ``attempts`` (by container)."""
+        until_ns = self._refresh.until(now_ns)
+        for container, readings in message.samples:
+            attempt = attempts.get(container)
+            if attempt is None:
+                continue
+            for at_ns, keys_done in readings:
+                if attempt.running_since_ns <= at_ns <= until_ns:
+                    attempt.estimate = attempt.estimate.with_reading(at_ns, keys_done)
+
+    def choose(self, candidates: list[TaskAttempt], now_ns: int) -> Choice | None:
+        """Choose victims for as much of the debt as ``candidates`` allow, and mark them.
+
+        Named containers that are not among ``candidates`` either end by themselves or are not given back.
+        """
+        if not self.owes or not candidates:
+            return None
+        tasks = tuple(self._images.weighed(view_of(self.job, attempt, now_ns), now_ns) for attempt in candidates)
+        view = self.view(now_ns, tasks)
+        self._decisions += 1
+        random = keyed_random(self._seed, f"am:{self.job}", "task-eviction", self._decisions)
+        named = tuple(task.container for task in tasks if task.container in self.named)
+        order = named or order_tasks(self._eviction, view, tasks, random)
+        chosen = self._with_mechanisms(view, tasks, order, len(named) or self.debt)
+        self.named.clear()
+        if not chosen:
+            return None
+        by_container = {attempt.container: attempt for attempt in candidates}
+        victims = [by_container[container] for container, _ in chosen]
+        for victim, (_, decision) in zip(victims, chosen, strict=True):
+            victim.move(AttemptEvent.CHOOSE)
+            victim.mechanism = decision.mechanism
+        self.debt -= 0 if named else len(victims)
+        taken = [container for container, _ in chosen]
+        in_order = [*taken, *(container for container in order if container not in taken)]
+        mechanisms = tuple(decision for _, decision in chosen)
+        why = explain_tasks(self._eviction.name, self.job, tasks, in_order, len(taken), mechanisms)
+        return Choice(victims, why)
+
+    def _with_mechanisms(
+        self, view: ClusterView, tasks: tuple[TaskView, ...], order: tuple[str, ...], most: int
+    ) -> list[tuple[str, MechanismDecision]]:
+        """At most ``most`` containers of ``order``, each with its mechanism; tasks to be waited for are left out."""
+        by_container = {task.container: task for task in tasks}
+        chosen: list[tuple[str, MechanismDecision]] = []
+        for container in order:
+            if len(chosen) == most:
+                break
+            task = self._images.weighed(by_container[container], view.now_ns)  # images chosen before it may queue
+            decision = choose_mechanism(self._mechanism, view, task, self._has_device)
+            applied = applied_to(decision.mechanism, task.kind)
+            if applied is not decision.mechanism:
+                decision = MechanismDecision(applied, decision.numbers)
+            if decision.mechanism is Mechanism.IMAGE:
+                self._images.begin(task, view.now_ns)
+            if decision.mechanism is not Mechanism.WAIT:
+                chosen.append((container, decision))
+        return chosen
+
+    def view(self, now_ns: int, tasks: tuple[TaskView, ...] = ()) -> ClusterView:
+        """What the job's policies see: its own tasks, and the costs it was told."""
+        return ClusterView(now_ns, Known(tasks=tasks, costs=self.costs))
+
+
+def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
+    """The attempt as task eviction sees it."""
+    container, node = attempt.place
+    return TaskView(
+        container=container,
+        job=job,
+        kind=attempt.kind,
+        node=node,
+        started_ns=attempt.running_since_ns,
+        task=attempt.task.number,
+        keys_done=attempt.estimate.keys_done,
+        keys_total=attempt.keys_total,
+        remaining_ns=attempt.estimate.remaining_ns(attempt.keys_total, now_ns),
+        memory_bytes=attempt.memory_bytes,
+        refusals=attempt.refusals,
+        has_image=isinstance(attempt.saved, ProcessImage),
+    )

@@ -1,0 +1,438 @@
+"""The NodeManager: carries out what is ordered for the containers of one node; it decides nothing else.
+
+Theory of operation
+-------------------
+A NodeManager carries out the commands of ApplicationMasters, and those of the ResourceManager: kills, and commands
+about ApplicationMasters' own containers.  It does so by emitting effects on containers; no other machine does.  Each
+container has a state from the table below.  Commands are idempotent.  A repeated command is answered with the
+container's current report; a kill that overtakes its start leaves a tombstone, which refuses the start.
+
+Every change is reported to the job's ApplicationMaster at once (natjam, Fig. 1, steps 8 and 9).  Containers that have
+ended or stopped are told to the ResourceManager in heartbeats (``emulator.core.node_manager.node_news``), which pass an
+end on to the ApplicationMaster if that has not acknowledged it.  Under an overhead profile a suspended container is
+held back until the profile's total has passed since the ApplicationMaster asked; then a heartbeat of its own carries
+it, so that the total has the low deviation of the published one.
+
+A stopped process frees its container but not its memory, which is charged to ``memory + swap``.  A suspend is refused
+if it would exceed that or ``max_suspended`` (os-assisted-preemption, section III).
+"""
+
+from __future__ import annotations
+
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Launched,
+    LaunchFailed,
+    Paged,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.effects import (
+    Checkpoint,
+    CleanUp,
+    Dump,
+    Effect,
+    Kill,
+    Launch,
+    ProvideInput,
+    Resume,
+    Send,
+    Suspend,
+)
+from emulator.core.machine import IllegalTransition, Phase, StateMachine, Timers
+from emulator.core.mechanisms import TRAITS
+from emulator.core.messages import (
+    RESOURCE_MANAGER,
+    ContainerReported,
+    ContainerState,
+    EndReceived,
+    KillContainer,
+    MapOutputs,
+    MapOutputsReceived,
+    Message,
+    NodeHeartbeatResponse,
+    Outcome,
+    ResumeContainer,
+    Start,
+    StartContainer,
+    SuspendContainer,
+    Tick,
+    TimerFired,
+    job_address,
+    node_address,
+)
+from emulator.core.node_ledger import NodeLedger, NoRoom
+from emulator.core.node_manager.container import CONTAINER_TABLE, Container, ContainerEvent, first_key_at_ns
+from emulator.core.node_manager.node_news import NodeNews
+from emulator.core.saved import ProcessImage
+from emulator.core.settings import NodeSettings, Settings
+from emulator.vocabulary import Kind
+
+
+class NodeManager(StateMachine):
+    """The machine of one node; see the module's theory of operation."""
+
+    def __init__(self, node: NodeSettings, settings: Settings) -> None:
+        super().__init__(node_address(node.name))
+        self.node = node
+        self.containers: dict[str, Container] = {}
+        self.ledger = NodeLedger(node)
+        self._map_outputs: dict[str, int] = {}
+        self._finished_jobs: set[str] = set()
+        self._forgotten: set[str] = set()
+        """Ended containers of ended jobs, whose end the ResourceManager knows."""
+        self._news = NodeNews(node.name)
+        self._overheads = settings.overheads
+        self._timers = Timers()
+        self.heartbeat = Phase(settings.seed, self.address, "heartbeat", settings.protocol.heartbeat_ns)
+
+    # ---- messages ----
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        if self.revision:  # started anew: its processes have gone with the machine
+            self.ledger = NodeLedger(self.node)
+            self._map_outputs.clear()
+            self._finished_jobs.clear()
+            self._register_anew(now_ns)
+        return self._heartbeat(now_ns)
+
+    def _register_anew(self, now_ns: int) -> None:
+        """Nothing is left of what was here."""
+        self._forgotten.update(self.containers)
+        self.containers.clear()
+        self._news.register_anew(now_ns)
+
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        heartbeat = self._news.heartbeat(now_ns)
+        if heartbeat.says_nothing:
+            self.leaves_no_trace()
+        return [Send(RESOURCE_MANAGER, heartbeat)]
+
+    def _timer(self, message: TimerFired, now_ns: int) -> list[Effect]:
+        if not self._timers.take(message):
+            return []
+        verb, _, container_id = message.name.partition(" ")
+        if verb == "release":
+            return self._heartbeat(now_ns)
+        container = self.containers.get(container_id)
+        if container is not None and container.state is ContainerState.RESUMING:
+            return [Resume(container.id)]
+        return []
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """When a freed container may be reported; see ``emulator.core.machine.PeriodicMachine``."""
+        return self._news.due_ns(now_ns)
+
+    def _start_container(self, message: StartContainer, now_ns: int) -> list[Effect]:
+        known = self.containers.get(message.container)
+        if known is not None:
+            return self._report(known)
+        if message.job in self._finished_jobs or message.registration != self._news.registration:
+            return []  # late or repeated: its container may have ended and been forgotten, or been lost
+        container = Container(message.container, message.job, message.kind, message.ready_ns, message.memory_bytes)
+        self.containers[container.id] = container
+        try:
+            self.ledger.take(container.id, container.kind, message.memory_bytes)
+        except NoRoom as refusal:
+            return self._never_started(container, Outcome.LAUNCH_FAILED, str(refusal), now_ns)
+        return [
+            Launch(
+                container=message.container,
+                job=message.job,
+                kind=message.kind,
+                task=message.task,
+                attempt=message.attempt,
+                first_key_at_ns=first_key_at_ns(message, self._overheads, now_ns),
+                saved=message.saved,
+                memory_bytes=message.memory_bytes,
+            )
+        ]
+
+    def _never_started(self, container: Container, outcome: Outcome, reason: str, now_ns: int) -> list[Effect]:
+        self._move(container, ContainerEvent.LAUNCH_FAILED)
+        container.outcome, container.reason = outcome, reason
+        return self._free(container, now_ns)
+
+    def _suspend_container(self, message: SuspendContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is None or container.state is not ContainerState.RUNNING:
+            return self._report(container) if container else []
+        if container.suspend_asked_ns is not None and message.asked_ns <= container.suspend_asked_ns:
+            return self._report(container)  # answered before: since then it has resumed or refused
+        container.suspend_asked_ns = message.asked_ns
+        traits = TRAITS[message.mechanism]
+        if traits.ends_process:
+            self._move(container, ContainerEvent.CHECKPOINT)
+            return [Dump(container.id) if traits.saves is ProcessImage else Checkpoint(container.id)]
+        try:
+            self.ledger.set_aside(container.id)
+        except NoRoom as refusal:
+            container.refusals += 1
+            container.reason = str(refusal)
+            return self._report_change(container)
+        self._move(container, ContainerEvent.SUSPEND)
+        return [Suspend(container.id)]
+
+    def _resume_container(self, message: ResumeContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is None or container.state is not ContainerState.SUSPENDED:
+            return self._report(container) if container else []
+        if message.ready_ns <= container.ready_ns:
+            return self._report(container)  # from an earlier resume: no container was given for this stop yet
+        try:
+            self.ledger.resume(container.id, container.kind)
+        except NoRoom:
+            return self._report(container)  # it will be repeated
+        self._move(container, ContainerEvent.RESUME)
+        container.ready_ns = message.ready_ns
+        container.slot_free_ns = None
+        self._news.settle(container)
+        at_ns = message.ready_ns + self._overheads.resume_ns
+        if self._overheads.resume_ns and at_ns > now_ns:
+            return [self._timers.set(f"resume {container.id}", at_ns)]
+        return [Resume(container.id)]
+
+    def _kill_container(self, message: KillContainer, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if message.container in self._forgotten:
+            return []  # the kill crossed the report of its end
+        if container is None:
+            # The kill has overtaken the start: record it, so that the start is refused.
+            container = Container(message.container, message.job, Kind.REDUCE, now_ns)
+            self.containers[container.id] = container
+            return self._never_started(container, Outcome.KILLED, message.why, now_ns)
+        if not CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
+            return self._report(container)
+        self._move(container, ContainerEvent.KILL)
+        container.reason = message.why
+        return [Kill(container.id)]
+
+    def _map_outputs_known(self, message: MapOutputs, now_ns: int) -> list[Effect]:
+        receipt = MapOutputsReceived(self.node.name, message.version, self._news.registration)
+        received = Send(job_address(message.job), receipt)
+        if self._map_outputs.get(message.job, 0) >= message.version or message.job in self._finished_jobs:
+            return [received]
+        self._map_outputs[message.job] = message.version
+        return [ProvideInput(message.job, message.version, message.nodes), received]
+
+    def _end_received(self, message: EndReceived, now_ns: int) -> list[Effect]:
+        container = self.containers.get(message.container)
+        if container is not None:
+            container.job_knows = True
+        return []
+
+    def _response(self, message: NodeHeartbeatResponse, now_ns: int) -> list[Effect]:
+        told = self._news.take(message)
+        if told is None:
+            self.leaves_no_trace()
+            return []
+        for container in told:
+            if container.job in self._finished_jobs:
+                self._forget(container)
+        effects: list[Effect] = []
+        for job in message.finished_jobs:
+            if job not in self._finished_jobs:
+                effects += self._clean_up(job)
+        return effects + self._shut_down(now_ns) if message.shut_down else effects
+
+    def _shut_down(self, now_ns: int) -> list[Effect]:
+        """The ResourceManager has given this node up: kill everything, because it is replaced on other nodes."""
+        effects: list[Effect] = []
+        for container in self.containers.values():
+            if CONTAINER_TABLE.allows(container.state, ContainerEvent.KILL):
+                self._move(container, ContainerEvent.KILL)
+                container.reason = "the node was given up"
+                effects.append(Kill(container.id))
+        if all(container.state is ContainerState.DONE for container in self.containers.values()):
+            self._register_anew(now_ns)
+            return self._heartbeat(now_ns)
+        return effects
+
+    # ---- completions ----
+
+    def _launched(self, message: Launched, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        return self._report(container) if self._move(container, ContainerEvent.LAUNCHED) else []
+
+    def _launch_failed(self, message: LaunchFailed, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        killing = container.state is ContainerState.KILLING
+        return self._never_started(
+            container, Outcome.KILLED if killing else Outcome.LAUNCH_FAILED, message.reason, now_ns
+        )
+
+    def _first_key(self, message: FirstKey, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        if container.state is ContainerState.DONE:
+            raise IllegalTransition(f"container {container.id} has ended and says that it begins its first key")
+        container.first_key_ns, container.input_ready_ns = message.at_ns, message.input_ready_ns
+        return []
+
+    def _committing(self, message: Committing, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        if container.state is ContainerState.RESUMING:  # this message has overtaken ``Resumed``
+            self._goes_on(container, now_ns)
+        return self._report(container) if self._move(container, ContainerEvent.COMMIT) else []
+
+    def _suspended(self, message: Suspended, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        if not self._move(container, ContainerEvent.SUSPENDED):
+            return []
+        container.keys_done = message.keys_done
+        return self._free(container, now_ns)
+
+    def _operation_failed(self, message: SuspendFailed | CheckpointFailed | ResumeFailed, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        event = _FAILED_EVENT[type(message)]
+        if not self._move(container, event):
+            if container.state is ContainerState.COMMITTING:
+                container.reason = message.reason  # told with its end
+            return []
+        container.refusals += 1
+        container.reason = message.reason
+        return self._free(container, now_ns) if event is ContainerEvent.RESUME_FAILED else self._report(container)
+
+    def _resumed(self, message: Resumed, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        return self._report(container) if self._goes_on(container, now_ns) else []
+
+    def _goes_on(self, container: Container, now_ns: int) -> bool:
+        has_moved = self._move(container, ContainerEvent.RESUMED)
+        if has_moved and container.first_key_ns is not None:  # it is among its keys and has its input
+            container.first_key_ns, container.input_ready_ns = now_ns, None
+        return has_moved
+
+    def _checkpointed(self, message: Checkpointed, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        self._move(container, ContainerEvent.CHECKPOINTED)
+        container.saved = message.saved
+        return []  # reported with the exit, which follows
+
+    def _ignore(self, message: Message, now_ns: int) -> list[Effect]:
+        return []  # for the journal: the exit that follows reports everything
+
+    def _exited(self, message: Exited, now_ns: int) -> list[Effect]:
+        container = self._named(message.container)
+        killing = container.state is ContainerState.KILLING
+        if not self._move(container, ContainerEvent.EXITED):
+            return []  # a failed launch was already reported
+        container.keys_done = message.keys_done
+        if message.code == 0:
+            container.outcome = Outcome.SUCCEEDED
+        elif container.saved is not None:
+            container.outcome = Outcome.CHECKPOINTED
+        elif killing:
+            container.outcome = Outcome.KILLED
+        else:
+            container.outcome = Outcome.CRASHED
+            container.reason = message.reason
+        return self._free(container, now_ns)
+
+    # ---- parts ----
+
+    def _named(self, container_id: str) -> Container:
+        container = self.containers.get(container_id)
+        if container is None:
+            raise IllegalTransition(f"{self.address}: there is no container {container_id}")
+        return container
+
+    def _move(self, container: Container, event: ContainerEvent) -> bool:
+        has_moved = container.move(event)
+        if has_moved and event in (ContainerEvent.SUSPEND_FAILED, ContainerEvent.COMMIT, ContainerEvent.KILL):
+            self.ledger.keep(container.id)
+        return has_moved
+
+    def _free(self, container: Container, now_ns: int) -> list[Effect]:
+        """A slot is free: tell the job now, and the ResourceManager at the next heartbeat or when the profile says."""
+        self._news.freed(container)
+        if container.state is ContainerState.SUSPENDED:
+            self.ledger.stop(container.id)
+        elif container.id in self.ledger:  # a refused start was never charged
+            self.ledger.end(container.id)
+        container.slot_free_ns = now_ns
+        effects = self._report(container)
+        suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
+        if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
+            container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
+            effects.append(self._timers.set(f"release {container.id}", container.slot_free_ns))
+        return effects
+
+    def _report_change(self, container: Container) -> list[Effect]:
+        container.revision += 1
+        return self._report(container)
+
+    def _report(self, container: Container) -> list[Effect]:
+        if container.kind is Kind.APPLICATION_MASTER:
+            return []  # an ApplicationMaster knows its own state
+        ended_by_itself = container.outcome in (Outcome.SUCCEEDED, Outcome.CRASHED)
+        if self._overheads.amrm_client and ended_by_itself:
+            return []  # the ResourceManager reports it
+        return [Send(job_address(container.job), ContainerReported(container.report(self.node.name)))]
+
+    def _heartbeat(self, now_ns: int) -> list[Effect]:
+        return [Send(RESOURCE_MANAGER, self._news.heartbeat(now_ns))]
+
+    def _clean_up(self, job: str) -> list[Effect]:
+        self._finished_jobs.add(job)
+        for container in [c for c in self.containers.values() if c.job == job]:
+            self._forget(container)
+        self._map_outputs.pop(job, None)
+        return [CleanUp(job)]
+
+    def _forget(self, container: Container) -> None:
+        """Drop an ended container whose end the ResourceManager knows."""
+        if container.state is ContainerState.DONE and self._news.is_told(container):
+            del self.containers[container.id]
+            self._forgotten.add(container.id)
+
+    def validate_state(self) -> None:
+        """Slots and memory are never over-committed; every freed container is reported until acknowledged."""
+        self.ledger.validate()
+        assert not self.ledger.surplus, f"{self.address}: {self.ledger.used} containers in use"
+        assert self.ledger.stopped <= self.node.max_suspended, f"{self.address}: {self.ledger.stopped} stopped"
+        assert self.ledger.stopped_bytes <= self.node.room_bytes, f"{self.address}: {self.ledger.stopped_bytes} bytes"
+        for container in self.containers.values():
+            assert (container.id in self.ledger) == (container.state is not ContainerState.DONE), container.id
+            assert self._news.is_told(container) or not self.ledger.on_slot(container.id), f"{container.id} told free"
+
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        TimerFired: _timer,
+        StartContainer: _start_container,
+        SuspendContainer: _suspend_container,
+        ResumeContainer: _resume_container,
+        KillContainer: _kill_container,
+        MapOutputs: _map_outputs_known,
+        EndReceived: _end_received,
+        NodeHeartbeatResponse: _response,
+        Launched: _launched,
+        LaunchFailed: _launch_failed,
+        FirstKey: _first_key,
+        Paged: _ignore,
+        Committing: _committing,
+        Suspended: _suspended,
+        SuspendFailed: _operation_failed,
+        CheckpointFailed: _operation_failed,
+        ResumeFailed: _operation_failed,
+        Resumed: _resumed,
+        Checkpointed: _checkpointed,
+        Killed: _ignore,
+        KillFailed: _ignore,
+        Exited: _exited,
+    }
+
+
+_FAILED_EVENT = {
+    SuspendFailed: ContainerEvent.SUSPEND_FAILED,
+    CheckpointFailed: ContainerEvent.CHECKPOINT_FAILED,
+    ResumeFailed: ContainerEvent.RESUME_FAILED,
+}

@@ -1,0 +1,317 @@
+"""The ResourceManager's records of each job and node: requests, containers, and news not yet delivered."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from emulator.core.application_master.asks import left_of
+from emulator.core.machine import Symbol, TransitionTable
+from emulator.core.messages import (
+    AllocatedContainer,
+    Answer,
+    ApplicationHeartbeat,
+    ContainerReport,
+    ResumeAsk,
+    TaskId,
+    TaskOrder,
+)
+from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
+from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.core.settings import NodeSettings
+from emulator.policies.views import JobView
+from emulator.vocabulary import JobFacts, Kind
+
+
+@dataclass(slots=True)
+class HeldContainer:
+    """A container as the ResourceManager knows it."""
+
+    id: str
+    job: str
+    kind: Kind
+    node: str
+    task: TaskId | None
+    """The suspended task that last got it; None: a new task."""
+    since_ns: int
+    slot_ns: int = 0
+    """When it got its current slot."""
+    taken: bool = False
+    """Whether it has been taken back by name: it counts as gone, although its node still holds it."""
+    given_up: bool = False
+    """Whether its stopped process will be killed because it waited too long to resume."""
+    revision: int = 0
+    """Revision of the newest report; reports that are not newer are ignored."""
+
+
+class NodeState(Symbol):
+    """A worker as the ResourceManager knows it."""
+
+    UNKNOWN = "not heard of yet"
+    ALIVE = "alive"
+    LOST = "lost"
+
+
+class NodeEvent(Symbol):
+    """Events that change a worker's state."""
+
+    HEARD = "registered"
+    LOSE = "given up"
+
+
+NODE_TABLE: TransitionTable[NodeState, NodeEvent] = TransitionTable(
+    "node",
+    {
+        (NodeState.UNKNOWN, NodeEvent.HEARD): NodeState.ALIVE,
+        (NodeState.UNKNOWN, NodeEvent.LOSE): NodeState.LOST,
+        (NodeState.ALIVE, NodeEvent.LOSE): NodeState.LOST,
+        (NodeState.LOST, NodeEvent.HEARD): NodeState.ALIVE,
+    },
+)
+
+
+@dataclass(slots=True)
+class FreeSlot:
+    """A free container of a node: since when, its former owner, and the slot."""
+
+    since_ns: int
+    former_owner: str | None
+    slot: Slot = Slot.ANY
+
+
+@dataclass(slots=True)
+class Node:
+    """A worker."""
+
+    settings: NodeSettings
+    ledger: NodeLedger
+    """Who holds what of it, as far as is known here."""
+    state: NodeState = NodeState.UNKNOWN
+    registration: int = 0
+    """See ``NodeHeartbeat``."""
+    free: deque[FreeSlot] = field(default_factory=deque)
+    restores_until_ns: int = 0
+    """When its device will have finished the restores that containers here were given for, one after the other."""
+    finished_jobs: list[str] = field(default_factory=list)
+    """Jobs with a container here that have ended, and the NodeManager does not know yet."""
+    told_jobs: tuple[str, ...] = ()
+    """Jobs whose end it was told last, in answer to heartbeat ``told_id``; repeated until it acknowledges."""
+    told_id: int = -1
+    to_kill: list[str] = field(default_factory=list)
+    """Containers that it must kill, and has not been told of yet."""
+    answered_id: int = -1
+    """The newest heartbeat that was answered with such news."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the cluster."""
+        return self.settings.name
+
+    def register(self, now_ns: int, registration: int) -> None:
+        """Its first heartbeat, or the first since it was lost: all its containers are free."""
+        self._move(NodeEvent.HEARD)
+        self.registration = registration
+        self.restores_until_ns = 0
+        for slot, count in slots_of(self.settings).items():
+            self.free.extend(FreeSlot(now_ns, None, slot) for _ in range(count))
+
+    def lose(self) -> None:
+        """It is lost: no more containers are given out there."""
+        self._move(NodeEvent.LOSE)
+        self.free.clear()
+
+    def _move(self, event: NodeEvent) -> None:
+        self.state = NODE_TABLE.next(self.state, event, self.name)
+
+    def freed(self, now_ns: int, former_owner: str, slot: Slot) -> bool:
+        """One of its containers has become free; returns whether it can be given out."""
+        if self.state is NodeState.ALIVE:
+            self.free.append(FreeSlot(now_ns, former_owner, slot))
+        return self.state is NodeState.ALIVE
+
+    def has_free(self, kind: Kind) -> bool:
+        """Whether a free container suits a task of that kind."""
+        if self.settings.slots is None:
+            return bool(self.free)
+        return any(free.slot in SLOTS_FOR[kind] for free in self.free)
+
+    def take_free(self, kind: Kind) -> FreeSlot:
+        """Take the suitable container that has been free longest; there must be one."""
+        place = next(place for place, free in enumerate(self.free) if free.slot in SLOTS_FOR[kind])
+        found = self.free[place]
+        del self.free[place]
+        return found
+
+    def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
+        """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the
+        others."""
+        if heard_id >= self.told_id:
+            # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
+            if not self.finished_jobs or heartbeat_id <= self.answered_id:
+                return ()
+            self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
+            self.finished_jobs = []
+        self.answered_id = max(self.answered_id, heartbeat_id)
+        return self.told_jobs
+
+
+class Requests:
+    """The containers a job waits for, each with the time when its request arrived here.
+
+    The ask in a heartbeat is absolute.  It does not include what was allocated since the job's last acknowledged
+    answer, so these allocations are subtracted.
+    """
+
+    def __init__(self) -> None:
+        self.application_master: int | None = None
+        """When the ApplicationMaster's own container was requested; None: not requested, or already given."""
+        self.since: dict[Kind, deque[int]] = {Kind.MAP: deque(), Kind.REDUCE: deque()}
+        self.resumes: dict[TaskId, tuple[ResumeAsk, int]] = {}
+        """By task, in the order of resuming, with the time of the request."""
+        self.avoided: frozenset[str] = frozenset()
+        """Nodes on which the job wants no new tasks."""
+
+    @property
+    def pending(self) -> int:
+        """Number of containers requested."""
+        waiting = len(self.since[Kind.MAP]) + len(self.since[Kind.REDUCE]) + len(self.resumes)
+        return waiting + (self.application_master is not None)
+
+    def wanted(self, kind: Kind) -> int:
+        """Number of containers requested for tasks of this kind."""
+        return len(self.since[kind]) + sum(task.kind is kind for task in self.resumes)
+
+    @property
+    def for_any_node(self) -> int:
+        """Number of requests that any node can serve; a stopped process can resume on its own node only."""
+        if not self.resumes:
+            return self.pending
+        return self.pending - sum(resume.container is not None for resume, _ in self.resumes.values())
+
+    def replace(self, heartbeat: ApplicationHeartbeat, undelivered: list[AllocatedContainer], now_ns: int) -> None:
+        """Replace the requests by the ask of a heartbeat; a request that stays keeps its first time."""
+        assert heartbeat.ask is not None
+        ask = left_of(heartbeat.ask, undelivered)
+        self.avoided = frozenset(ask.avoided)
+        for kind, count in ((Kind.MAP, ask.maps), (Kind.REDUCE, ask.reduces)):
+            since = self.since[kind]
+            while len(since) > count:
+                since.pop()
+            since.extend([now_ns] * (count - len(since)))
+        before = self.resumes
+        self.resumes = {
+            resume.task: (resume, before[resume.task][1] if resume.task in before else now_ns) for resume in ask.resumes
+        }
+
+
+@dataclass(slots=True)
+class Done:
+    """The work done so far by the tasks of one kind."""
+
+    work_ns: int = 0
+    tasks: int = 0
+    """Number of finished tasks."""
+
+    def add(self, work_ns: int, finished: bool) -> None:
+        """Add work."""
+        self.work_ns += work_ns
+        self.tasks += finished
+
+
+@dataclass(slots=True)
+class Application:
+    """A job at the ResourceManager."""
+
+    facts: JobFacts
+    order: int
+    submit_ns: int
+    admitted: bool = False
+    """Whether it may have, or has requested, a container for its ApplicationMaster."""
+    master: str = ""
+    """Container of its current or last ApplicationMaster."""
+    master_since_ns: int = 0
+    """When that container was given."""
+    master_attempts: int = 0
+    """Number of ApplicationMasters launched so far."""
+    master_failures: int = 0
+    """ApplicationMasters that ended before the job, except those lost with their node."""
+    requests: Requests = field(default_factory=Requests)
+    containers: dict[str, HeldContainer] = field(default_factory=dict)
+    """Its containers that are not known to have ended."""
+    nodes: dict[str, None] = field(default_factory=dict)
+    """All nodes that have had one of its containers."""
+    slots: int = 0
+    """Containers held, including its ApplicationMaster's; those of stopped processes do not count."""
+    held: Counter[Kind] = field(default_factory=Counter)
+    """Containers held, by kind."""
+    done: dict[Kind, Done] = field(default_factory=lambda: {kind: Done() for kind in Kind})
+    """Work done by its tasks."""
+    running_victims: int = 0
+    """Tasks in a slot, of the kinds that can be victims."""
+    taken: int = 0
+    """Number of these tasks taken back by name."""
+    named: list[str] = field(default_factory=list)
+    """Those taken back by name that its ApplicationMaster has not been asked for yet."""
+    last_heartbeat_id: int = -1
+    heard_ns: int | None = None
+    """When its ApplicationMaster was first heard from."""
+    progress_ppm: int | None = None
+    """As last reported."""
+    answer: Answer | None = None
+    """The last answer; repeated until a heartbeat of the ApplicationMaster acknowledges it."""
+    allocated: list[AllocatedContainer] = field(default_factory=list)
+    finished: list[ContainerReport] = field(default_factory=list)
+    reclaim: int = 0
+    """Containers to ask back that its ApplicationMaster has not been asked for yet."""
+    withdrawn: int = 0
+    """Containers asked back before that it need no longer give."""
+    lost_nodes: list[str] = field(default_factory=list)
+    orders: list[TaskOrder] = field(default_factory=list)
+    """Orders about single tasks that its ApplicationMaster has not been told yet."""
+    view: JobView | None = field(default=None, compare=False)
+    """The last view that policies saw; None if anything has changed since."""
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self.facts.name
+
+    @property
+    def queue(self) -> str:
+        """The queue it was submitted to."""
+        return self.facts.queue
+
+    def undelivered(self, answer_id: int) -> list[AllocatedContainer]:
+        """Allocations that an ApplicationMaster which has applied the answer ``answer_id`` does not know of."""
+        again = self._unacknowledged(answer_id)
+        return [*(again.allocated if again else ()), *self.allocated]
+
+    def _unacknowledged(self, answer_id: int) -> Answer | None:
+        return self.answer if self.answer is not None and self.answer.id > answer_id else None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to tell that is not in an answer yet."""
+        waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
+        return bool(waiting or self.orders)
+
+    def next_answer(self, answer_id: int, costs: CostLedger) -> Answer | None:
+        """The answer to a heartbeat that acknowledges ``answer_id``: the last one again if that is newer, else a new
+        one, else None."""
+        again = self._unacknowledged(answer_id)
+        if again is not None or not self.has_news:
+            return again
+        self.answer = Answer(
+            id=1 if self.answer is None else self.answer.id + 1,
+            allocated=tuple(self.allocated),
+            finished=tuple(self.finished),
+            reclaim=self.reclaim,
+            named=tuple(self.named),
+            withdrawn=self.withdrawn,
+            lost_nodes=tuple(self.lost_nodes),
+            costs=costs.measured() if self.reclaim or self.named else None,
+            orders=tuple(self.orders),
+        )
+        self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []
+        self.reclaim = self.withdrawn = 0
+        return self.answer

@@ -1,0 +1,168 @@
+"""What the ResourceManager knows of the cluster: its parts share it, and policies see it through views.
+
+Theory of operation
+-------------------
+One object holds nodes, jobs, containers, queues and costs.  A part of a view is computed when a policy reads it
+(``emulator.policies.views.ClusterView``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from emulator.core.node_ledger import NodeLedger
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.resource_manager.attention import Attention
+from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.core.resource_manager.queue_ledger import QueueLedger, Waiting, job_view
+from emulator.core.resource_manager.work import WorkLedger
+from emulator.core.settings import Settings
+from emulator.policies.capacity import Capacity
+from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
+from emulator.vocabulary import Kind, MeasuredCosts
+
+
+class ClusterState:
+    """See the module's theory of operation; a ``ClusterSource``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.nodes = {node.name: Node(node, NodeLedger(node)) for node in settings.nodes}
+        self.applications: dict[str, Application] = {}
+        """Jobs submitted and not yet ended, in the order of submission."""
+        self.containers: dict[str, HeldContainer] = {}
+        """Containers given out and not known to have ended, also those of ended jobs."""
+        self.free_nodes: dict[str, None] = {}
+        """Nodes known to have a free container."""
+        self.queues = QueueLedger(settings.scheduler)
+        self.costs = CostLedger()
+        self.work = WorkLedger()
+        self.attention = Attention()
+        self.containers_total = sum(node.containers for node in settings.nodes)
+        """Containers of all nodes, lost ones included."""
+        self.containers_left = self.containers_total
+        """Containers of nodes that are not lost."""
+        availability = settings.availability
+        self.limit = self.containers_total if availability is None else availability.capacity.at(0)
+        """Containers that jobs may hold; the others are withheld for a transactional workload."""
+        self.forecast_known = None if availability is None else availability.forecast
+        """Their number in the future, as far as known; None: it does not change."""
+        self.used = 0
+        """Slots in use, including those of ended jobs."""
+        self.room_ns = 0
+        """When ``used`` last fell below ``limit``: no free container could be given out just before."""
+        self._settings = settings
+
+    @property
+    def containers_for_jobs(self) -> int:
+        """Containers of nodes that are not lost, without those withheld."""
+        return min(self.limit, self.containers_left)
+
+    @property
+    def surplus(self) -> int:
+        """Containers held that a transactional workload has first call on."""
+        return max(0, self.used - self.limit)
+
+    def view(self, now_ns: int) -> ClusterView:
+        """The cluster as a policy sees it."""
+        return ClusterView(now_ns, self)
+
+    def waiting(self, queue: str, view: ClusterView) -> Waiting:
+        """The jobs of ``queue`` that want containers.  Raises PolicyError."""
+        waiting, left_out = self.queues.waiting(queue, view)
+        self.attention.selection_left_out |= left_out > 0
+        return waiting
+
+    def on_slot(self, held: HeldContainer) -> bool:
+        """Whether it uses a container of its node; a stopped process does not."""
+        return self.nodes[held.node].ledger.on_slot(held.id)
+
+    # ---- parts of views ----
+
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``ClusterSource``."""
+        return self.queues.queue_views()
+
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]:
+        """See ``ClusterSource``."""
+        return {name: job_view(application, now_ns) for name, application in self.applications.items()}
+
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+        """See ``ClusterSource``: containers of maps and reduces, except those taken back by name.  Only the job knows
+        which task runs in which container."""
+        application = self.applications[job]
+        held_bytes = application.facts.task_memory_bytes
+        memory_bytes = held_bytes[0] if len(held_bytes) == 1 else None
+        return tuple(
+            TaskView(held.id, held.job, held.kind, held.node, held.since_ns, memory_bytes=memory_bytes)
+            for held in application.containers.values()
+            if self.on_slot(held) and not held.taken and held.kind is not Kind.APPLICATION_MASTER
+        )
+
+    def node_views(self) -> Mapping[str, NodeView]:
+        """See ``ClusterSource``."""
+        return {name: self._node_view(node) for name, node in self.nodes.items()}
+
+    def node_view(self, name: str) -> NodeView | None:
+        """See ``ClusterSource``."""
+        node = self.nodes.get(name)
+        return None if node is None else self._node_view(node)
+
+    def _node_view(self, node: Node) -> NodeView:
+        settings = node.settings
+        return NodeView(
+            name=node.name,
+            rack=settings.rack,
+            alive=node.state is NodeState.ALIVE,
+            capacity=settings.containers,
+            free=len(node.free),
+            memory_bytes=settings.memory_bytes,
+            swap_bytes=settings.swap_bytes,
+            stopped=node.ledger.stopped,
+            stopped_bytes=node.ledger.stopped_bytes,
+            resident_bytes=node.ledger.resident_bytes,
+            swapped_bytes=node.ledger.swapped_bytes,
+            costs=self.costs.measured(node.name),
+            tier=self._settings.tier,
+            restores_until_ns=node.restores_until_ns,
+        )
+
+    def containers_now(self) -> int:
+        """See ``ClusterSource``."""
+        return self.limit
+
+    def forecast(self) -> Capacity:
+        """See ``ClusterSource``."""
+        return self.forecast_known or Capacity([(0, self.containers_now())])
+
+    def measured_costs(self) -> MeasuredCosts:
+        """See ``ClusterSource``."""
+        return self.costs.measured()
+
+    def validate(self) -> None:
+        """No node is over-committed, every slot is either free or held, and the counters agree."""
+        by_node: dict[str, list[HeldContainer]] = {}
+        by_job: dict[str, list[HeldContainer]] = {}
+        for container in self.containers.values():
+            by_node.setdefault(container.node, []).append(container)
+            if self.on_slot(container):
+                by_job.setdefault(container.job, []).append(container)
+        for node in self.nodes.values():
+            node.ledger.validate()
+            here = by_node.get(node.name, [])
+            held = sum(map(self.on_slot, here))
+            outside = sum(c.kind is Kind.APPLICATION_MASTER for c in here if not self.on_slot(c))
+            assert (held, len(here) - held - outside) == (node.ledger.used, node.ledger.stopped), f"{node.name}: ledger"
+            if node.state is NodeState.ALIVE:
+                total, free = node.settings.containers, len(node.free)
+                assert held + free == total, f"{node.name}: {held} held, {free} free"
+        assert self.used == sum(node.ledger.used for node in self.nodes.values())
+        self.queues.validate(self.applications.values(), self.view(0))
+        assert set(self.free_nodes) == {node.name for node in self.nodes.values() if node.free}
+        for application in self.applications.values():
+            mine = by_job.get(application.name, [])
+            assert application.slots == len(mine), application.name
+            assert +application.held == Counter(c.kind for c in mine), application.name
+            assert application.taken == sum(c.taken for c in mine), application.name
+            victims = sum(c.kind in self._settings.scheduler.victims for c in mine)
+            assert application.running_victims == victims, application.name

@@ -1,0 +1,186 @@
+"""The Preemptor: a part of the ResourceManager that asks containers back (natjam, section 3.2).
+
+Theory of operation
+-------------------
+Once per period it looks at every job of a queue that may reclaim.  If the cluster is full, it compares the job's
+pending requests with the entries in the job's reclaim list, and makes an entry for each request without one.  For each
+entry, the job eviction policy names a victim job among those that still have a reduce to give.  The victim's
+ApplicationMaster is told at its next heartbeat.
+
+An entry is removed when the job gets a container.  After ``kill_timeout`` (12 s) an entry moves to the expired list for
+``expired`` (2 s), and a container of its victim, the first in the task eviction order, is killed through the
+NodeManager.  The entries, expired ones included, prevent a second request for the same need.
+
+After a restart of the ResourceManager the time begins again, because no answer could reach it meanwhile.
+
+Containers that a transactional workload wants (``emulator.core.resource_manager.withholding``) are entries too, with
+their own timeout.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from emulator.core.decisions import choose_job
+from emulator.core.effects import Effect
+from emulator.core.explanation import JobChoice, explain_jobs
+from emulator.core.machine import keyed_random
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, JobView
+from emulator.vocabulary import Frozen
+
+TRANSACTIONAL = "_transactional"
+"""Requester of the entries for a transactional workload; no job has a name that begins with an underscore."""
+
+
+class Reclaim(Frozen):
+    """A request of ``requester`` to take a container from ``victim``."""
+
+    requester: str
+    """A job, or ``TRANSACTIONAL``."""
+    victim: str
+    since_ns: int
+
+
+class Preemptor:
+    """Reclaim and expired lists; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.reclaims: dict[str, list[Reclaim]] = {}
+        """The reclaim list of each requesting job, oldest first."""
+        self._wanted: dict[str, int] = {}
+        self.changes = 0
+        """Grows whenever less is being reclaimed than before."""
+        self.expired: list[tuple[int, Reclaim]] = []
+        """Reclaims that ended in a kill, with the instant their container is assumed dead."""
+        self._seed = settings.seed
+        self._policy = settings.scheduler.job_eviction
+        self._kill_timeout_ns = settings.protocol.kill_timeout_ns
+        self._grace_ns = settings.kill_after_ns
+        self._expired_ns = settings.protocol.expired_ns
+        self._decisions = 0
+        self.due_ns: int | None = None
+        """Earliest time at which ``expire`` may change something (never too late); None: there is none."""
+        self._choices: list[JobChoice] = []
+        """Choices made since the last ``explain``."""
+
+    def outstanding(self, requester: str) -> int:
+        """Number of containers being reclaimed for ``requester``."""
+        dying = sum(1 for _, reclaim in self.expired if reclaim.requester == requester)
+        return len(self.reclaims.get(requester, ())) + dying
+
+    def asked(self) -> Mapping[str, int]:
+        """Number of containers asked back from each victim that it still holds."""
+        return Counter(self._wanted) + Counter(reclaim.victim for _, reclaim in self.expired)
+
+    def wanted_of(self, victim: str) -> int:
+        """Number of entries in the reclaim lists that name ``victim``."""
+        return self._wanted.get(victim, 0)
+
+    def choose(self, requester: str, view: ClusterView, jobs: tuple[JobView, ...]) -> str:
+        """Add one reclaim for ``requester``; returns the victim that the policy chose among ``jobs``."""
+        self._decisions += 1
+        victim = choose_job(self._policy, view, jobs, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
+        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
+        self._wanted[victim] = self.wanted_of(victim) + 1
+        expires_ns = view.now_ns + self._timeout_ns(requester)
+        self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
+        self._choices.append(JobChoice(requester, jobs[0].facts.queue, victim, view.now_ns, jobs))
+        return victim
+
+    def explain(self) -> list[Effect]:
+        """Explanations of the victims chosen since the last call."""
+        if not self._choices:
+            return []
+        choices, self._choices = self._choices, []
+        return explain_jobs(self._policy, choices)
+
+    def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
+        """``requester`` got a container that ``former_owner`` held before, and still wants ``pending``.
+
+        The container fulfils an entry that names its former owner, which now has one less to give.  It is an entry of
+        ``requester``, or else of another job, which must then ask again.  Any other container fulfils no entry, as long
+        as more is wanted than is being reclaimed.
+        """
+        if former_owner is not None and self.wanted_of(former_owner):
+            everyones = self._naming(former_owner, self.reclaims)
+            oldest_ns, other, oldest = min(everyones)
+            since_ns, fulfilled, place = min(self._naming(former_owner, (requester,)) or everyones)
+            if oldest_ns < since_ns:
+                # The victim has answered, so what it owes to others counts from the time of the fulfilled entry.
+                self.reclaims[other][oldest] = replace(self.reclaims[other][oldest], since_ns=since_ns)
+                self.reclaims[other].sort(key=lambda entry: entry.since_ns)
+            self._drop(fulfilled, place)
+        self.withdraw_surplus(requester, pending)
+
+    def _naming(self, victim: str, requesters: Iterable[str]) -> list[tuple[int, str, int]]:
+        return [
+            (entry.since_ns, requester, i)
+            for requester in requesters
+            for i, entry in enumerate(self.reclaims.get(requester, ()))
+            if entry.victim == victim
+        ]
+
+    def withdraw_surplus(self, requester: str, pending: int) -> None:
+        """The job wants fewer containers than are being reclaimed for it: drop its newest entries."""
+        while len(self.reclaims.get(requester, ())) > pending:
+            self._drop(requester, -1)
+
+    def forget_job(self, job: str) -> None:
+        """``job`` has ended: drop all reclaims for it or from it."""
+        while job in self.reclaims:
+            self._drop(job, -1)
+        for _, requester, index in reversed(self._naming(job, self.reclaims) if self.wanted_of(job) else []):
+            self._drop(requester, index)
+        self._keep_expired([(at, entry) for at, entry in self.expired if job not in (entry.requester, entry.victim)])
+
+    def expire(self, now_ns: int, kill: Callable[[str], bool]) -> bool:
+        """Handle entries that are too old: ``kill(victim)`` kills a container of the victim, if it has one.
+
+        Returns whether anything has changed.
+        """
+        if self.due_ns is None or now_ns < self.due_ns:
+            return False
+        kept = [(until_ns, entry) for until_ns, entry in self.expired if until_ns > now_ns]
+        before = self.changes
+        self._keep_expired(kept)
+        for requester in list(self.reclaims):
+            while requester in self.reclaims:
+                oldest = self.reclaims[requester][0]
+                if now_ns - oldest.since_ns < self._timeout_ns(requester):
+                    break
+                self._drop(requester, 0)
+                if kill(oldest.victim):
+                    self.expired.append((now_ns + self._expired_ns, oldest))
+        times_ns = [entries[0].since_ns + self._timeout_ns(name) for name, entries in self.reclaims.items()]
+        self.due_ns = min((*times_ns, *(until_ns for until_ns, _ in self.expired)), default=None)
+        return self.changes != before
+
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: nobody could answer it, so the time to give a container begins again."""
+        for entries in self.reclaims.values():
+            entries[:] = [replace(entry, since_ns=now_ns) for entry in entries]
+
+    def _timeout_ns(self, requester: str) -> int:
+        return self._grace_ns if requester == TRANSACTIONAL else self._kill_timeout_ns
+
+    def _keep_expired(self, kept: list[tuple[int, Reclaim]]) -> None:
+        self.changes += len(kept) < len(self.expired)
+        self.expired = kept
+
+    def _drop(self, requester: str, index: int) -> None:
+        self.changes += 1
+        victim = self.reclaims[requester].pop(index).victim
+        self._wanted[victim] -= 1
+        if not self._wanted[victim]:
+            del self._wanted[victim]
+        if not self.reclaims[requester]:
+            del self.reclaims[requester]
+
+
+def net_of(view: JobView, asked: int) -> JobView:
+    """The job as the eviction must see it: without the containers already asked back."""
+    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

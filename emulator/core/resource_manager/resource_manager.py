@@ -1,0 +1,382 @@
+"""The ResourceManager: queues, allocation, and the Preemptor.
+
+Theory of operation
+-------------------
+Jobs are submitted to queues.  A job first waits for a container for its ApplicationMaster, which the ResourceManager
+itself launches.  From then on the ApplicationMaster's heartbeats say what the job wants.  Containers are given out in
+answer to NodeManagers' heartbeats (``emulator.core.resource_manager.allocator``) and asked back once per period
+(``emulator.core.resource_manager.reclaiming``).  News for an ApplicationMaster (containers given, ended or to be given
+back) waits for its next heartbeat, and is repeated until acknowledged.
+"""
+
+from __future__ import annotations
+
+from emulator.core.command_ledger import OrderLedger
+from emulator.core.effects import Effect, Send
+from emulator.core.machine import Phase, StateMachine
+from emulator.core.messages import (
+    CLIENT,
+    RESOURCE_MANAGER,
+    ApplicationHeartbeat,
+    ApplicationHeartbeatResponse,
+    Ask,
+    ContainerReport,
+    ContainerState,
+    JobFinished,
+    JobState,
+    KillContainer,
+    Message,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    NodeLost,
+    OrderTask,
+    Outcome,
+    Start,
+    SubmitJob,
+    Tick,
+    job_address,
+    node_address,
+)
+from emulator.core.node_ledger import Slot
+from emulator.core.node_manager.node_news import STARTED_ANEW
+from emulator.core.resource_manager.admission import Admission
+from emulator.core.resource_manager.allocator import Allocator
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.paced import PacedPreemption
+from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
+from emulator.core.resource_manager.reclaiming import Reclaiming
+from emulator.core.resource_manager.recovery import MasterRecovery
+from emulator.core.resource_manager.shares import Shares
+from emulator.core.resource_manager.triggers import Triggers
+from emulator.core.resource_manager.withholding import Withholding
+from emulator.core.settings import Settings
+from emulator.vocabulary import Kind
+
+
+class ResourceManager(StateMachine):
+    """The cluster's one ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(RESOURCE_MANAGER)
+        self.state = ClusterState(settings)
+        self.preemptor = Preemptor(settings)
+        self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
+        start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
+        self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
+        self._shares = shares = Shares(settings, self.state) if settings.scheduler.allocation.gives_shares else None
+        self._allocator = Allocator(settings, self.state, self.preemptor, self._orders, shares)
+        self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
+        pace = settings.scheduler.allocation.paced
+        self._reclaiming: Reclaiming | PacedPreemption = (
+            Reclaiming(settings, self.state, self.preemptor, self._orders, shares, self._withholding)
+            if pace is None
+            else PacedPreemption(settings, pace, self.state, self._orders)
+        )
+        self._masters_outside = any(node.masters_outside for node in settings.nodes)
+        self._admission = Admission(settings.scheduler.queues, self._masters_outside)
+        self._victims = settings.scheduler.victims
+        self._triggers = Triggers(settings, self.state)
+        self._recovery = MasterRecovery(settings, self.state, self._orders)
+        self._submitted = 0
+        self._ended: dict[str, JobFinished] = {}
+
+    # ---- messages ----
+
+    def handle(self, message: Message, now_ns: int) -> list[Effect]:
+        """Take one message; see ``emulator.core.machine.Machine``."""
+        revision, attention = self.revision, self.state.attention
+        attention.begin()
+        effects = super().handle(message, now_ns)
+        if self.revision != revision:
+            attention.changed()
+        return effects
+
+    def heartbeat_due_ns(self, now_ns: int) -> int | None:
+        """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
+        parts = (self.preemptor, self._orders, self._recovery, self._withholding)
+        times_ns = [part.due_ns for part in parts if part.due_ns is not None]
+        reclaiming_ns = self._reclaiming.due_ns(now_ns)
+        return min(times_ns if reclaiming_ns is None else [*times_ns, reclaiming_ns], default=None)
+
+    def free_node_due_ns(self, now_ns: int) -> int | None:
+        """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
+        be given unless something changes."""
+        return self._allocator.free_node_due_ns(now_ns)
+
+    def _start(self, message: Start, now_ns: int) -> list[Effect]:
+        """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
+        for node in self.state.nodes:
+            self.state.attention.expect(node_address(node))
+        self._reclaiming.wait_anew(now_ns)
+        self._recovery.wait_anew(now_ns)
+        return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
+
+    def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
+        stepped = self._withholding.step(now_ns)
+        if stepped and self._shares is not None:
+            self._shares.ask_again()
+        admitted = self._admit(now_ns) if stepped else []
+        preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
+        room = self._recovery.make_room(now_ns)
+        if preempted is None and room is None and not again and not stepped:
+            self.leaves_no_trace()
+        return [*admitted, *(preempted or ()), *(room or ()), *again]
+
+    def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
+        if message.job in self.state.applications or message.job in self._ended:
+            return []
+        application = Application(message.facts, order=self._submitted, submit_ns=now_ns)
+        self._submitted += 1
+        self.state.applications[message.job] = application
+        self.state.queues.add(application)
+        self._admission.submit(application)
+        self._triggers.submitted(application.name)
+        return self._admit(now_ns)
+
+    def _order_task(self, message: OrderTask, now_ns: int) -> list[Effect]:
+        self._triggers.order(message.job, message.order)
+        return []
+
+    def _node_heartbeat(self, message: NodeHeartbeat, now_ns: int) -> list[Effect]:
+        node = self.state.nodes[message.node]
+        address = node_address(node.name)
+        if message.registration < node.registration:  # late, from before the node was lost
+            self.leaves_no_trace()
+            return []
+        is_new = node.state is NodeState.UNKNOWN or message.registration > node.registration
+        if node.state is NodeState.LOST and not is_new:
+            return [Send(address, NodeHeartbeatResponse(message.id, shut_down=True))]
+        self.state.attention.arrived(address)
+        effects = self._register(node, message.registration, now_ns) if is_new else []
+        for report in message.freed:
+            effects += self._freed(report, now_ns)
+        taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
+        if message.says_nothing and not is_new and taken is None and given is None:
+            self.leaves_no_trace()
+        effects += [*(taken or ()), *(given or ())]
+        ended = () if message.says_nothing else node.ended_jobs_for(message.heard_id, message.id)
+        return [*effects, Send(address, NodeHeartbeatResponse(message.id, ended))]
+
+    def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
+        address = job_address(message.job)
+        self.state.attention.arrived(address)
+        application = self.state.applications.get(message.job)
+        if application is None:
+            self.state.attention.expect(address)  # it may not have received that its job has ended
+            self.leaves_no_trace()
+            ended = message.job in self._ended
+            return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
+        # Not if the heartbeat is a late one of an earlier attempt.
+        is_new_attempt = message.id > application.master_since_ns
+        if not is_new_attempt:
+            self.state.attention.expect(address)
+        started = is_new_attempt and self._orders.started(application.master)
+        if message.final_state is not None and message.finish_ns is not None:
+            effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
+            return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
+        effects: list[Effect] = []
+        if message.ask is not None and message.id > application.last_heartbeat_id:
+            self._take_ask(application, message, message.ask, now_ns)
+            effects = self._triggers.passed(application.name, message.marks)
+        # Drop requests it was not told of whose need was met elsewhere.
+        surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
+        application.reclaim -= surplus
+        answer = application.next_answer(message.answer_id, self.state.costs)
+        if answer is not None:
+            self.state.attention.told(address, answer.id)
+        elif message.says_nothing and not (started or surplus):
+            self.leaves_no_trace()
+        if application.has_news:  # the answer repeats the one before
+            self.state.attention.expect(address)
+        return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
+
+    def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
+        """Replace what the job wants by ``ask``."""
+        application.last_heartbeat_id = message.id
+        application.progress_ppm = message.progress_ppm
+        if application.heard_ns is None:
+            application.heard_ns = now_ns
+        application.requests.replace(message, application.undelivered(message.answer_id), now_ns)
+        self.state.queues.note(application)
+        for resume in ask.resumes:
+            if resume.node in self.state.free_nodes:
+                self.state.attention.expect(node_address(resume.node))
+        self.preemptor.withdraw_surplus(application.name, application.requests.for_any_node)
+
+    def _register(self, node: Node, registration: int, now_ns: int) -> list[Effect]:
+        """A node is there: for the first time, or again, with nothing of what it had."""
+        effects: list[Effect] = []
+        if node.state is NodeState.ALIVE:  # it was away for so short a time that nobody has missed it
+            effects += self._lose(node, STARTED_ANEW, now_ns)
+        if node.state is NodeState.LOST:
+            self.state.containers_left += node.settings.containers
+        node.register(now_ns, registration)
+        self.state.free_nodes[node.name] = None
+        if not registration:
+            return effects
+        return [*effects, *self._start_those_outside(now_ns), *self._admit(now_ns)]
+
+    def _node_lost(self, message: NodeLost, now_ns: int) -> list[Effect]:
+        node = self.state.nodes[message.node]
+        if node.state is NodeState.LOST:
+            return []
+        return [*self._lose(node, message.reason, now_ns), *self._admit(now_ns, message.reason)]
+
+    def _lose(self, node: Node, reason: str, now_ns: int) -> list[Effect]:
+        node.lose()
+        self.state.containers_left -= node.settings.containers
+        self.state.free_nodes.pop(node.name, None)
+        self.state.attention.expect(node_address(node.name))
+        for application in self.state.applications.values():
+            application.lost_nodes.append(node.name)
+            self.state.attention.expect(job_address(application.name))
+        effects: list[Effect] = []
+        for held in [held for held in self.state.containers.values() if held.node == node.name]:
+            report = ContainerReport(
+                container=held.id,
+                job=held.job,
+                kind=held.kind,
+                node=node.name,
+                revision=1 << 62,  # newer than anything this node may still have sent
+                state=ContainerState.DONE,
+                outcome=Outcome.LOST,
+                reason=reason or f"{node.name} is lost",
+            )
+            effects += self._freed(report, now_ns)
+        return effects
+
+    # ---- containers ----
+
+    def _freed(self, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """A container has ended, or its process was stopped."""
+        held = self.state.containers.get(report.container)
+        if held is None or report.revision <= held.revision:
+            return []
+        held.revision = report.revision
+        self.state.costs.take(report, held.task is not None, now_ns)
+        application = self.state.applications.get(held.job)
+        node = self.state.nodes[held.node]
+        is_over = report.state is ContainerState.DONE
+        slot = node.ledger.slot_of(held.id)
+        if slot is not None:
+            if not is_over:
+                node.ledger.stop(held.id, report.memory_bytes)
+            self._slot_freed(held, slot, application, report, now_ns)
+        if not is_over:
+            return []  # stopped, or being killed while stopped
+        node.ledger.end(held.id)
+        del self.state.containers[held.id]
+        if application is not None:
+            del application.containers[held.id]
+        self._orders.ended(held.id)
+        if held.kind is Kind.APPLICATION_MASTER:
+            self.state.attention.forget(job_address(held.job))
+        if application is None:
+            return []
+        if held.kind is Kind.APPLICATION_MASTER:
+            return self._master_ended(application, report, now_ns)
+        if not report.job_knows:
+            application.finished.append(report)
+            self.state.attention.expect(job_address(application.name))
+        return []
+
+    def _slot_freed(
+        self, held: HeldContainer, slot: Slot, application: Application | None, report: ContainerReport, now_ns: int
+    ) -> None:
+        if self.state.nodes[held.node].freed(now_ns, held.job, slot):
+            self.state.free_nodes[held.node] = None
+        self.state.used -= 1
+        self._withholding.freed(held.job, now_ns)
+        if application is not None:
+            application.slots -= 1
+            application.held[held.kind] -= 1
+            self.state.work.left(application, held, report, now_ns)
+            application.running_victims -= held.kind in self._victims
+            application.taken -= held.taken
+            self.state.queues.note(application)
+        held.taken = False
+
+    # ---- ApplicationMasters ----
+
+    def _master_ended(self, application: Application, report: ContainerReport, now_ns: int) -> list[Effect]:
+        """The ApplicationMaster ended before its job: another one follows, unless too many have failed."""
+        reason = self._recovery.lost(application, report, now_ns)
+        if reason is not None:
+            return [*self._end(application, JobState.FAILED, now_ns, reason), *self._admit(now_ns)]
+        if self._masters_outside and self.state.containers_left:
+            return self._allocator.start_outside(application, now_ns)
+        application.requests.application_master = now_ns
+        self.state.queues.note(application)
+        self.state.attention.expect(job_address(application.name))
+        return []
+
+    def _start_those_outside(self, now_ns: int) -> list[Effect]:
+        """ApplicationMasters that take no container, and had no node to be started on."""
+        effects: list[Effect] = []
+        for application in self.state.applications.values():
+            if self._masters_outside and application.requests.application_master is not None:
+                application.requests.application_master = None
+                self.state.queues.note(application)
+                effects += self._allocator.start_outside(application, now_ns)
+        return effects
+
+    def _admit(self, now_ns: int, why: str = "") -> list[Effect]:
+        """Let jobs request their ApplicationMasters; end jobs for which lost nodes (``why``) have left no room."""
+        effects: list[Effect] = []
+        while (given_up := self._admission.next_given_up(self.state.containers_left)) is not None:
+            left = self.state.containers_left
+            too_few = f"{left} containers are left, too few for a task beside every ApplicationMaster"
+            reason = too_few if left else f"no node is left: {why}"
+            effects += self._end(given_up, JobState.FAILED, now_ns, reason)
+        while True:
+            admitted = self._admission.admit_next(self.state.containers_for_jobs)
+            if admitted is not None and self._masters_outside:
+                effects += self._allocator.start_outside(admitted, now_ns)
+            elif admitted is not None:
+                admitted.requests.application_master = now_ns
+                self.state.queues.note(admitted)
+            elif (displaced := self._admission.displace_next(self.state.containers_for_jobs)) is not None:
+                displaced.requests.application_master = None
+                self.state.queues.note(displaced)
+                self.preemptor.withdraw_surplus(displaced.name, 0)
+            else:
+                return effects
+
+    def _end(
+        self, application: Application, state: JobState, now_ns: int, reason: str, finish_ns: int | None = None
+    ) -> list[Effect]:
+        """The job has ended (committed at ``finish_ns``, else now): take away whatever it still holds."""
+        del self.state.applications[application.name]
+        self.state.queues.forget(application)
+        self._admission.end(application)
+        self.preemptor.forget_job(application.name)
+        effects: list[Effect] = []
+        self.state.attention.expect(job_address(application.name))
+        for node in application.nodes:
+            self.state.nodes[node].finished_jobs.append(application.name)
+        for held in application.containers.values():
+            if held.kind is Kind.APPLICATION_MASTER and state is JobState.SUCCEEDED:
+                continue  # it exits by itself
+            kill = KillContainer(held.id, application.name, "the job has ended")
+            effects.append(self._orders.send(held.id, held.node, kill, now_ns))
+        finished = JobFinished(application.name, state, now_ns if finish_ns is None else finish_ns, reason)
+        self._ended[application.name] = finished
+        return [*effects, Send(CLIENT, finished), *self._triggers.passed(application.name)]
+
+    def validate_state(self) -> None:
+        """The cluster's state is consistent, and reclaims name jobs that have not ended."""
+        self.state.validate()
+        for requester, entries in self.preemptor.reclaims.items():
+            assert requester in self.state.applications or requester == TRANSACTIONAL, requester
+            assert all(entry.victim in self.state.applications for entry in entries), requester
+
+    handlers = {  # noqa: RUF012
+        Start: _start,
+        Tick: _tick,
+        SubmitJob: _submit,
+        OrderTask: _order_task,
+        NodeHeartbeat: _node_heartbeat,
+        ApplicationHeartbeat: _application_heartbeat,
+        NodeLost: _node_lost,
+    }

@@ -1,0 +1,189 @@
+"""Shares: how many containers every job is to hold, computed again in each epoch (flex, sections 1, 2.2 and 4.2).
+
+Theory of operation
+-------------------
+When a container is to be given out or taken back, an allocation that gives shares is asked, unless its last answer is
+still valid.  An answer is valid until the end of the epoch, or until the time that the allocation names.  If slots for
+maps and for reduces are separate, the allocation is asked for each kind on its own, with what the jobs hold, want and
+have left of that kind.  Otherwise it is asked once, for all containers that no ApplicationMaster has.  Only jobs that
+hold or want a container have a share.
+
+A free container goes to the job that holds the smallest part of its share; among equals, to the job that lacks most.
+No job gets more than its share, with one exception: the jobs below theirs cannot use the container because their
+stopped processes wait on other nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from emulator.core.decisions import PolicyError, allocate
+from emulator.core.node_ledger import SLOTS_FOR
+from emulator.core.resource_manager.applications import Application, NodeState
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.work import WorkOf
+from emulator.core.settings import Settings
+from emulator.policies.capacity import Capacity
+from emulator.policies.views import ClusterView, JobView, NodeView, QueueView, TaskView
+from emulator.vocabulary import Kind, MeasuredCosts
+
+_PPM = 1_000_000
+
+
+class _OfSlots:
+    """The cluster as seen by an allocation that shares the slots for ``kinds``: a ``ClusterSource``."""
+
+    def __init__(self, state: ClusterState, kinds: tuple[Kind, ...], total: int) -> None:
+        self._state = state
+        self._kinds = kinds
+        self._slot = SLOTS_FOR[kinds[0]][0] if len(kinds) == 1 else None
+        self._total = total
+        """Containers of the cluster; the capacities of queues are parts of this number."""
+
+    def queue_views(self) -> tuple[QueueView, ...]:
+        """See ``ClusterSource``: capacities scaled to these slots."""
+        slots = self.containers_now()
+        return tuple(
+            replace(queue, capacity=queue.capacity * slots // self._total) for queue in self._state.queue_views()
+        )
+
+    def job_views(self, now_ns: int) -> Mapping[str, JobView]:
+        """See ``ClusterSource``: jobs that hold or want such a slot."""
+        views = (self.view_of(application, now_ns) for application in self._state.applications.values())
+        return {view.name: view for view in views if view.containers or view.pending}
+
+    def view_of(self, application: Application, now_ns: int) -> JobView:
+        """The job with what it holds, wants and has left to do in these slots."""
+        state = self._state
+        work: WorkOf = state.work.of(application, self._kinds)
+        running = (held for held in application.containers.values() if held.kind in self._kinds and state.on_slot(held))
+        return JobView(
+            facts=application.facts,
+            order=application.order,
+            submit_ns=application.submit_ns,
+            containers=sum(application.held[kind] for kind in self._kinds),
+            reclaimable=application.running_victims,
+            pending=sum(application.requests.wanted(kind) for kind in self._kinds),
+            work_ns=work.whole_ns,
+            work_left_ns=work.left_ns,
+            work_guessed=work.guessed,
+            begun_ns=state.work.begun_ns(application, running, now_ns),
+            task_ns=work.whole_ns // max(1, application.facts.maps + application.facts.reduces),
+        )
+
+    def task_views(self, job: str, now_ns: int) -> tuple[TaskView, ...]:
+        """See ``ClusterSource``."""
+        return tuple(task for task in self._state.task_views(job, now_ns) if task.kind in self._kinds)
+
+    def node_views(self) -> Mapping[str, NodeView]:
+        """See ``ClusterSource``."""
+        return self._state.node_views()
+
+    def node_view(self, name: str) -> NodeView | None:
+        """See ``ClusterSource``."""
+        return self._state.node_view(name)
+
+    def containers_now(self) -> int:
+        """See ``ClusterSource``: without containers that ApplicationMasters hold or wait for."""
+        if self._slot is None:
+            masters = sum(
+                each.held[Kind.APPLICATION_MASTER] + (each.requests.application_master is not None)
+                for each in self._state.applications.values()
+            )
+            return max(0, self._state.containers_for_jobs - masters)
+        nodes = (node for node in self._state.nodes.values() if node.state is not NodeState.LOST)
+        return sum(node.ledger.slots.get(self._slot, 0) for node in nodes)
+
+    def forecast(self) -> Capacity:
+        """See ``ClusterSource``: the number of now, for ever, unless more is known."""
+        return self._state.forecast_known or Capacity([(0, self.containers_now())])
+
+    def measured_costs(self) -> MeasuredCosts:
+        """See ``ClusterSource``."""
+        return self._state.measured_costs()
+
+
+@dataclass(slots=True)
+class Instance:
+    """The slots for some kinds of task, and the jobs' shares of them."""
+
+    kinds: tuple[Kind, ...]
+    source: _OfSlots
+    shares: Mapping[str, int] = field(default_factory=dict)
+    until_ns: int = 0
+    """When the allocation is asked again."""
+
+    def lacking(self, application: Application) -> int:
+        """Containers that it lacks of its share; negative: it holds more."""
+        return self.shares.get(application.name, 0) - self.held(application)
+
+    def held(self, application: Application) -> int:
+        """Containers of these kinds that it holds."""
+        return sum(application.held[kind] for kind in self.kinds)
+
+    def below(self, applications: Iterable[Application]) -> list[Application]:
+        """Jobs that want more and hold less than their share, the most underallocated first."""
+        return sorted((each for each in applications if self._wants(each) and self.lacking(each) > 0), key=self._rank)
+
+    def others(self, applications: Iterable[Application]) -> list[Application]:
+        """Jobs that want more and hold their share or more, below their maximum, in the same order."""
+        found = (each for each in applications if self._wants(each) and self.lacking(each) <= 0)
+        return sorted((each for each in found if self.held(each) < each.facts.most_containers), key=self._rank)
+
+    def _wants(self, application: Application) -> bool:
+        return any(map(application.requests.wanted, self.kinds))
+
+    def _rank(self, application: Application) -> tuple[int, int, int]:
+        """Sort key: the part of its share that a job holds."""
+        share, held = self.shares.get(application.name, 0), self.held(application)
+        return held * _PPM // max(1, share), held - share, application.order
+
+
+class Shares:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
+        self._policy = settings.scheduler.allocation
+        self._epoch_ns = settings.scheduler.epoch_ns
+        self._state = state
+        apart = any(node.slots is not None for node in settings.nodes)
+        kinds = ((Kind.MAP,), (Kind.REDUCE,)) if apart else ((Kind.MAP, Kind.REDUCE),)
+        self.asked = 0
+        """How often the allocation was asked; each answer may change what is given from then on."""
+        self._instances = [Instance(each, _OfSlots(state, each, state.containers_total)) for each in kinds]
+
+    def instances(self, now_ns: int) -> list[Instance]:
+        """One for each kind of slot, with the current shares.  Raises PolicyError."""
+        for instance in self._instances:
+            if now_ns >= instance.until_ns:
+                self._ask(instance, now_ns)
+        return self._instances
+
+    def ask_again(self) -> None:
+        """The last answer is no longer valid."""
+        for instance in self._instances:
+            instance.until_ns = 0
+
+    def _ask(self, instance: Instance, now_ns: int) -> None:
+        self.asked += 1
+        decision = allocate(self._policy, ClusterView(now_ns, instance.source))
+        if decision.shares is None:
+            raise PolicyError(
+                f"allocation policy {self._policy.name} gives no shares, and its record says that it does"
+            )
+        instance.shares = dict(decision.shares)
+        instance.until_ns = (now_ns // self._epoch_ns + 1) * self._epoch_ns
+        if decision.valid_until_ns is not None and now_ns < decision.valid_until_ns < instance.until_ns:
+            instance.until_ns = decision.valid_until_ns
+
+    def served(self, instance: Instance) -> Iterator[Application]:
+        """Jobs that want a container, the most underallocated first.  Jobs that hold their share or more come last, and
+        only if there are jobs below their share, which have then had no use for the container."""
+        applications = self._state.applications.values()
+        below = instance.below(applications)
+        yield from below
+        if below:
+            yield from instance.others(applications)

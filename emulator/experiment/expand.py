@@ -1,0 +1,209 @@
+"""Makes the frozen jobs that every engine runs from the workload part of an experiment."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from emulator.core.job import JobSpec, ProgramSpec
+from emulator.costs.overheads import load_overheads
+from emulator.errors import ConfigError
+from emulator.experiment.availability import capacity_of
+from emulator.experiment.model import Experiment
+from emulator.files.times import seconds_to_ns
+from emulator.vocabulary import JobFacts
+from workloads.bimodal import bimodal_jobs
+from workloads.draws import P95_STANDARD_DEVIATIONS, lognormal
+from workloads.errors import Problems, TraceError
+from workloads.google_day import google_day_jobs
+from workloads.lengths import key_count, lengths_ns
+from workloads.poisson import poisson_jobs
+from workloads.schema import MAX_KEYS, JobEntry, TraceEntry
+
+if TYPE_CHECKING:
+    from workloads.adapt import Adapted
+    from workloads.record import Trace, WorkloadJob
+
+BYTES_PER_GB = 2**30
+BYTES_PER_MEMORY_MB = 2**20
+BYTES_PER_SHUFFLE_MB = 10**6
+
+
+def expand(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
+    """The jobs that an experiment runs, in the order of its file or trace, with every task length drawn.
+
+    ``seed`` is the seed of the repeat; only for the first repeat it is ``experiment.seed``.  A draw is keyed by seed
+    and job name.  So adding or removing a job, or running only a part of the workload, does not change other jobs.
+
+    Raises:
+        TraceError: the trace cannot be used.
+        ConfigError: ``workload.only`` names a job that is not in the trace, or leaves no job.
+    """
+    jobs, only = _all_jobs(experiment, seed), experiment.workload.only
+    if experiment.workload.lengths_known:
+        jobs = tuple(map(_with_known_lengths, jobs))
+    if only is None:
+        return jobs
+    unknown = [name for name in only.jobs or () if all(job.name != name for job in jobs)]
+    if unknown:
+        raise ConfigError(f"workload.only.jobs: the trace has no job '{unknown[0]}'")
+    chosen = tuple(job for job in jobs if only.holds(job.name, job.queue))
+    if not chosen:
+        raise ConfigError("workload.only: leaves no job to run; name others, or remove it")
+    return chosen
+
+
+def _all_jobs(experiment: Experiment, seed: int) -> tuple[JobSpec, ...]:
+    entry, memory_bytes = experiment.workload.trace, _container_memory_bytes(experiment)
+    if experiment.workload.bimodal is not None:
+        containers = experiment.cluster.containers
+        return bimodal_jobs(experiment.workload.bimodal, containers, memory_bytes, seed)
+    if experiment.workload.poisson is not None:
+        cluster = experiment.cluster
+        capacity = capacity_of(cluster.availability, cluster.containers)
+        return poisson_jobs(experiment.workload.poisson, capacity, cluster.containers, memory_bytes, seed)
+    if experiment.workload.google_day is not None:
+        return google_day_jobs(experiment.workload.google_day, memory_bytes, seed)
+    if entry is None:
+        return tuple(_job(entry, memory_bytes, seed) for entry in experiment.workload.jobs or ())
+    adapted = adapt_trace(experiment, entry, seed)
+    starts_measured = adapted.header.starts_measured
+    return tuple(_spec(job, entry, memory_bytes, starts_measured, seed) for job in adapted.jobs)
+
+
+def _with_known_lengths(job: JobSpec) -> JobSpec:
+    map_ns, reduce_ns = (sum(lengths) // len(lengths) if lengths else None for lengths in (job.map_ns, job.reduce_ns))
+    return replace(job, facts=replace(job.facts, map_ns=map_ns, reduce_ns=reduce_ns))
+
+
+def adapt_trace(experiment: Experiment, entry: TraceEntry, seed: int) -> Adapted:
+    """The trace of an experiment, fitted to its cluster.  Raises TraceError, ConfigError."""
+    from workloads.adapt import Target, adapt  # here, because jobs written out do not need these imports
+    from workloads.importers import open_entry
+
+    cluster = experiment.cluster
+    target = Target(
+        nodes=cluster.nodes,
+        containers=cluster.containers,
+        queues=tuple(experiment.scheduler.allocation.queues),
+        schedule_ns=load_overheads(experiment.overheads, Path.cwd()).schedule_ns,
+    )
+
+    def opened() -> Trace:
+        problems = Problems(entry.lenient, switch="workload.trace.lenient: true")
+        return open_entry(entry, problems)
+
+    return adapt(opened, entry, target, seed)
+
+
+def _container_memory_bytes(experiment: Experiment) -> int:
+    return int(experiment.cluster.container_memory_gb * BYTES_PER_GB)
+
+
+def _spec(
+    job: WorkloadJob, entry: TraceEntry, container_memory_bytes: int, starts_measured: bool, seed: int
+) -> JobSpec:
+    """The job of a trace.  A recorded memory is at most that of a container.
+
+    Measured times are not modelled again: a recorded length includes the time to fetch and to write and, if it begins
+    with the container, the start of the process.
+    """
+    measured = any(task.source == "measured" for task in job.tasks or ())
+    moves_bytes = entry.data_scale is not None or not measured
+    reduce_ns, key_s = job.lengths_ns("reduce"), entry.rates.key_s
+    if max(reduce_ns, default=0) > MAX_KEYS * key_s * 1e9:
+        longest_s = max(reduce_ns) / 1e9
+        reason = f"job {job.job}: a reduce of {longest_s:g} s would walk over {MAX_KEYS} keys; raise rates.key_s"
+        raise TraceError(Path(entry.path), None, None, reason)
+    map_ns = job.lengths_ns("map")
+    facts = JobFacts(
+        name=job.job,
+        queue=job.queue or "",
+        maps=len(map_ns),
+        reduces=len(reduce_ns),
+        deadline_ns=job.deadline_ns,
+        priority=job.priority or 0,
+        weight_ppm=round(entry.weights.get(job.queue or "", 1.0) * 1_000_000),
+        memory_bytes=min(job.memory_bytes or container_memory_bytes, container_memory_bytes),
+        task_memory_bytes=_drawn_memory(job, entry, max(len(map_ns), len(reduce_ns)), container_memory_bytes, seed),
+    )
+    return JobSpec(
+        facts,
+        submit_ns=job.submit_ns,
+        map_ns=map_ns,
+        reduce_ns=reduce_ns,
+        reduce_keys=tuple(key_count(length, key_s) for length in reduce_ns),
+        shuffle_bytes=job.shuffle_bytes if moves_bytes else None,
+        output_bytes=job.output_bytes if moves_bytes else None,
+        starts_measured=starts_measured and measured,
+    )
+
+
+def _drawn_memory(
+    job: WorkloadJob, entry: TraceEntry, tasks: int, container_memory_bytes: int, seed: int
+) -> tuple[int, ...]:
+    drawn = entry.task_memory.get(job.queue or "")
+    if drawn is None:
+        return ()
+    rng = Random(f"{seed}:{job.job}:task-memory")
+    sigma = math.log(drawn.p95_gb / drawn.median_gb) / P95_STANDARD_DEVIATIONS
+    sizes_gb = (lognormal(rng, drawn.median_gb, sigma) for _ in range(tasks))
+    return tuple(min(container_memory_bytes, int(size_gb * BYTES_PER_GB)) for size_gb in sizes_gb)
+
+
+def _task_memory_bytes(memory_gb: float | tuple[float, ...] | None) -> tuple[int, ...]:
+    if memory_gb is None:
+        return ()
+    return tuple(
+        int(size_gb * BYTES_PER_GB) for size_gb in (memory_gb if isinstance(memory_gb, tuple) else (memory_gb,))
+    )
+
+
+def _job(entry: JobEntry, container_memory_bytes: int, seed: int) -> JobSpec:
+    own_memory_bytes = None if entry.memory_mb is None else entry.memory_mb * BYTES_PER_MEMORY_MB
+    programs = entry.tasks
+    reduces, memory_gb = (entry.reduces, entry.memory_gb) if programs is None else (programs.count, programs.memory_gb)
+    lengths = entry.reduce_s if programs is None else programs.length_s
+    reduce_ns = lengths_ns(lengths, reduces, f"{seed}:{entry.name}:reduce-lengths")
+    facts = JobFacts(
+        name=entry.name,
+        queue=entry.queue,
+        maps=entry.maps,
+        reduces=reduces,
+        deadline_ns=_deadline_ns(entry),
+        priority=entry.priority,
+        memory_bytes=own_memory_bytes or container_memory_bytes,
+        task_memory_bytes=_task_memory_bytes(memory_gb),
+        dirty_ppm=round(entry.dirty_fraction * 1_000_000),
+        weight_ppm=round(entry.weight * 1_000_000),
+        sla=tuple((seconds_to_ns(step.deadline_s), round(step.cost * 1_000_000)) for step in entry.sla),
+        min_containers=entry.min_containers,
+        max_containers=entry.max_containers,
+    )
+    return JobSpec(
+        facts,
+        submit_ns=seconds_to_ns(entry.submit_s),
+        map_ns=lengths_ns(entry.map_s, entry.maps, f"{seed}:{entry.name}:map-lengths"),
+        reduce_ns=reduce_ns,
+        reduce_keys=tuple(1 if programs else key_count(length, entry.key_s) for length in reduce_ns),
+        program=programs
+        and ProgramSpec(
+            programs.command,
+            tuple(sorted(programs.sha256.items())),
+            programs.directory,
+            tuple(programs.environment.items()),
+            programs.input,
+        ),
+        shuffle_bytes=None if entry.shuffle_mb is None else int(entry.shuffle_mb * BYTES_PER_SHUFFLE_MB),
+        submit_when=None if entry.submit_when is None else (entry.submit_when.job, entry.submit_when.progress_ppm),
+    )
+
+
+def _deadline_ns(entry: JobEntry) -> int | None:
+    if entry.deadline_after_s is not None:
+        return seconds_to_ns(entry.submit_s) + seconds_to_ns(entry.deadline_after_s)
+    return None if entry.deadline_s is None else seconds_to_ns(entry.deadline_s)

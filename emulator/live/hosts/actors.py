@@ -1,0 +1,184 @@
+"""The Ray actors that play the roles; each only passes calls on to its host.
+
+There is one ResourceManager actor, one node host per Ray node, and a small pool of application hosts.  A host is a
+plain asyncio object (``emulator.live.hosts.host``).  Hosts talk to each other over links of their own.  Only this
+module and ``emulator.live.session.session`` use Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import ray
+
+from emulator.live.hosts.application_host import ApplicationHost
+from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.host_reports import HostStatus
+from emulator.live.hosts.links import Address
+from emulator.live.hosts.node_host import NodeHost
+from emulator.live.hosts.plan import RunPlan
+from emulator.live.hosts.resource_manager_host import ResourceManagerHost
+from emulator.live.janitor import start_janitor
+
+HostT = TypeVar("HostT", bound=MachineHost)
+
+
+@dataclass(frozen=True, slots=True)
+class Computer:
+    """The computer a host runs on."""
+
+    name: str
+    boot_id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostReady:
+    """A host is ready to connect to the others."""
+
+    address: Address
+
+
+class _Actor(Generic[HostT]):
+    """What all three actors share."""
+
+    host: HostT
+
+    def __init__(self, name: str, plan: RunPlan) -> None:
+        self._name = name
+        self._plan = plan
+        # Ray starts workers with SIGINT ignored or blocked; what they start must not inherit that.
+        with suppress(ValueError):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    async def machine(self) -> Computer:
+        """The computer it runs on."""
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Computer(platform.node(), boot_id, os.getpid())
+
+    async def monotonic_real_ns(self) -> int:
+        """This machine's monotonic clock, for measuring its offset."""
+        return time.monotonic_ns()
+
+    async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
+        """Connect to the other hosts."""
+        await self.host.meet(hosts)
+
+    async def meet_again(self, host: str, address: Address) -> None:
+        """Connect to a new host that replaces another one."""
+        await self.host.meet({host: address})
+
+    async def begin(self, origin_real_ns: int) -> None:
+        """Emulated time 0 is at this instant of this machine's monotonic clock."""
+        self.host.begin(origin_real_ns)
+
+    async def status(self) -> HostStatus:
+        """The state of this host, and its journal records since the last call."""
+        host = self.host
+        return HostStatus(host.fatal, *host.take_journal(), host.lag_record(), host.unreachable, host.gaps.found)
+
+
+@ray.remote
+class ResourceManagerActor(_Actor[ResourceManagerHost]):
+    """Plays the ResourceManager (and the client)."""
+
+    async def open(self, journal: str) -> HostReady:
+        """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
+        self.host = ResourceManagerHost(self._name, self._plan, Path(journal))
+        return HostReady(await self.host.listen())
+
+    async def finished(self) -> None:
+        """Returns when every job has ended."""
+        await self.host.finished.wait()
+
+    async def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:
+        """The host of these nodes has died."""
+        self.host.nodes_lost(nodes, reason)
+
+    async def status(self) -> HostStatus:
+        """The status with the cluster's state."""
+        return replace(await super().status(), cluster=self.host.cluster_status())
+
+
+@ray.remote
+class ApplicationHostActor(_Actor[ApplicationHost]):
+    """Plays ApplicationMasters, any number at a time."""
+
+    async def open(self, journal: str) -> HostReady:
+        """Start the host; it keeps its journal in the file ``journal``, and continues from it if the file exists."""
+        self.host = ApplicationHost(self._name, self._plan, Path(journal))
+        return HostReady(await self.host.listen())
+
+    async def status(self) -> HostStatus:
+        """The status with the jobs' states."""
+        return replace(await super().status(), jobs=tuple(self.host.job_statuses()))
+
+    async def stuck_attempts(self) -> list[str]:
+        """The attempts that must make progress so that the run can end."""
+        return self.host.stuck_attempts()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHostReady(HostReady):
+    """A node host is ready, with its supervisor and shuffle service."""
+
+    shuffle_urls: dict[str, str]
+    supervisor_pid: int
+    sees_output: bool
+    """Whether it sees the marker that the driver has made in the output directory."""
+
+
+@ray.remote
+class NodeHostActor(_Actor[NodeHost]):
+    """Plays the NodeManagers of one Ray node."""
+
+    def __init__(self, name: str, plan: RunPlan, work_root: str | None) -> None:
+        super().__init__(name, plan)
+        self._work_dir = Path(work_root or tempfile.gettempdir()) / f"natjam-{plan.run_id}-{name}"
+        # The driver's janitor cleans up the driver's machine; elsewhere a janitor waits for the end of this process.
+        self._janitor = None if work_root else start_janitor(plan.run_id, [self._work_dir], name)
+
+    async def open(self, marker: str) -> NodeHostReady:
+        """Start supervisor and shuffle service.
+
+        From then on this process ends when its raylet does.  Otherwise Ray would take it for dead some time later, and
+        the driver would hear nothing more from it while it worked on: no journal would show that work.
+        """
+        asyncio.get_running_loop().add_reader(os.pidfd_open(os.getppid()), os._exit, 1)
+        self.host = NodeHost(self._name, self._plan, self._work_dir)
+        try:
+            urls = await self.host.open()
+            sees_output = await self.host.sees(marker)
+        except BaseException:
+            shutil.rmtree(self._work_dir, ignore_errors=True)
+            raise
+        return NodeHostReady(await self.host.listen(), urls, self.host.supervisor_pid, sees_output)
+
+    async def meet(self, hosts: Mapping[str, Address], shuffle_urls: Mapping[str, str]) -> None:
+        """Connect to the other hosts and learn of all shuffle services."""
+        await super().meet(hosts, shuffle_urls)
+        self.host.shuffle_urls.update(shuffle_urls)
+
+    async def meet_again(self, host: str, address: Address) -> None:
+        """Tell the host now: the machines of the dead host are gone, and no machine of the new one has started yet."""
+        await super().meet_again(host, address)
+        self.host.application_host_died(host)
+
+    async def status(self) -> HostStatus:
+        """The status with the count of moves."""
+        return replace(await super().status(), moves=self.host.moves)
+
+    async def close(self) -> dict[str, int]:
+        """End every process and remove the work directory; returns what the shuffle service has served."""
+        return await self.host.close()

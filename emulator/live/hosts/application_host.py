@@ -1,0 +1,96 @@
+"""An application host: a warm process that runs ApplicationMasters, any number at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from emulator.core.application_master.application_master import ApplicationMaster
+from emulator.core.effects import Effect, ExitApplication, ReadProgress
+from emulator.core.messages import ProgressSamples, Start, job_address
+from emulator.display.machine_status import job_status
+from emulator.display.standstill import stuck_attempts
+from emulator.display.status import JobStatus
+from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.plan import (
+    HOST,
+    ApplicationExited,
+    ApplicationLaunched,
+    LaunchApplication,
+    Note,
+    ProgressReadings,
+    RunPlan,
+    StopApplication,
+)
+from emulator.live.hosts.readings import Readings
+
+
+class ApplicationHost(MachineHost):
+    """Runs ApplicationMasters, and keeps the readings of their reduces' heartbeats until they read them."""
+
+    def __init__(self, name: str, plan: RunPlan, journal: Path) -> None:
+        super().__init__(name, plan, journal)
+        self._masters: dict[str, ApplicationMaster] = {}
+        self._node_hosts: dict[str, str] = {}
+        """Node host of each ApplicationMaster's container."""
+        self._readings = Readings()
+        self._left: dict[str, ApplicationMaster] = {}
+        """Masters whose jobs have ended, and masters that have died and may start again."""
+        for recorder in self._restored.values():
+            if isinstance(recorder.machine, ApplicationMaster):
+                self._left[recorder.machine.job] = recorder.machine
+
+    def note(self, message: Note) -> None:
+        """Take orders and readings from node hosts."""
+        if isinstance(message, ProgressReadings):
+            for container, at_ns, keys_done in message.readings:
+                self._readings.add(container, at_ns, keys_done)
+        elif isinstance(message, LaunchApplication):
+            self._node_hosts[message.container] = message.node_host
+            self.post(message.node_host, HOST, ApplicationLaunched(message.container))
+            if message.at_ns > self.clock.now_ns():
+                self.at(message.at_ns, self._start, message)
+            else:
+                self._start(message)
+        elif isinstance(message, StopApplication):
+            self._leave(message.job, message.container, killed=True)
+
+    def _start(self, message: LaunchApplication) -> None:
+        if message.container not in self._node_hosts:
+            return  # killed before it started
+        master = self.boot(job_address(message.job), Start(message.container))
+        if isinstance(master, ApplicationMaster):
+            self._masters[message.job] = master
+            self._left.pop(message.job, None)
+
+    def _leave(self, job: str, container: str, killed: bool) -> None:
+        node_host = self._node_hosts.pop(container, None)
+        if node_host is None:
+            return
+        master = self._masters.get(job)
+        if master is not None and master.container == container:  # else a later attempt has started
+            self._left[job] = self._masters.pop(job)
+            for task in master.tasks.reduces:
+                for attempt in task.attempts:
+                    self._readings.forget(attempt.container or "")
+            self.retire(job_address(job))
+        self.post(node_host, HOST, ApplicationExited(container, killed))
+
+    def execute(self, address: str, effect: Effect) -> None:
+        """Carry out effects of ApplicationMasters."""
+        if isinstance(effect, ReadProgress):
+            since_ns = self.clock.now_ns() - self.settings.protocol.estimate_period_ns
+            samples = tuple((c, self._readings.read(c, since_ns)) for c in effect.containers)
+            self.tell(address, ProgressSamples(tuple(sample for sample in samples if sample[1])))
+        elif isinstance(effect, ExitApplication):
+            self._leave(address.partition(":")[2], effect.container, killed=False)
+        else:
+            super().execute(address, effect)
+
+    def job_statuses(self) -> list[JobStatus]:
+        """The jobs that run here or have run here."""
+        masters = (self._left | self._masters).items()
+        return [job_status(master, self.plan.jobs[job].queue) for job, master in masters]
+
+    def stuck_attempts(self) -> list[str]:
+        """Attempts of the jobs that run here that have started and not ended."""
+        return [attempt for master in self._masters.values() for attempt in stuck_attempts(master)]

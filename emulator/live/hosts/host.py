@@ -1,0 +1,245 @@
+"""A host: machines in one asyncio loop, on scaled time, linked to the other hosts.
+
+Theory of operation
+-------------------
+A machine handles one message at a time and never awaits.  Messages that come up meanwhile are handled after it, first
+in, first out.  A machine's messages go to the outbox of the receiving host.  All messages of one turn of the loop are
+sent together: one batch per turn and pair of hosts, however many machines these hold.  So batches grow with the load,
+and an idle system answers at once.  Timers are the loop's; it is recorded how late each one fires.
+
+An exception in a machine (or in a user's policy) ends the run: it is kept as ``fatal``, for the next status call.
+
+A host with a journal of its own can be replaced.  The machines of the new host are restored from the journal before
+they start again (``emulator.live.hosts.host_journal``).  The whole journal is then offered to the driver, which knows
+the part it already has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import cast
+
+from emulator.assemble import make_machine, make_settings
+from emulator.core.decisions import PolicyError
+from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
+from emulator.core.machine import PeriodicMachine
+from emulator.core.messages import Message, Start, Tick, TimerFired
+from emulator.errors import NatjamError
+from emulator.live.beat import PERIOD_REAL_NS, Beat, awake_or_not_real_ns, gap
+from emulator.live.clock import ScaledClock
+from emulator.live.hosts.batches import Batch
+from emulator.live.hosts.host_journal import HostJournal, restored
+from emulator.live.hosts.links import Address, Links
+from emulator.live.hosts.plan import Note, RunPlan
+from emulator.records.gaps import LongestGaps
+from emulator.records.journal import Record, Recorder, encode_record
+from emulator.records.lag import LagRecord, LagRecorder
+
+
+class MachineHost:
+    """Base of the hosts.  Must be created in the event loop in which it will run."""
+
+    def __init__(self, name: str, plan: RunPlan, journal: Path | None = None) -> None:
+        """``journal``: file for its own journal; if the file exists, machines are restored from it."""
+        for path in plan.import_paths:
+            if path not in sys.path:
+                sys.path.append(path)
+        self.name = name
+        self.plan = plan
+        self.settings = make_settings(plan.experiment, plan.seed, plan.overheads)
+        self.lag = LagRecorder()
+        self.gaps = LongestGaps(min((job.submit_ns for job in plan.jobs.values()), default=0))
+        self.fatal: str | None = None
+        self.clock = ScaledClock(time.monotonic_ns(), 1)
+        self._loop = asyncio.get_running_loop()
+        self._links = Links(name, plan.secret, self._accept, lambda error: self.fail(error, self.name))
+        self._routes = plan.routes()
+        self._recorders: dict[str, Recorder] = {}
+        self._own_journal = None if journal is None else HostJournal(journal)
+        found = [] if self._own_journal is None else self._own_journal.found
+        self._restored = restored(found, self._make_machine, self._record)
+        """Restored or retired machines that have not started again, by address."""
+        self._journal: list[bytes] = [*found]
+        self._outboxes: dict[str, Batch] = {}
+        self._telling = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> Address:
+        """Listen for the other hosts; returns the address.  Raises OSError."""
+        return await self._links.listen(self.plan.addresses[self.name])
+
+    async def meet(self, hosts: Mapping[str, Address]) -> None:
+        """Connect to the other hosts.  Raises LinkError."""
+        await self._links.connect(hosts)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Hosts to which the link is broken."""
+        return tuple(self._links.broken)
+
+    def begin(self, origin_real_ns: int) -> None:
+        """Emulated time 0 is at ``origin_real_ns``, a future time of this machine's monotonic clock."""
+        self.clock = ScaledClock(origin_real_ns, self.plan.experiment.time_scale)
+        self._keep_the_beat(Beat(awake_or_not_real_ns()))
+
+    def _keep_the_beat(self, beat: Beat) -> None:
+        self._loop.call_later(PERIOD_REAL_NS / 1e9, self._keep_the_beat, beat)
+        if late_real_ns := beat.late_real_ns(awake_or_not_real_ns()):
+            self.gaps.add(gap(self.name, late_real_ns, time.monotonic_ns(), self.clock))
+
+    # ---- machines ----
+
+    def boot(self, address: str, start: Start) -> PeriodicMachine:
+        """Make the machine of ``address``, or take the existing or restored one, and tell it to start."""
+        is_here = address in self._recorders
+        recorder = self._recorders.get(address) or self._restored.pop(address, None)
+        if recorder is None:
+            recorder = Recorder(self._make_machine(address), self._record)
+        self._recorders[address] = recorder
+        self.tell(address, start)
+        machine = cast(PeriodicMachine, recorder.machine)
+        if not is_here:
+            self._await_tick(recorder, machine)
+        return machine
+
+    def _make_machine(self, address: str) -> PeriodicMachine:
+        return make_machine(address, self.settings, self.plan.jobs)
+
+    def _await_tick(self, recorder: Recorder, machine: PeriodicMachine) -> None:
+        """Send the machine its next ``Tick``, and then the later ones, as long as it is here."""
+        if machine.heartbeat is None:
+            return
+        due_ns = machine.heartbeat.after(max(0, self.clock.now_ns()))
+
+        def tick() -> None:
+            if self._recorders.get(machine.address) is recorder:
+                self.tell(machine.address, Tick(due_ns))
+                self._await_tick(recorder, machine)
+
+        self.at(due_ns, tick)
+
+    def retire(self, address: str) -> None:
+        """Remove the machine of ``address``: it gets no more messages, unless it starts again."""
+        recorder = self._recorders.pop(address, None)
+        if recorder is not None:
+            self._restored[address] = recorder
+
+    def tell(self, address: str, message: Message) -> None:
+        """Let a machine handle ``message`` now, or after the message that is being handled."""
+        if self._telling:
+            self._loop.call_soon(self.tell, address, message)
+            return
+        recorder = self._recorders.get(address)
+        if recorder is None or self.fatal is not None:
+            return
+        self._telling = True
+        try:
+            effects = recorder.handle(message, max(0, self.clock.now_ns()))
+            for effect in effects:
+                self._carry_out(address, effect)
+        except Exception as error:
+            self.fail(error, f"{address} on {type(message).__name__}")
+        finally:
+            self._telling = False
+
+    def fail(self, error: BaseException, where: str) -> None:
+        """End the run with ``error``."""
+        text = str(error) if isinstance(error, NatjamError | PolicyError) else f"{type(error).__name__}: {error}"
+        self.fatal = self.fatal or f"{where}: {text}"
+
+    def _record(self, record: Record) -> None:
+        line = encode_record(record)
+        self._journal.append(line)
+        if self._own_journal is not None:
+            self._own_journal.add(line)
+
+    def take_journal(self) -> tuple[list[bytes], int]:
+        """The encoded records since the last call, and an emulated time: later calls return no record before it."""
+        self._write_journal()
+        records, self._journal = self._journal, []
+        return records, self.clock.now_ns()
+
+    def _write_journal(self) -> None:
+        if self._own_journal is not None:
+            self._own_journal.write()
+
+    # ---- effects ----
+
+    def _carry_out(self, address: str, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self.post(self._routes[effect.to], effect.to, effect.message)
+        elif isinstance(effect, SetTimer):
+            fired = TimerFired(effect.name, effect.generation, effect.at_ns)
+            self.at(effect.at_ns, self.tell, address, fired)
+        elif not isinstance(effect, EXPLANATIONS):  # these are for the journal only
+            self.execute(address, effect)
+
+    def execute(self, address: str, effect: Effect) -> None:
+        """Carry out an effect that is neither a message nor a timer."""
+        raise NotImplementedError(f"{self.name} cannot carry out {type(effect).__name__}")
+
+    def at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
+        """Run ``action`` at the emulated time ``at_ns``, and record how late it was."""
+        due_real_ns = self.clock.to_real_ns(at_ns)
+        self._loop.call_at(due_real_ns / 1e9, self._fire, due_real_ns, action, arguments)
+
+    def _fire(self, due_real_ns: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        self.lag.record(due_real_ns, time.monotonic_ns())
+        self._guarded(action.__name__, action, *arguments)
+
+    def _guarded(self, what: str, action: Callable[..., None], *arguments: object) -> None:
+        """Run an action of the host itself; an exception ends the run, since nobody else would see it."""
+        try:
+            action(*arguments)
+        except Exception as error:
+            self.fail(error, f"{self.name}: {what}")
+
+    # ---- messages ----
+
+    def post(self, host: str, address: str, message: Message | Note) -> None:
+        """Send to a machine (or, at ``HOST``, to the host itself)."""
+        if host == self.name:
+            self._loop.call_soon(self._dispatch, address, message)
+            return
+        if not self._outboxes:
+            self._loop.call_soon(self._empty_outboxes)
+        self._outboxes.setdefault(host, []).append((address, message))
+
+    def _empty_outboxes(self) -> None:
+        self._write_journal()  # first: a message that was sent must not be missing in the journal
+        outboxes, self._outboxes = self._outboxes, {}
+        for host, batch in outboxes.items():
+            self._links.send(host, batch)
+
+    def _accept(self, batch: Batch) -> None:
+        for address, message in batch:
+            self._dispatch(address, message)
+
+    def _dispatch(self, address: str, message: Message | Note) -> None:
+        if isinstance(message, Note):
+            self._guarded(type(message).__name__, self.note, message)
+        else:
+            self.tell(address, message)
+
+    def note(self, message: Note) -> None:
+        """Handle a message for the host itself."""
+        raise NotImplementedError(f"{self.name} takes no {type(message).__name__}")
+
+    def spawn(self, work: Awaitable[None]) -> None:
+        """Run ``work`` in the background; its failure ends the run."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error, self.name)
+
+    def lag_record(self) -> LagRecord:
+        """How late its timers were."""
+        return self.lag.to_record()

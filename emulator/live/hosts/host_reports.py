@@ -1,0 +1,139 @@
+"""What the hosts of a run report: journal, lag, the state of jobs and cluster, and failures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from emulator.assemble import availability_settings
+from emulator.core.job import JobSpec
+from emulator.display.machine_status import ClusterStatus, unstarted_job_status
+from emulator.display.standstill import standstill
+from emulator.display.status import JobStatus, RunStatus
+from emulator.errors import RunError
+from emulator.experiment.model import Experiment
+from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
+from emulator.live.hosts.standstill import Standstill, timeout_real_ns
+from emulator.records.gaps import Gap
+from emulator.records.lag import LagRecord, LagRecorder
+
+_LINK_PATIENCE_REAL_S = 5.0
+"""A host whose link is broken has probably died; that is noticed within this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """The status of a host, asked for about three times a second."""
+
+    fatal: str | None
+    journal: list[bytes]
+    until_ns: int
+    """Emulated time up to which the host has handed over its journal."""
+    lag: LagRecord
+    unreachable: tuple[str, ...]
+    """Hosts to which its link is broken."""
+    gaps: tuple[Gap, ...] = ()
+    """The longest times for which it, or its supervisor, has stood still."""
+    jobs: tuple[JobStatus, ...] = ()
+    cluster: ClusterStatus | None = None
+    moves: int = 0
+    """For a node host; see ``emulator.live.hosts.standstill``."""
+
+
+class HostReports:
+    """The newest status of every host."""
+
+    def __init__(self, experiment: Experiment, jobs: Mapping[str, JobSpec]) -> None:
+        self._journal_news: list[bytes] = []
+        self._experiment = experiment
+        self._jobs = jobs
+        self._statuses: dict[str, HostStatus] = {}
+        self._measured: dict[str, tuple[LagRecord, tuple[Gap, ...]]] = {}
+        """Of every host, those that have been replaced too."""
+        self._broken_since_real_s: dict[tuple[str, str], float] = {}
+        self._standstill = Standstill(timeout_real_ns(experiment))
+        self._availability = availability_settings(experiment.cluster, experiment.seed)
+
+    def take(self, host: str, status: HostStatus) -> None:
+        """Take a newer status of a host."""
+        self._journal_news += status.journal
+        self._measured[host] = (status.lag, status.gaps)
+        self._statuses[host] = status
+        now_real_s, before = time.monotonic(), self._broken_since_real_s
+        restored = {link for link in before if link[0] == host and link[1] not in status.unreachable}
+        self._broken_since_real_s = {link: since for link, since in before.items() if link not in restored}
+        for peer in status.unreachable:
+            self._broken_since_real_s.setdefault((host, peer), now_real_s)
+
+    def replaced(self, host: str) -> None:
+        """A host has died and another has taken its name and its links; the lag and gaps of the old one still count."""
+        broken = self._broken_since_real_s.items()
+        self._broken_since_real_s = {link: since for link, since in broken if host not in link}
+        if host in self._measured:
+            self._measured[f"{host}, {len(self._measured)}"] = self._measured.pop(host)
+
+    def check(self, dead: set[str]) -> None:
+        """Raises RunError if a host has failed, or if two hosts that are not in ``dead`` have lost their connection."""
+        for host, status in self._statuses.items():
+            if status.fatal:
+                raise RunError(f"the run was ended by {host}: {status.fatal}")
+        for (host, peer), since_real_s in self._broken_since_real_s.items():
+            if not dead & {host, peer} and time.monotonic() - since_real_s > _LINK_PATIENCE_REAL_S:
+                raise RunError(f"the connection from {host} to {peer} has broken, and both are alive")
+
+    @property
+    def nothing_moves(self) -> bool:
+        """Whether nothing has moved for too long, according to the newest statuses."""
+        cluster = self._cluster
+        moves = sum(status.moves for status in self._statuses.values())
+        if not self._standstill.is_reached(moves, bool(self._waiting), time.monotonic_ns(), cluster.emulated_ns):
+            return False
+        available = self._availability
+        return available is None or available.settled_ns(self._standstill.since_ns) <= cluster.emulated_ns
+
+    def standstill(self, stuck: Iterable[str]) -> RunError:
+        """The error for that case; ``stuck`` are the attempts that make no progress."""
+        return RunError(standstill(self._standstill.since_ns, self._cluster.emulated_ns, stuck, self._waiting))
+
+    @property
+    def _cluster(self) -> ClusterStatus:
+        manager = self._statuses.get(RESOURCE_MANAGER_HOST)
+        return manager.cluster if manager and manager.cluster else ClusterStatus(0, {}, 0, {})
+
+    @property
+    def _waiting(self) -> list[str]:
+        return [job for job, state in self._cluster.job_states.items() if state == "submitted"]
+
+    @property
+    def lag(self) -> LagRecorder:
+        """How late timers were, over all hosts."""
+        lag = LagRecorder()
+        for record, _ in self._measured.values():
+            lag.merge(record)
+        return lag
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The longest times for which processes of the run have stood still."""
+        return [gap for _, gaps in self._measured.values() for gap in gaps]
+
+    def run_status(self, phase: str, started_real_s: float) -> RunStatus:
+        """The status for the display, with the journal records since the last call."""
+        news, self._journal_news = self._journal_news, []
+        cluster = self._cluster
+        lag = self.lag
+        running = {job.name: job for status in self._statuses.values() for job in status.jobs}
+        states = cluster.job_states
+        return RunStatus(
+            emulated_ns=cluster.emulated_ns,
+            real_s=time.monotonic() - started_real_s,
+            time_scale=self._experiment.time_scale,
+            phase=phase,
+            jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
+            containers_total=self._experiment.cluster.containers,
+            containers_used_by_queue=cluster.used_by_queue,
+            containers_suspended=cluster.suspended,
+            lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,
+            journal=news,
+        )

@@ -1,0 +1,597 @@
+"""A node host: the NodeManagers of one Ray node, and the processes in their containers.
+
+Theory of operation
+-------------------
+NodeManagers order what is done with containers.  This host lets its supervisor do it, and turns the supervisor's events
+into completion messages.  For an ApplicationMaster, a container is a place in an application host instead of a process.
+The shuffle service is a process of its own.  Once per task heartbeat period the progress page is read, and the changes
+go to the application hosts: one message for each host, however many reduces there are.
+
+If the supervisor dies, all its processes die too; each is reported as a crash, and a new supervisor is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from emulator.core import effects as fx
+from emulator.core.completions import (
+    Checkpointed,
+    CheckpointFailed,
+    Committing,
+    Exited,
+    FirstKey,
+    Killed,
+    KillFailed,
+    Launched,
+    LaunchFailed,
+    Paged,
+    RealCost,
+    Resumed,
+    ResumeFailed,
+    Suspended,
+    SuspendFailed,
+)
+from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
+from emulator.core.saved import KeyCheckpoint
+from emulator.live.beat import gap
+from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.node_images import NodeImages
+from emulator.live.hosts.plan import (
+    HOST,
+    ApplicationExited,
+    ApplicationLaunched,
+    LaunchApplication,
+    Note,
+    ProgressReadings,
+    RunPlan,
+    StopApplication,
+)
+from emulator.live.hosts.standstill import timeout_real_ns
+from emulator.live.memory.nodes import NodeMemories, largest_task_bytes
+from emulator.live.program_members import group_name, group_parent, remove_program_groups
+from emulator.live.services.shuffle_process import ShuffleProcess
+from emulator.live.services.store_process import StoreProcess
+from emulator.live.tasks import records
+from emulator.live.tasks.checkpoint import CheckpointFile
+from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, program_parameters, reduce_parameters
+from emulator.live.tasks.progress_page import WorkState
+from emulator.live.tasks.supervisor_client import SupervisorClient
+from emulator.storage.local import job_directory_name
+from emulator.storage.objects import is_object_url
+from emulator.vocabulary import Kind, Mechanism
+
+_AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
+"""A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """A container whose process the supervisor runs or will start."""
+
+    node: str
+    launch: fx.Launch
+    slot: int
+    ordered_real_ns: int
+    input_sent_real_ns: int = 0
+    """When it was last sent map outputs, if it was launched without them."""
+    keys_told: int = 0
+    """The key counter last sent on."""
+    stopped: bool = False
+    resumed_real_ns: int = 0
+    """When it last went on after a stop."""
+    timed_out: str = ""
+    """Why it is being killed, if nobody has ordered that."""
+
+
+class NodeHost(MachineHost):
+    """See the module's theory of operation.  ``work_dir`` is this host's own directory, removed at the end."""
+
+    def __init__(self, name: str, plan: RunPlan, work_dir: Path) -> None:
+        super().__init__(name, plan.for_nodes())
+        self.work_dir = work_dir
+        self.nodes = plan.node_hosts[name]
+        self.shuffle = ShuffleProcess(plan.run_id, plan.secret, work_dir, self.nodes, plan.addresses[name])
+        self.shuffle_urls: dict[str, str] = {}
+        """Of all nodes of the run."""
+        self._processes: dict[str, _Process] = {}
+        self._applications: dict[str, tuple[str, str, int]] = {}
+        """Containers of ApplicationMasters: node, job, when ordered (real)."""
+        self._outputs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        """(node, job): where the outputs of the job's maps are, once all are known."""
+        self._settings_of = {node.name: node for node in self.settings.nodes}
+        mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
+        self._mark = f"{plan.run_id}-{name}"
+        self._memories = NodeMemories(self._mark, work_dir, plan.experiment.live.memory_scale, mine)
+        held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
+        slots = 2 * held + 16  # as many again for inputs being made and processes about to end
+        self.moves = 0
+        """Grows whenever a process starts, ends, resumes or is seen working."""
+        self._first_readings: list[tuple[str, int, int]] = []
+        """Readings of reduces that have started since the last task heartbeats; sent with the next ones."""
+        self._free_slots = list(range(slots - 1, -1, -1))
+        self._supervisor: SupervisorClient | None = None
+        self._closing = False
+        self._held_back: list[dict[str, Any]] = []
+        """Commands that wait until there is a supervisor again."""
+        self._early: list[tuple[str, Message]] = []
+        """Messages for NodeManagers that have not started yet.  The ResourceManager starts first, and may order
+        ApplicationMasters outside containers on nodes that it has not heard of."""
+        self._output = Path(plan.output)
+        """What tasks write to."""
+        self._store: StoreProcess | None = None
+        """Where that is not the place of the output itself."""
+        if is_object_url(plan.output):
+            self._output = work_dir / "output"
+            self._store = StoreProcess(plan.run_id, plan.output, self._output)
+        tier = self.settings.tier
+        makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
+        self._images = NodeImages(name, plan, tier, work_dir, self._output) if makes_images and tier else None
+        self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
+            plan.run_id,
+            work_dir,
+            slots,
+            self._on_event,
+            self._on_supervisor_lost,
+            None if self._images is None else self._images.first_pid(),
+            lambda late, at: self.gaps.add(gap(f"supervisor of {name}", late, at, self.clock)),
+        )
+
+    # ---- life ----
+
+    async def open(self) -> dict[str, str]:
+        """Make the nodes' directories, start supervisor and services; returns the nodes' shuffle URLs."""
+        self.work_dir.mkdir(mode=0o700)
+        for node in self.nodes:
+            (self.work_dir / node).mkdir(mode=0o700)
+        self._output.mkdir(parents=True, exist_ok=True)
+        if self._images is not None:
+            await asyncio.to_thread(self._images.choose_dumper)
+        await asyncio.to_thread(self._memories.open)
+        self._supervisor = self._new_supervisor()
+        others = [service.start() for service in (self._supervisor, self._store) if service is not None]
+        urls, _ = await asyncio.gather(self.shuffle.urls(), asyncio.gather(*others))
+        self.spawn(self.shuffle.keep())
+        if self._store is not None:
+            self.spawn(self._store.keep())
+        return urls
+
+    async def sees(self, marker: str) -> bool:
+        """Whether a file in the place of the output is seen from here.  Raises OutputError."""
+        if self._store is None:
+            return (self._output / marker).exists()
+        return await asyncio.to_thread(self._store.sees, marker)
+
+    def begin(self, origin_real_ns: int) -> None:
+        """Start the NodeManagers at emulated time 0."""
+        super().begin(origin_real_ns)
+        plan, scale = self.plan, self.plan.experiment.time_scale
+        network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
+        self._site = Site(
+            origin_real_ns,
+            scale,
+            self.work_dir,
+            str(self._output),
+            None if self._store is None else self._store.socket_path,
+            plan.seed,
+            plan.secret,
+            network_bytes_real_s,
+        )
+        for node in self.nodes:
+            self.at(0, self._boot_node, node)
+        self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
+        self._timeout_real_ns = timeout_real_ns(plan.experiment)
+        self._look_for_the_silent()
+
+    def _boot_node(self, node: str) -> None:
+        self.boot(node_address(node), Start())
+        early, self._early = self._early, []
+        for address, message in early:
+            self.tell(address, message)
+
+    def tell(self, address: str, message: Message) -> None:
+        """Have a NodeManager handle ``message``, once it has started."""
+        if address in self._recorders:
+            super().tell(address, message)
+        else:
+            self._early.append((address, message))
+
+    async def close(self) -> dict[str, int]:
+        """End all processes and remove the directory; returns what the shuffle service has served."""
+        self._closing = True
+        if self._supervisor is not None:
+            await self._supervisor.close()
+        served = await self.shuffle.served()
+        if self._store is not None:
+            await self._store.close()
+        await asyncio.to_thread(remove_program_groups, self._mark)
+        await asyncio.to_thread(self._memories.close)
+        await asyncio.to_thread(shutil.rmtree, self.work_dir, ignore_errors=True)
+        return served
+
+    @property
+    def supervisor_pid(self) -> int:
+        """Process id of the supervisor."""
+        assert self._supervisor is not None
+        return self._supervisor.pid
+
+    def _command(self, op: str, container: str, **fields: Any) -> None:
+        command = {"op": op, "id": container, **fields}
+        if self._supervisor is None:
+            self._held_back.append(command)
+        else:
+            self._supervisor.send(command)
+
+    def _on_supervisor_lost(self, reason: str) -> None:
+        self._supervisor = None
+        self._held_back.clear()
+        for container, process in list(self._processes.items()):
+            self._forget(container, process)
+            if not _is_input(container):
+                lost = Exited(container, None, 9, 0, f"its supervisor died: {reason}")
+                self.tell(node_address(process.node), lost)
+        self.spawn(self._restart_supervisor())
+
+    async def _restart_supervisor(self) -> None:
+        await asyncio.to_thread(remove_program_groups, self._mark)
+        supervisor = self._new_supervisor()
+        await supervisor.start()
+        self._supervisor = supervisor
+        for command in self._held_back:
+            supervisor.send(command)
+        self._held_back.clear()
+
+    # ---- effects ----
+
+    def execute(self, address: str, effect: fx.Effect) -> None:
+        """Carry out effects of NodeManagers."""
+        node = address.partition(":")[2]
+        if isinstance(effect, fx.Launch):
+            self._launch(node, effect)
+        elif isinstance(effect, fx.Suspend):
+            self._operate("suspend", effect.container, address, SuspendFailed)
+        elif isinstance(effect, fx.Resume):
+            self._operate("resume", effect.container, address, ResumeFailed)
+        elif isinstance(effect, fx.Checkpoint):
+            self._operate("checkpoint", effect.container, address, CheckpointFailed)
+        elif isinstance(effect, fx.Dump):
+            self._operate("dump", effect.container, address, CheckpointFailed)
+        elif isinstance(effect, fx.Kill):
+            self._kill(address, effect.container)
+        elif isinstance(effect, fx.ProvideInput):
+            self._provide_input(node, effect)
+        elif isinstance(effect, fx.CleanUp):
+            self.spawn(self._clean_up(node, effect.job))
+        else:
+            super().execute(address, effect)
+
+    def _launch(self, node: str, launch: fx.Launch) -> None:
+        now_real_ns = time.monotonic_ns()
+        if launch.kind is Kind.APPLICATION_MASTER:
+            self._applications[launch.container] = (node, launch.job, now_real_ns)
+            host = self._routes[f"am:{launch.job}"]
+            note = LaunchApplication(launch.job, launch.container, self.name, now_real_ns, launch.first_key_at_ns)
+            self.post(host, HOST, note)
+            return
+        process = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+        self._processes[launch.container] = process
+        spec = self.plan.jobs[launch.job]
+        place = self._place(node, launch)
+        if launch.kind is Kind.MAP:
+            duration_ns = self._settings_of[node].duration_ns(spec.map_ns[launch.task])
+            params = map_parameters(self._site, spec, launch.task, place, duration_ns)
+            self._launch_task(process, params)
+        elif spec.program is not None:
+            place = replace(place, program_group=self._program_group(launch.container, place.memory_group))
+            self._launch_task(process, program_parameters(self._site, spec, launch.task, place))
+        elif not spec.map_ns and not self._has_input(node, launch):
+            # No map makes its input: make it here first, in a process that may know the seed.
+            maker = f"{launch.container}.input"
+            self._processes[maker] = _Process(node, launch, self._free_slots.pop(), now_real_ns)
+            params = map_parameters(self._site, spec, launch.task, Place(node, maker), 0, only_partition=launch.task)
+            self._command("launch", maker, kind="map", slot=self._processes[maker].slot, params=params)
+        else:
+            self._launch_reduce(process)
+
+    def _launch_reduce(self, process: _Process) -> None:
+        node, launch = process.node, process.launch
+        spec, saved = self.plan.jobs[launch.job], launch.saved
+        params = reduce_parameters(
+            self._site,
+            spec,
+            launch.task,
+            self._place(node, launch),
+            self._settings_of[node].duration_ns(spec.reduce_ns[launch.task]),
+            self._outputs.get((node, launch.job), ()),
+            CheckpointFile(saved.past_containers, saved.keys_done, saved.location, saved.node).to_dict()
+            if isinstance(saved, KeyCheckpoint)
+            else None,
+        )
+        self._launch_task(process, params)
+
+    def _launch_task(self, process: _Process, params: dict[str, Any]) -> None:
+        launch = process.launch
+        if self._images is not None:
+            params |= self._images.parameters(process.node, launch)
+        kind = launch.kind.value if self.plan.jobs[launch.job].program is None else "command"
+        self._command("launch", launch.container, kind=kind, slot=process.slot, params=params)
+
+    def _place(self, node: str, launch: fx.Launch) -> Place:
+        memory_bytes = self._memories.real_bytes(launch.memory_bytes or 0)
+        group = self._memories.processes_file(node)
+        return Place(node, launch.container, launch.first_key_at_ns, memory_bytes, group)
+
+    def _program_group(self, container: str, memory_group: str | None) -> str | None:
+        parent = group_parent(memory_group)
+        return None if parent is None else str(parent / group_name(self._mark, container))
+
+    def _has_input(self, node: str, launch: fx.Launch) -> bool:
+        return os.path.exists(records.input_path(str(self.work_dir / node), launch.job, launch.task))
+
+    def _operate(self, op: str, container: str, address: str, failed: Callable[[str, str], Message]) -> None:
+        if container in self._processes:
+            self._command(op, container)
+        else:
+            self.tell(address, failed(container, "the process has ended"))
+
+    def _kill(self, address: str, container: str) -> None:
+        if container in self._applications:
+            _, job, _ = self._applications[container]
+            self.post(self._routes[f"am:{job}"], HOST, StopApplication(job, container))
+        elif container in self._processes:
+            if f"{container}.input" in self._processes:
+                self._command("kill", f"{container}.input")
+            else:
+                self._command("kill", container)
+        else:
+            self.tell(address, KillFailed(container, "the process has ended"))
+
+    def _provide_input(self, node: str, effect: fx.ProvideInput) -> None:
+        urls = [self.shuffle_urls[at] for at in effect.nodes]
+        outputs = [{"map": index, "url": url, "version": effect.version} for index, url in enumerate(urls)]
+        self._outputs[node, effect.job] = outputs
+        for container, process in self._processes.items():
+            launch = process.launch
+            if process.node == node and launch.job == effect.job and launch.kind is Kind.REDUCE:
+                process.input_sent_real_ns = time.monotonic_ns()
+                self._command("input", container, outputs=outputs)
+
+    async def _clean_up(self, node: str, job: str) -> None:
+        self._outputs.pop((node, job), None)
+        if self._images is not None:
+            await asyncio.to_thread(self._images.clean_up, node, job)
+        for part in ("map", "local"):
+            directory = self.work_dir / node / part / job_directory_name(job)
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    # ---- events ----
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        container: str = event["id"]
+        self.moves += event["event"] != "fetch_failed"
+        process = self._processes.get(container)
+        if process is None:
+            return
+        if _is_input(container):
+            self._on_input_event(container, process, event)
+            return
+        if event["event"] == "fetch_failed":
+            failed = FetchFailed(container, event["map"], event["version"], event["reason"])
+            address = job_address(process.launch.job)
+            self.post(self._routes[address], address, failed)
+            return
+        if event["event"] == "killed" and process.timed_out:
+            return  # no machine has ordered this kill
+        if event["event"] in ("suspended", "resumed"):
+            process.stopped = event["event"] == "suspended"
+        if event["event"] in ("resumed", "dump_failed"):  # its last sign of life was before it stopped
+            process.resumed_real_ns = time.monotonic_ns()
+        completion = _COMPLETIONS.get(event["event"])
+        if completion is not None:
+            message = completion(self, process, event)
+            if event["event"] in ("exited", "launch_failed"):
+                self._forget(container, process)
+            self.tell(node_address(process.node), message)
+
+    def _on_input_event(self, maker: str, process: _Process, event: dict[str, Any]) -> None:
+        if event["event"] not in ("exited", "launch_failed"):
+            return
+        self._forget(maker, process)
+        container = process.launch.container
+        reduce = self._processes[container]
+        if event.get("code") == 0:
+            self._launch_reduce(reduce)
+            return
+        self._forget(container, reduce)
+        reason = f"its input could not be made: {event['reason']}"
+        self.tell(node_address(reduce.node), LaunchFailed(container, reason))
+
+    def _forget(self, container: str, process: _Process) -> None:
+        del self._processes[container]
+        if self._supervisor is not None:
+            self._supervisor.page.clear(process.slot)  # its next user may have to wait for its launch
+        self._free_slots.append(process.slot)
+
+    def _launched(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Launched(event["id"], RealCost(event["forked_real_ns"] - process.ordered_real_ns))
+
+    def _launch_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return LaunchFailed(event["id"], event["reason"])
+
+    def _first_key(self, process: _Process, event: dict[str, Any]) -> Message:
+        first_key_ns = self.clock.to_emulated_ns(event["real_ns"])
+        keys_before = process.launch.saved.keys_done if process.launch.saved else 0
+        if process.launch.kind is Kind.REDUCE:
+            self._first_readings.append((event["id"], first_key_ns, keys_before))
+        # The cost: until the input is complete, plus from the end of any padding to the first key.
+        began_real_ns = process.input_sent_real_ns if event["waited"] else process.ordered_real_ns
+        due_real_ns = max(event["input_ready_real_ns"], self.clock.to_real_ns(process.launch.first_key_at_ns))
+        cost_real_ns = event["input_ready_real_ns"] - began_real_ns + max(0, event["real_ns"] - due_real_ns)
+        input_ready_ns = self.clock.to_emulated_ns(event["input_ready_real_ns"]) if event["waited"] else 0
+        return FirstKey(event["id"], first_key_ns, input_ready_ns, RealCost(max(0, cost_real_ns)))
+
+    def _paged(self, process: _Process, event: dict[str, Any]) -> Message:
+        began_ns, ended_ns = (self.clock.to_emulated_ns(event[f"{name}_real_ns"]) for name in ("began", "ended"))
+        out_bytes, in_bytes = (self._memories.emulated_bytes(event[f"{name}_bytes"]) for name in ("out", "in"))
+        return Paged(event["id"], began_ns, ended_ns, out_bytes, in_bytes)
+
+    def _committing(self, process: _Process, event: dict[str, Any]) -> Message:
+        return Committing(event["id"])
+
+    def _suspended(self, process: _Process, event: dict[str, Any]) -> Message:
+        assert self._supervisor is not None
+        keys_done = self._supervisor.page.read(process.slot).keys_done
+        cost = RealCost(event["stopped_real_ns"] - event["received_real_ns"])
+        return Suspended(event["id"], keys_done, cost)
+
+    def _suspend_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return SuspendFailed(event["id"], event["reason"])
+
+    def _resumed(self, process: _Process, event: dict[str, Any]) -> Message:
+        cost = RealCost(event["continued_real_ns"] - event["received_real_ns"])
+        return Resumed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
+
+    def _resume_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return ResumeFailed(event["id"], event["reason"])
+
+    def _checkpointed(self, process: _Process, event: dict[str, Any]) -> Message:
+        saved = event["checkpoint"]
+        checkpoint = KeyCheckpoint(
+            tuple(saved["past_containers"]), saved["keys_done"], saved["input_path"], saved["hostname"], event["bytes"]
+        )
+        key_real_ns = event["key_done_real_ns"] - event["signalled_real_ns"]
+        total_real_ns = event["exited_real_ns"] - event["received_real_ns"]
+        cost = RealCost(total_real_ns - key_real_ns, key_real_ns)
+        return Checkpointed(event["id"], checkpoint, cost)
+
+    def _checkpoint_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return CheckpointFailed(event["id"], event["reason"])
+
+    def _dumped(self, process: _Process, event: dict[str, Any]) -> Message:
+        assert self._images is not None
+        image = self._images.image(process.launch, process.node, event)
+        return Checkpointed(event["id"], image, RealCost(event["exited_real_ns"] - event["received_real_ns"]))
+
+    def _killed(self, process: _Process, event: dict[str, Any]) -> Message:
+        cost = RealCost(event["exited_real_ns"] - event["received_real_ns"])
+        return Killed(event["id"], cost, self._memories.emulated_bytes(event["swapped_bytes"]))
+
+    def _kill_failed(self, process: _Process, event: dict[str, Any]) -> Message:
+        return KillFailed(event["id"], event["reason"])
+
+    def _exited(self, process: _Process, event: dict[str, Any]) -> Message:
+        self.lag.merge(event["lag"])
+        killed = self._memories.why_killed(process.node) if event["signal"] == signal.SIGKILL else None
+        reason = process.timed_out or killed or event["reason"]
+        digest = event.get("output_sha256", "")
+        return Exited(event["id"], event["code"], event["signal"], event["keys_done"], reason, digest)
+
+    # ---- ApplicationMasters ----
+
+    def note(self, message: Note) -> None:
+        """Handle the notes of application hosts about ApplicationMasters."""
+        if not isinstance(message, ApplicationLaunched | ApplicationExited):
+            super().note(message)
+            return
+        found = self._applications.get(message.container)
+        if found is None:
+            return
+        node, _, ordered_real_ns = found
+        if isinstance(message, ApplicationLaunched):
+            cost = RealCost(time.monotonic_ns() - ordered_real_ns)
+            self.tell(node_address(node), Launched(message.container, cost))
+            return
+        del self._applications[message.container]
+        code, signal = (None, 9) if message.killed else (0, None)
+        self.tell(node_address(node), Exited(message.container, code, signal, 0))
+
+    def application_host_died(self, host: str) -> None:
+        """An application host has died with its ApplicationMasters; another one has taken its name."""
+        reason = f"its host {host} has died"
+        for container, (node, job, _) in list(self._applications.items()):
+            if self._routes[job_address(job)] == host:
+                del self._applications[container]
+                self.tell(node_address(node), Exited(container, None, 9, 0, reason))
+
+    # ---- progress ----
+
+    def _look_for_the_silent(self) -> None:
+        """Kill tasks that give no sign of life although nobody has stopped them; another attempt follows."""
+        now_real_ns = time.monotonic_ns()
+        next_ns = self.clock.to_emulated_ns(now_real_ns + self._timeout_real_ns // 8)
+        self.at(next_ns, self._look_for_the_silent)
+        if self._supervisor is None or self._closing:
+            return
+        for container, process in self._processes.items():
+            if process.stopped or process.timed_out:
+                continue
+            progress = self._supervisor.page.read(process.slot)
+            self.moves += progress.state is not WorkState.WAITING_INPUT
+            if progress.state not in _AT_WORK or not progress.alive_real_ns:
+                continue
+            silent_since_real_ns = max(progress.alive_real_ns, process.resumed_real_ns)
+            if now_real_ns - silent_since_real_ns > self._timeout_real_ns:
+                process.timed_out = f"no sign of life for {self._timeout_real_ns / 1e9:g} real seconds"
+                self._command("kill", container)
+
+    def _pass_on_progress(self, beat: int) -> None:
+        """Send the task heartbeats of this period, made from the progress page."""
+        period_ns = self.settings.protocol.task_heartbeat_ns
+        # A host that is late skips heartbeats instead of sending several at once.
+        following = max(beat + 1, self.clock.now_ns() // period_ns + 1)
+        self.at(following * period_ns, self._pass_on_progress, following)
+        if self._supervisor is None or self._closing:
+            return
+        page = self._supervisor.page
+        changed = [reading for reading in self._first_readings if reading[0] in self._processes]
+        self._first_readings.clear()
+        for container, process in self._processes.items():
+            if process.launch.kind is not Kind.REDUCE or page.keys_done(process.slot) == process.keys_told:
+                continue
+            progress = page.read(process.slot)
+            if progress.state is WorkState.RUNNING and progress.last_key_real_ns:
+                process.keys_told = progress.keys_done
+                at_ns = self.clock.to_emulated_ns(progress.last_key_real_ns)
+                changed.append((container, at_ns, progress.keys_done))
+        self._pass_on(changed)
+
+    def _pass_on(self, readings: list[tuple[str, int, int]]) -> None:
+        by_host: dict[str, list[tuple[str, int, int]]] = {}
+        for reading in readings:
+            host = self._routes[f"am:{self._processes[reading[0]].launch.job}"]
+            by_host.setdefault(host, []).append(reading)
+        for host, those in by_host.items():
+            self.post(host, HOST, ProgressReadings(tuple(those)))
+
+
+_COMPLETIONS: dict[str, Callable[[NodeHost, _Process, dict[str, Any]], Message]] = {
+    "launched": NodeHost._launched,
+    "launch_failed": NodeHost._launch_failed,
+    "first_key": NodeHost._first_key,
+    "paged": NodeHost._paged,
+    "committing": NodeHost._committing,
+    "suspended": NodeHost._suspended,
+    "suspend_failed": NodeHost._suspend_failed,
+    "resumed": NodeHost._resumed,
+    "resume_failed": NodeHost._resume_failed,
+    "checkpointed": NodeHost._checkpointed,
+    "checkpoint_failed": NodeHost._checkpoint_failed,
+    "dumped": NodeHost._dumped,
+    "dump_failed": NodeHost._checkpoint_failed,
+    "killed": NodeHost._killed,
+    "kill_failed": NodeHost._kill_failed,
+    "exited": NodeHost._exited,
+}
+
+
+def _is_input(container: str) -> bool:
+    return container.endswith(".input")

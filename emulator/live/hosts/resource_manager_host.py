@@ -1,0 +1,82 @@
+"""The host of the ResourceManager and the client."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from emulator.core.client import Client
+from emulator.core.effects import AllFinished, Effect
+from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
+from emulator.core.resource_manager.resource_manager import ResourceManager
+from emulator.display.machine_status import ClusterStatus, cluster_status
+from emulator.files.times import seconds_to_ns
+from emulator.live.hosts.host import MachineHost
+from emulator.live.hosts.plan import RunPlan
+
+
+class ResourceManagerHost(MachineHost):
+    """Runs the ResourceManager and the client; ``finished`` is set when every job has ended."""
+
+    def __init__(self, name: str, plan: RunPlan, journal: Path) -> None:
+        super().__init__(name, plan, journal)
+        self.finished = asyncio.Event()
+        self._manager: ResourceManager | None = None
+        self._client: Client | None = None
+        self._expiry_ns = seconds_to_ns(plan.experiment.protocol.node_expiry_s)
+        self._heard_ns: dict[str, int] = {}
+        """Last heartbeat of each node that is not gone."""
+
+    def begin(self, origin_real_ns: int) -> None:
+        """Start both machines at emulated time 0, or, after a replacement, where the dead host stopped.
+
+        They start now, before the nodes.  So jobs submitted at once are present when the first heartbeats arrive.
+        Otherwise the order would depend on when the loops wake up, and could cost the first job up to a heartbeat.
+        """
+        super().begin(origin_real_ns)
+        self._guarded("begin", self._boot)
+
+    def _boot(self) -> None:
+        manager, client = self.boot(RESOURCE_MANAGER, Start()), self.boot(CLIENT, Start())
+        assert isinstance(manager, ResourceManager)
+        assert isinstance(client, Client)
+        self._manager, self._client = manager, client
+        self._heard_ns = {node.name: max(0, self.clock.now_ns()) for node in self.settings.nodes}
+        self._give_up_silent_nodes()
+
+    def tell(self, address: str, message: Message) -> None:
+        """Let a machine handle ``message``; record which nodes are alive."""
+        if isinstance(message, NodeHeartbeat):  # also of one that was given up: it may register anew
+            self._heard_ns[message.node] = self.clock.now_ns()
+        super().tell(address, message)
+
+    def _give_up_silent_nodes(self) -> None:
+        """Report silent nodes as lost.  Empty heartbeats leave no trace in a machine, so silence is noticed here."""
+        now_ns = self.clock.now_ns()
+        for node in [node for node, at_ns in self._heard_ns.items() if now_ns - at_ns > self._expiry_ns]:
+            self.nodes_lost((node,), f"{node} has not been heard of for {self._expiry_ns / 1e9:g} s")
+        self.at(now_ns + self._expiry_ns // 4, self._give_up_silent_nodes)
+
+    def execute(self, address: str, effect: Effect) -> None:
+        """Carry out effects: the client has seen the end of all jobs."""
+        if isinstance(effect, AllFinished):
+            self.finished.set()
+        else:
+            super().execute(address, effect)
+
+    def fail(self, error: BaseException, where: str) -> None:
+        """End the run; those who wait for its end stop waiting."""
+        super().fail(error, where)
+        self.finished.set()
+
+    def nodes_lost(self, nodes: tuple[str, ...], reason: str) -> None:
+        """The host of ``nodes`` has died."""
+        for node in nodes:
+            self._heard_ns.pop(node, None)
+            self.tell(RESOURCE_MANAGER, NodeLost(node, reason))
+
+    def cluster_status(self) -> ClusterStatus:
+        """The state of the cluster for the display."""
+        if self._manager is None or self._client is None:
+            return ClusterStatus(0, {}, 0, {})
+        return cluster_status(self._manager, self._client, max(0, self.clock.now_ns()))

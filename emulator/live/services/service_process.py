@@ -1,0 +1,98 @@
+"""A service of a node host: a process of its own, started again should it die, that ends with its standard input.
+
+The node host owns the listening socket and the service inherits it.  If the service dies, the next one listens on the
+same socket, and requests made meanwhile wait for it.  The service writes JSON to its standard output: a first line when
+it is ready, and a last one with what it has done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from emulator.live.tasks.supervisor_client import environment_without_token
+
+_START_PATIENCE_REAL_S = 30.0
+_END_PATIENCE_REAL_S = 5.0
+
+
+class ServiceProcess:
+    """One service: ``python -m module *arguments --socket N``."""
+
+    def __init__(
+        self,
+        run_id: str,
+        module: str,
+        arguments: Sequence[str],
+        listening: Callable[[], socket.socket],
+        secret: str = "",
+    ) -> None:
+        """``listening`` makes its socket; ``secret`` is the first line of its standard input."""
+        self._environment = environment_without_token(run_id)
+        self._module = module
+        self._arguments = arguments
+        self._secret = secret
+        self._listening = listening
+        self._socket: socket.socket | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._closing = False
+
+    async def start(self) -> dict[str, Any]:
+        """Start it; what it says when it is ready.  Raises OSError, RuntimeError."""
+        if self._socket is None:
+            self._socket = self._listening()
+        descriptor = self._socket.fileno()
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            self._module,
+            *self._arguments,
+            "--socket",
+            str(descriptor),
+            pass_fds=(descriptor,),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C is for the driver, which then ends this one
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(self._secret.encode() + b"\n")
+        line = await asyncio.wait_for(process.stdout.readline(), _START_PATIENCE_REAL_S)
+        if not line:
+            raise RuntimeError(f"{self._module} ended with status {await process.wait()}")
+        return json.loads(line)
+
+    async def keep(self) -> None:
+        """Start it again whenever it ends, until ``close``.  Raises OSError, RuntimeError where it does not start."""
+        while True:
+            assert self._process is not None
+            await self._process.wait()
+            if self._closing:
+                return
+            await self.start()
+            if self._closing:
+                await self.close()
+                return
+
+    async def close(self) -> dict[str, Any]:
+        """End it; what it says in the end (nothing if it has died)."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            return {}
+        self._closing = True
+        if self._socket is not None:
+            self._socket.close()
+        process.stdin.close()
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), _END_PATIENCE_REAL_S)
+            await asyncio.wait_for(process.wait(), _END_PATIENCE_REAL_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return {}
+        return json.loads(line) if line else {}

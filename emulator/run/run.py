@@ -1,0 +1,160 @@
+"""Running an experiment: its repeats, its engine, its run directory.  ``natjam run`` calls this."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from emulator import __version__
+from emulator.assemble import own_evictions
+from emulator.core.job import JobSpec
+from emulator.display.closing_tables import failures
+from emulator.display.status import RunStatus
+from emulator.engine import Aftermath, Engine, OnStatus, RecordSink
+from emulator.errors import NatjamError, RunError
+from emulator.experiment.expand import expand
+from emulator.experiment.model import Experiment
+from emulator.records.history import HistoryBuilder
+from emulator.records.journal import JournalHeader, JournalWriter, Record
+from emulator.records.run_directory import RunDirectory
+from emulator.records.summary import summarise_repeats
+from emulator.run.results import write_failed, write_results
+
+
+def run_experiment(experiment: Experiment, out_dir: Path, on_status: OnStatus, aftermath: Aftermath) -> dict[str, Any]:
+    """Run all repeats of an experiment and write its run directory; returns the content of ``summary.json``.
+
+    Raises:
+        ConfigError: the run directory cannot be used, or the workload cannot be read.
+        RunError: a run did not finish, or one of several repeats failed.
+    """
+    directory = RunDirectory.create(out_dir)
+    if experiment.repeats == 1:
+        return _run_once(experiment, experiment.seed, directory, on_status, aftermath)
+    directory.write_experiment(experiment)
+    summaries: list[dict[str, Any]] = []
+    failed: list[str] = []
+    for number in range(1, experiment.repeats + 1):
+        repeat = RunDirectory.create(out_dir / f"repeat-{number}")
+        title = f"repeat {number} of {experiment.repeats}"
+        seed = experiment.seed + number - 1
+        summary = _run_once(experiment, seed, repeat, _titled(on_status, title, number), aftermath)
+        failed += [f"{title}: {failure}" for failure in failures(summary)]
+        summaries.append(summary)
+    together = summarise_repeats(summaries)
+    directory.write_summary(together)
+    if failed:
+        raise RunError("; ".join(failed))
+    return together
+
+
+class _Records:
+    """Passes the records of a run to its journal and to the history that its tables are made of."""
+
+    def __init__(self, journal: JournalWriter | None, history: HistoryBuilder) -> None:
+        self._journal = journal
+        self._history = history
+
+    def write(self, record: Record) -> None:
+        """Take the next record.  Raises JournalError, EndlessPreemptionError."""
+        if self._journal is not None:
+            self._journal.write(record)
+        self._history.follow(record)
+
+    def flush(self) -> None:
+        """See ``JournalWriter.flush``."""
+        if self._journal is not None:
+            self._journal.flush()
+
+
+def _titled(on_status: OnStatus, title: str, repeat: int) -> OnStatus:
+    return lambda status: on_status(replace(status, phase=f"{title}: {status.phase}", repeat=repeat))
+
+
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """Switch off the garbage collector: a simulation makes millions of objects and no cycles, so searching for cycles
+    would cost a third of the time for nothing."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def _run_once(
+    experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
+) -> dict[str, Any]:
+    quick = without_collector() if experiment.engine == "sim" else contextlib.nullcontext()
+    with directory.held(), quick:
+        return _run_and_write(experiment, seed, directory, on_status, aftermath)
+
+
+def _run_and_write(
+    experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
+) -> dict[str, Any]:
+    jobs = expand(experiment, seed)
+    once = _as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs)
+    sha256 = directory.write_experiment(once)
+    kept, versions = experiment.journal, {"natjam": __version__}
+    history = HistoryBuilder(jobs, own_evictions(experiment))
+
+    @contextlib.contextmanager
+    def open_records() -> Iterator[RecordSink]:
+        if kept == "off":
+            yield _Records(None, history)
+            return
+        header = JournalHeader(experiment.engine, seed, experiment.time_scale, sha256, versions, kept)
+        with directory.journal(header) as journal:
+            yield _Records(journal, history)
+
+    last: list[RunStatus] = []
+
+    def keep(status: RunStatus) -> None:
+        last[:] = [status]
+        on_status(status)
+
+    began_real_s = time.monotonic()
+    try:
+        result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
+    except NatjamError as error:
+        with contextlib.suppress(NatjamError):  # report the first error, not this one
+            write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
+        raise
+    with contextlib.ExitStack() as ending:
+        ending.callback(result.end)
+        output = None
+        if result.output is not None:
+            on_status(replace(last[0], phase="verifying the output", journal=()))
+            output = aftermath.verify(jobs, seed, result.output, history.program_digests)
+        return write_results(directory, once, history, result, output, aftermath)
+
+
+def _as_it_can_be(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> Experiment:
+    if experiment.engine != "live":
+        return experiment
+    from emulator.live.memory.fitting import fitted_to_machine
+
+    return fitted_to_machine(experiment, jobs)
+
+
+def _engine(name: str) -> Engine:
+    """The engine called ``name``; imported here so that a run pays only for the imports of its own engine."""
+    if name == "sim":
+        from emulator.sim.session import run_simulation
+
+        return run_simulation
+    if name == "fluid":
+        from emulator.fluid.session import run_fluid
+
+        return run_fluid
+    from emulator.live.session.engine import run_live
+
+    return run_live
