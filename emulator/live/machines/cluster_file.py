@@ -15,7 +15,7 @@ import yaml
 
 from emulator.errors import ConfigError
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 CLUSTER_FILE = CHECKOUT / "cluster.yaml"
 _GOOGLE_ONLY = "google-api-python-client"
 _SYSTEM_PACKAGES = "sudo apt-get"
