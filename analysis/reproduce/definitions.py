@@ -61,8 +61,13 @@ class Claim(Strict):
     note: str = ""
 
     def published_of(self, part: str | None) -> float | None:
-        """The published figure, or that of a part; None if the paper has none."""
-        found = self.published.get(part or "") if isinstance(self.published, dict) else self.published
+        """The published figure, or that of a part (``basic.hdd``: one inside another); None if the paper has none."""
+        found: Any = self.published
+        if isinstance(found, dict) and part not in found:
+            for key in (part or "").split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+        elif isinstance(found, dict):
+            found = found[part]
         return float(found) if isinstance(found, int | float) else None
 
 
