@@ -299,7 +299,9 @@ class FigureDefinition(Strict):
     calibration: bool = False
     """Whether its figures were fitted; they are then left out of the mean error."""
     sim_repeats: Annotated[int, Field(ge=1)] | None = None
+    """Seeds, from 1, of its simulations."""
     live_repeats: Annotated[int, Field(ge=1)] | None = None
+    """Seeds of its live runs; null: the five repeats of most papers."""
     quick: Quick | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """The time scale at which it is always run: 1 if it shows real time."""
@@ -399,6 +401,8 @@ class FigureDefinition(Strict):
     def _one_source(self) -> FigureDefinition:
         if (self.experiment is None) == (self.counted is None):
             raise ValueError("give one of experiment and counted")
+        if "sim" in self.engines and self.sim_repeats is None:
+            raise ValueError("is simulated: say with how many seeds (sim_repeats)")
         return self
 
     @model_validator(mode="after")
