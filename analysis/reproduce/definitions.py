@@ -61,8 +61,13 @@ class Claim(Strict):
     note: str = ""
 
     def published_of(self, part: str | None) -> float | None:
-        """The published figure, or that of a part; None if the paper has none."""
-        found = self.published.get(part or "") if isinstance(self.published, dict) else self.published
+        """The published figure, or that of a part (``basic.hdd``: one inside another); None if the paper has none."""
+        found: Any = self.published
+        if isinstance(found, dict) and part not in found:
+            for key in (part or "").split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+        elif isinstance(found, dict):
+            found = found[part]
         return float(found) if isinstance(found, int | float) else None
 
 
@@ -294,7 +299,9 @@ class FigureDefinition(Strict):
     calibration: bool = False
     """Whether its figures were fitted; they are then left out of the mean error."""
     sim_repeats: Annotated[int, Field(ge=1)] | None = None
+    """Seeds, from 1, of its simulations."""
     live_repeats: Annotated[int, Field(ge=1)] | None = None
+    """Seeds of its live runs; null: the five repeats of most papers."""
     quick: Quick | None = None
     time_scale: Annotated[Number, Field(gt=0)] | None = None
     """The time scale at which it is always run: 1 if it shows real time."""
@@ -394,6 +401,8 @@ class FigureDefinition(Strict):
     def _one_source(self) -> FigureDefinition:
         if (self.experiment is None) == (self.counted is None):
             raise ValueError("give one of experiment and counted")
+        if "sim" in self.engines and self.sim_repeats is None:
+            raise ValueError("is simulated: say with how many seeds (sim_repeats)")
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import statistics
 from collections.abc import Callable, Collection, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
+from analysis.statistics import mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Summaries of every variant, by seed."""
@@ -21,7 +23,7 @@ class Measured:
     name: str
     cell: Cell
     by_seed: Mapping[int, float]
-    """The value of every run that has one."""
+    """The value of every run that has one.  For a ratio of means: each run's part in it, with that ratio as mean."""
     mean: float | None
     """None if no run has a value.  For a ratio: the ratio of the means."""
     published: float | None
@@ -34,6 +36,13 @@ class Measured:
     def sd(self) -> float | None:
         """Sample standard deviation; None for fewer than two."""
         return _sd(self.by_seed.values())
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95% interval; None for fewer than two runs, and for what is no mean over runs, as the worst is."""
+        if self.mean is None or self.n < 2 or not math.isclose(_mean(self.by_seed) or 0, self.mean, abs_tol=1e-12):
+            return None
+        return mean_interval(list(self.by_seed.values()))
 
     @property
     def error(self) -> float | None:
@@ -56,8 +65,8 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
     for name, cell in figure.cells.items():
         if cell.cell is not None and cell.over is not None:
             above, below = found[cell.cell], found[cell.over]
-            by_seed = {seed: above[seed] / below[seed] for seed in above if below.get(seed)}
             mean = _ratio(_mean(above), _mean(below))
+            by_seed = _parts_of_ratio(above, below, mean)
         elif cell.ratio is not None:
             by_seed, mean = _of_ratio(figure, cell.ratio, summaries)
         elif cell.straight is not None:
@@ -97,7 +106,7 @@ def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) 
 
 
 def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> tuple[dict[int, float], float | None]:
-    """The worst ratio by seed, and the figure."""
+    """The ratios by seed where their mean is largest (of the worst: each seed's worst), and the figure."""
     value = ratio.value
     found = {point: ratios(figure, ratio.of, ratio.over, point, summaries, value) for point in ratio.at}
     seeds = {seed for by_seed in found.values() for seed in by_seed}
@@ -110,13 +119,16 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
         least = min((other for other in others if other is not None), default=None) if ratio.against else 1.0
         means[point] = _ratio(_mean(by_seed), least)
     known = {point: mean for point, mean in means.items() if mean is not None}
+    if not known:
+        return {}, None
+    at = max(known, key=lambda point: known[point])
     if ratio.take == "gain":
-        return {seed: 1 - value for seed, value in worst.items()}, 1 - max(known.values()) if known else None
+        return {seed: 1 - value for seed, value in found[at].items()}, 1 - known[at]
     if ratio.take == "excess":
-        return {seed: value - 1 for seed, value in worst.items()}, max(known.values()) - 1 if known else None
+        return {seed: value - 1 for seed, value in found[at].items()}, known[at] - 1
     if ratio.take == "peak":
-        return {}, float(max(known, key=lambda point: known[point]).rpartition("-")[2]) if known else None
-    return worst, max(known.values(), default=None)
+        return {}, float(at.rpartition("-")[2])
+    return found[at], known[at]
 
 
 def _straight(figure: FigureDefinition, line: Straight, summaries: Summaries) -> float | None:
@@ -256,6 +268,17 @@ def _of_runs(runs: Mapping[int, Mapping[str, Any]], read: _Read) -> dict[int, fl
 
 def _mean(by_seed: Mapping[int, float]) -> float | None:
     return statistics.fmean(by_seed.values()) if by_seed else None
+
+
+def _parts_of_ratio(above: Mapping[int, float], below: Mapping[int, float], ratio: float | None) -> dict[int, float]:
+    """The ratio of two means, linear in each run's share of it: its mean is the ratio, its deviation that of the ratio
+    (the delta method)."""
+    seeds, mean = [seed for seed in above if seed in below], _mean(below)
+    if ratio is None or not mean:
+        return {}
+    if len(seeds) < len(above) or len(seeds) < len(below):  # not paired: the ratio of each pair that there is
+        return {seed: above[seed] / below[seed] for seed in seeds if below[seed]}
+    return {seed: ratio + (above[seed] - ratio * below[seed]) / mean for seed in seeds}
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

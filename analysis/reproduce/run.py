@@ -25,7 +25,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbances
 
-SIMULATED_REPEATS, LIVE_REPEATS = 50, 5
+LIVE_REPEATS = 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
 DISTURBED_LAG_REAL_MS = 25.0
 """If 1% of a live run's timers were later than this, the run was not alone on the machine."""
@@ -149,7 +149,7 @@ def run_counts(figures: Sequence[FigureDefinition], engine: str, quick: bool) ->
 
 def _repeats(figure: FigureDefinition, engine: str, quick: bool) -> int:
     if engine == "sim":
-        repeats = figure.sim_repeats or SIMULATED_REPEATS
+        repeats = figure.sim_repeats or 0
         return min(repeats, QUICK_SIMULATED_REPEATS) if quick else repeats
     if quick:
         return QUICK_LIVE_REPEATS if figure.quick is None else figure.quick.live_repeats

@@ -13,10 +13,10 @@ from rich.text import Text
 from analysis.reproduce.definitions import FigureDefinition, all_claims
 from analysis.reproduce.measure import Measured
 from analysis.reproduce.run import Reproduced, Reproduction
-from analysis.reproduce.verdict import Verdict, misses
+from analysis.reproduce.verdict import NUMBERS_WITHIN, Verdict, misses
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 
-COLUMNS = ("cell", "published", "measured", "s.d.", "n", "error", "accepted", "ok")
+COLUMNS = ("cell", "published", "measured", "95% interval", "seeds", "error", "accepted", "ok")
 SIMULATED = "simulated"
 _SIMULATED_PLACE = COLUMNS.index("measured") + 1
 _COLUMNS = {
@@ -24,8 +24,8 @@ _COLUMNS = {
     "published": numbers("published", importance=ALWAYS),
     "measured": words("measured"),
     SIMULATED: numbers(SIMULATED, importance=3),
-    "s.d.": numbers("s.d."),
-    "n": words("n", importance=1),
+    "95% interval": words("95% interval", importance=2),
+    "seeds": words("seeds", importance=1),
     "error": numbers("error", importance=4),
     "accepted": words("accepted", importance=5),
     "ok": names("ok"),
@@ -76,7 +76,7 @@ def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int
         name,
         number(cell.published),
         number(cell.mean),
-        number(cell.sd),
+        interval(cell.interval),
         f"{cell.n}, {disturbed} disturbed" if disturbed else str(cell.n or ""),
         error,
         accepted,
@@ -90,7 +90,8 @@ def _order_row(verdict: Verdict) -> Row:
     values = verdict.measured if isinstance(verdict.measured, dict) else {}
     measured = ", ".join(number(values.get(name)) or "-" for name in order)
     name = ".".join(verdict.claim.id.split(".")[2:]).replace("_", " ")
-    return Row((name, "", measured, "", "", "", " < ".join(order), _word(verdict.ok)), verdict.ok)
+    near = f", each within {NUMBERS_WITHIN:.0%}" if isinstance(verdict.claim.published, dict) else ""
+    return Row((name, "", measured, "", "", "", " < ".join(order) + near, _word(verdict.ok)), verdict.ok)
 
 
 def _accepted(accept: dict[str, Any], part: str | None) -> str:
@@ -115,6 +116,11 @@ def number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 0.1 or not value else f"{value:.4f}"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """Both ends of an interval as text."""
+    return "" if ends is None else " to ".join(map(number, ends))
 
 
 def figure_table(figure: Reproduced) -> Table:

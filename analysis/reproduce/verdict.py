@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from analysis.reproduce.definitions import Claim, FigureDefinition
 from analysis.reproduce.measure import Measured
+from analysis.statistics import mean_interval
 
-NOISE_STANDARD_ERRORS = 2.0
-"""Two means are tied if their difference is within this many of its standard errors."""
+NUMBERS_WITHIN = 0.25
+"""An order alone is a claim only where the paper prints no numbers; where it does, they must be this near as well."""
 TIE_OF_SINGLE_RUNS = 0.01
 """The same for single runs, or for an order that must hold at many points: as a share of the larger mean."""
 _ROUNDING = 1e-9
@@ -61,7 +61,11 @@ def judge(
             }
             tie = TIE_OF_SINGLE_RUNS if len(cells) > 1 else 0.0
             missed = {point: _order(claim.accept["order"], by, tie) for point, by in cells.items()}
-            why = "; ".join(f"{point}: {text}".removeprefix(": ") for point, text in missed.items() if text)
+            found = [f"{point}: {text}".removeprefix(": ") for point, text in missed.items() if text]
+            found += [
+                text for by in cells.values() for name, cell in by.items() if (text := _number(claim, name, cell))
+            ]
+            why = "; ".join(found)
         else:
             parts = {cell.cell.part: cell.mean for cell in measured.values() if cell.cell.claim == name}
             values = parts[None] if set(parts) == {None} else {str(part): mean for part, mean in parts.items()}
@@ -75,16 +79,17 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
     of_part = f"{part}: " if part else ""
     if mean is None:
         return f"{of_part}was not measured"
+    published = claim.published_of(part)
+    if _wrong_sign(published, mean):
+        return f"{of_part}{mean:.4g} has the wrong sign, {published:g} is published"
     for kind, limit in claim.accept.items():
         name, _, side = kind.rpartition("_")
         if kind == "within_absolute":
-            published = claim.published_of(part)
             if published is None or abs(mean - published) > limit + _ROUNDING:
                 return f"{of_part}{mean:.4g} is not within {limit:g} of the published {published}"
         elif name and name != part:
             continue
         elif side == "within":
-            published = claim.published_of(part)
             if not published:
                 return f"{of_part}there is no published figure to compare with (within {limit:.0%})"
             if abs(mean / published - 1) > limit + _ROUNDING:
@@ -94,6 +99,24 @@ def misses(claim: Claim, part: str | None, mean: Value) -> str:
         elif side == "max" and mean > limit + _ROUNDING:
             return f"{of_part}{mean:.4g} is above {limit:g}"
     return ""
+
+
+def _number(claim: Claim, variant: str, cell: Measured) -> str:
+    """What the number that the paper prints for one variant of an order misses; empty if nothing, or without one."""
+    published = claim.published_of(variant)
+    published = cell.published if published is None else published
+    if not published or cell.mean is None:
+        return ""
+    if _wrong_sign(published, cell.mean):
+        return f"{variant}: {cell.mean:.4g} has the wrong sign, {published:g} is published"
+    distance = cell.mean / published - 1
+    if abs(distance) <= claim.accept.get("within", NUMBERS_WITHIN) + _ROUNDING:
+        return ""
+    return f"{variant}: {distance:+.0%} from the published {published:g}"
+
+
+def _wrong_sign(published: Value, mean: float) -> bool:
+    return published is not None and published * mean < 0
 
 
 def _mean(values: Sequence[Value]) -> Value:
@@ -116,8 +139,11 @@ def _order(order: Sequence[str], cells: Mapping[str, Measured], tie: float) -> s
 
 
 def _noise(a: Measured, b: Measured) -> float:
-    """The difference of two means that may be chance; runs of the same seed have the same workload and are paired."""
-    differences = [a.by_seed[seed] - b.by_seed[seed] for seed in a.by_seed if seed in b.by_seed]
-    if len(differences) < 2:
+    """The difference of two means that may be chance: half of its 95% interval.
+
+    Runs of the same seed have the same workload and are paired.
+    """
+    interval = mean_interval([a.by_seed[seed] - b.by_seed[seed] for seed in a.by_seed if seed in b.by_seed])
+    if interval is None:
         return TIE_OF_SINGLE_RUNS * max(abs(a.mean or 0.0), abs(b.mean or 0.0))
-    return NOISE_STANDARD_ERRORS * stdev(differences) / math.sqrt(len(differences))
+    return (interval[1] - interval[0]) / 2

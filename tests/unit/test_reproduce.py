@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import xml.etree.ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_cl
 from analysis.reproduce.measure import Measured, first_met, measure
 from analysis.reproduce.run import Reproduction, planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
-from analysis.reproduce.verdict import judge, misses
+from analysis.reproduce.verdict import Verdict, judge, misses
 from analysis.whole_run import run_experiment
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import Variant, planned_runs
@@ -251,6 +252,7 @@ _FIGURE = {
     "title": "t",
     "source": "s",
     "experiment": "e.yaml",
+    "sim_repeats": 5,
     "variants": {"v": {}},
     "cells": {"c": {"variant": "v", "value": "makespan_s"}},
     "plot": {"form": "bars", "x": "", "y": "s"},
@@ -260,6 +262,7 @@ _FIGURE = {
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
+        ({"sim_repeats": None}, "say with how many seeds"),
         ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
         ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
@@ -320,6 +323,8 @@ def test_any_figure_file_is_taken_or_refused_in_words(tmp_path: Path, changed: d
         ({"a_min": 3, "b_max": 1}, "a", 2.0, False),
         ({"a_min": 3, "b_max": 1}, "b", 1.0, True),
         ({"max": 0}, None, None, False),
+        ({"max": 200}, "a", -1.0, False),  # the wrong sign
+        ({"max": 200}, "a", 0.0, True),
     ],
 )
 def test_a_part_is_judged_by_what_is_accepted_of_it(
@@ -362,6 +367,41 @@ def test_orders_allow_ties_within_noise(small: list[float], large: list[float], 
     assert judge(figure, measured, claims, "live") == [], "not to be held against a live run"
 
 
+def judged_order(published: dict[str, float], **cells: list[float]) -> Verdict:
+    """The verdict on the order of the cells, which they are in."""
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "cells": {name: {"variant": "v", "value": name} for name in cells},
+            "orders": {"p.c": {name: name for name in cells}},
+        }
+    )
+    claims = {"p.c": Claim(id="p.c", engine="sim", published=published, accept={"order": tuple(cells)})}
+    (verdict,) = judge(figure, {name: cell(name, values) for name, values in cells.items()}, claims, "sim")
+    return verdict
+
+
+def test_five_seeds_that_differ_by_little_more_than_two_standard_errors_are_tied() -> None:
+    """2.5 standard errors; with four degrees of freedom a difference by chance is up to 2.8."""
+    spread = [-2.0, -1.0, 0.0, 1.0, 2.0]
+    standard_error = statistics.stdev(spread) / 5**0.5
+
+    def above(standard_errors: float) -> list[float]:
+        return [value + standard_errors * standard_error for value in spread]
+
+    assert judged_order({}, small=above(2.5), large=[0.0] * 5).ok
+    assert not judged_order({}, small=above(2.9), large=[0.0] * 5).ok
+
+
+def test_an_order_does_not_stand_in_for_numbers_that_are_printed() -> None:
+    published = {"hdd": 0.5, "nvm": 0.67}
+    assert judged_order(published, hdd=[0.45], nvm=[0.7]).ok
+    verdict = judged_order(published, hdd=[-0.05], nvm=[0.4])
+    assert not verdict.ok
+    assert verdict.why == "hdd: -0.05 has the wrong sign, 0.5 is published; nvm: -40% from the published 0.67"
+    assert judged_order({"hdd": 0.0}, hdd=[0.01], nvm=[0.7]).ok, "there is no distance from 0"
+
+
 # ---- measuring ----
 
 
@@ -393,7 +433,27 @@ def test_cells_are_means_over_the_runs() -> None:
     assert (found["sooner"].mean, found["later"].mean, found["met"].mean) == (85, 115, 1)
     assert (found["alone"].mean, found["alone"].sd) == (35, None)
     assert (found["over"].mean, found["over"].by_seed) == (3, {1: pytest.approx(90 / 35)})
+    assert found["over"].interval is None
     assert (found["none"].mean, found["none"].n) == (None, 0)
+
+
+def test_intervals_of_means_and_of_ratios_of_means() -> None:
+    figure = FigureDefinition.model_validate(
+        {
+            **_FIGURE,
+            "variants": {"v": {}, "alone": {}},
+            "cells": {
+                "x": {"variant": "v", "value": "jobs.x.completion_s"},
+                "alone": {"variant": "alone", "value": "jobs.x.completion_s"},
+                "over": {"cell": "x", "over": "alone"},
+            },
+        }
+    )
+    twice = {"v": {seed: summary(x=2.0 * seed) for seed in (8, 10, 12)}}
+    found = measure(figure, {**twice, "alone": {seed: summary(x=float(seed)) for seed in (8, 10, 12)}}, {})
+    assert found["x"].interval == (pytest.approx(20 - 4.3027 * 4 / 3**0.5, abs=1e-3), pytest.approx(29.937, abs=1e-3))
+    assert found["over"].interval == (pytest.approx(2), pytest.approx(2)), "exactly twice with every seed"
+    assert found["over"].mean == pytest.approx(2)
 
 
 def differing(seed_jobs: dict[str, tuple[str, float, str]]) -> dict[str, object]:
@@ -509,7 +569,7 @@ def test_a_disturbed_run_is_marked(tmp_path: Path, lag_ms: float, disturbed: boo
         summary["lag"] = {"p99_real_ms": lag_ms, "p99_emulated_s": late_s, "within_bound": late_s <= 0.5}
 
     found = told_of(tmp_path, late)
-    place = columns(found.figures[0]).index("n")
+    place = columns(found.figures[0]).index("seeds")
     assert [row.texts[place] for row in rows(found.figures[0])] == ["1, 1 disturbed" if disturbed else "1"]
     said = [line for line in closing_lines(found) if line.startswith("disturbed")]
     assert len(said) == disturbed

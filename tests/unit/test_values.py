@@ -1,0 +1,126 @@
+"""What the papers print: every file reads, says where each value is measured, and says the numbers of the claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.reproduce.definitions import all_claims, all_figures
+from analysis.reproduce.values import PaperValues, all_values, read_values, source_of
+from emulator.errors import ConfigError
+from emulator.files.yaml_values import dump_yaml
+
+FOLDER = Path(__file__).resolve().parents[2] / "analysis/values"
+VALUE = {
+    "id": "fig4.natjam.production", "where": "section 6.1", "says": "75.6 s", "published": 75.6, "scale": "s",
+    "basis": "predicted", "claim": "natjam.fig4.natjam.production",
+}  # fmt: skip
+PAPER = {
+    "paper": "natjam",
+    "figures": [{"name": "Fig. 4", "shows": "techniques", "state": "reproduced", "by": "natjam/fig4"}],
+    "values": [VALUE],
+    "constants": [{"name": "heartbeat", "where": "5", "ours": "1 s", "source": "a guess", "feeds": [VALUE["id"]]}],
+}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_file_reads_and_its_values_are_measured_or_say_why_not(path: Path) -> None:
+    found = read_values(path)
+    assert found.figures
+    for value in found.printed:
+        assert bool(source_of(value, all_claims(), all_figures())) != bool(value.unmeasured), value.id
+
+
+def test_all_values_are_found_by_paper() -> None:
+    assert set(all_values()) == {path.stem for path in FOLDER.glob("*.yaml")}
+    assert all_values()["yarn"].printed
+
+
+def written(tmp_path: Path, **changed: Any) -> Path:
+    path = tmp_path / "natjam.yaml"
+    path.write_text(dump_yaml({**PAPER, **changed}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"claim": "natjam.fig4.natjam.prodction"}, "claim: there is no claim 'natjam.fig4.natjam.prodction'; did you"),
+        ({"published": 75.7}, "published: is 75.7, but claim natjam.fig4.natjam.production has 75.6"),
+        ({"part": "research"}, "no figure measures natjam.fig4.natjam.production, part 'research'"),
+        ({"claim": None}, "give one of claim, cell and unmeasured"),
+        ({"unmeasured": "no time"}, "give one of claim, cell and unmeasured"),
+        ({"claim": None, "cell": "natjam/fig4:kill.research"}, "is 75.6, but natjam/fig4 has 236.5"),
+        ({"claim": None, "cell": "natjam/fig4:killing"}, "natjam/fig4 has no cell 'killing'"),
+        ({"claim": None, "cell": "natjam/fig44:kill.research"}, "there is no figure 'natjam/fig44'; did you mean"),
+        ({"claim": None, "cell": "kill.research"}, "must have the figure, a colon and the cell"),
+        ({"basis": "fitted"}, "a fitted value says why"),
+        ({"why": "it was chosen"}, "a fitted value says why"),
+        ({"published": None}, "give says, published, scale and basis"),
+        ({"basis": "guessed"}, "must be 'predicted' or 'fitted'"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_file_line_and_field(
+    tmp_path: Path, changed: dict[str, object], words: str
+) -> None:
+    path = written(tmp_path, values=[VALUE | changed])
+    with pytest.raises(ConfigError) as caught:
+        read_values(path)
+    line, _, message = caught.value.message.removeprefix(f"{path}:").partition(": ")
+    assert int(line) > 1
+    assert message.startswith("values.0")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"paper": "nadjam"}, "paper: must be 'natjam', as the file is called"),
+        ({"values": [VALUE, VALUE]}, "values.1.id: 'fig4.natjam.production' is there twice"),
+        ({"figures": [PAPER["figures"][0] | {"by": "natjam/fig44"}]}, "figures.0.by: there is no figure"),
+        ({"figures": [PAPER["figures"][0] | {"by": None}]}, "state reproduced: say by which figure"),
+        ({"figures": [PAPER["figures"][0] | {"state": "partly"}]}, "state partly: say what is missing"),
+        ({"constants": [PAPER["constants"][0] | {"feeds": ["fig4.natjam.prod"]}]}, "constants.0.feeds: there is no"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_values(written(tmp_path, **changed))
+    assert words in caught.value.message
+
+
+def test_a_share_may_be_printed_in_percent_and_a_picture_has_no_number(tmp_path: Path) -> None:
+    ckpt = {**VALUE, "claim": "ckpt.fig8.waste_reduction", "part": "hdd", "published": 50, "scale": "pct"}
+    picture = {"id": "fig9", "where": "Fig. 9", "picture": "not available"}
+    found = read_values(written(tmp_path, values=[ckpt, picture], constants=[]))
+    assert [value.id for value in found.printed] == [ckpt["id"]]
+    (source,) = source_of(found.values[0], all_claims(), all_figures())
+    assert (source.figure, source.times) == ("adaptive-checkpointing/fig8", 100)
+    with pytest.raises(ConfigError, match="is 50, but claim"):
+        read_values(written(tmp_path, values=[ckpt | {"scale": "ratio"}], constants=[]))
+
+
+_ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(["s", "a/b:c"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*VALUE, *PAPER, "by"]), inner),
+    max_leaves=6,
+)
+
+
+@given(changed=st.dictionaries(st.sampled_from([*PAPER, "x"]), _ANYTHING, max_size=3))
+def test_any_file_is_taken_or_refused_in_words(tmp_path: Path, changed: dict[str, object]) -> None:
+    path = written(tmp_path, **changed)
+    try:
+        assert isinstance(read_values(path), PaperValues)
+    except ConfigError as error:
+        if str(path) not in error.message:
+            pytest.fail(error.message)
