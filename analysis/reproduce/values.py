@@ -37,7 +37,7 @@ class PaperFigure(Strict):
     shows: str
     state: Literal["reproduced", "partly", "not"]
     by: str | tuple[str, ...] | None = None
-    """The figures of ``analysis/claims`` that reproduce it."""
+    """The figures of ``analysis/claims`` that reproduce it; or a page of the docs, of what is no measurement."""
     missing: str = ""
     """What is missing, or why it is not reproduced."""
 
@@ -65,6 +65,10 @@ class Value(Strict):
     published: Number | None = None
     scale: Name | None = None
     """ratio, pct (a share in percent), pp (percentage points), s, count, or another unit."""
+    statistic: Literal["mean", "sd"] = "mean"
+    """sd: the standard deviation of the figure's runs."""
+    bound: Literal["", "at most", "at least", "within", "the text prints a limit"] = ""
+    """The text prints a limit, not a value: ``within``, the size of it is at most this."""
     basis: Literal["predicted", "fitted"] | None = None
     """fitted: a workload or a constant was chosen with the value known."""
     why: str = ""
@@ -107,7 +111,7 @@ class Constant(Strict):
     source: str
     """Where ours is from, or why it was chosen."""
     feeds: tuple[str, ...] = ()
-    """The values and claims that depend on it."""
+    """The values and claims that depend on it, or the first part of their names, up to a dot."""
 
 
 class PaperValues(Strict):
@@ -186,7 +190,7 @@ def _problems(found: PaperValues) -> Iterator[Problem]:
     claims, figures = all_claims(), all_figures()
     for index, figure in enumerate(found.figures):
         for id in figure.commands:
-            if id not in figures:
+            if id not in figures and not id.startswith("docs/"):
                 yield ("figures", index, "by"), f"there is no figure '{id}'{suggestion(id, figures)}"
     known: set[str] = set()
     for index, value in enumerate(found.values):
@@ -197,7 +201,7 @@ def _problems(found: PaperValues) -> Iterator[Problem]:
             yield ("values", index, field), message
     for index, constant in enumerate(found.constants):
         for id in constant.feeds:
-            if id not in known and id not in claims:
+            if id not in claims and not any(name == id or name.startswith(f"{id}.") for name in known):
                 near = suggestion(id, [*known, *claims])
                 yield ("constants", index, "feeds"), f"there is no value and no claim '{id}'{near}"
 
@@ -228,6 +232,8 @@ def _value_problems(
 def _agrees(value: Value, theirs: float | None) -> bool:
     """Whether the number is that of the claim or the cell, if that has one."""
     factors = (value.times,) if value.times is not None else (1.0, PERCENT) if value.scale in SHARES else (1.0,)
+    if value.statistic != "mean":
+        return True
     return theirs is None or any(_same(theirs * factor, value.published) for factor in factors)
 
 
