@@ -25,9 +25,10 @@ from emulator.errors import ConfigError, printable
 from emulator.experiment.model import Cluster, Experiment
 from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
+from emulator.records.history import SuspendedSpan, columns_of
 from emulator.records.run_directory import EXPERIMENT_NAME
 
-SPAN_COLUMNS = ["stopped_s", "resumed_s", "asked_s", "freed_s", "resume_ready_s"]
+SPAN_COLUMNS = [column.name for column in columns_of(SuspendedSpan)]
 TABLES = ("jobs", "tasks", "attempts", "operations")
 
 
@@ -80,24 +81,9 @@ def load_runs(runs: Sequence[RunPath]) -> Results:
 
 
 def load_decisions(*paths: str | Path) -> DataFrame:
-    """Why containers were taken: ``decisions.parquet``, one row for each candidate of a choice of victims.
+    """Why containers were taken: ``decisions.parquet``, one row for each candidate of a choice, the next victim first.
 
-    Rows of one choice are consecutive, the next victim first.  At most 16 candidates besides the victims are kept.
-
-    - Columns of the whole choice: ``decision`` (number of the choice in its run, from 1), ``t_s``, ``by``, ``rule``,
-      ``requester`` (the job that wanted containers, if jobs were chosen) and ``left_out`` (candidates not kept).
-      ``by`` is ``preemptor`` (chose jobs), ``releaser`` (tasks of a job), ``resource-manager`` (a task to kill because
-      a container was not given back in time) or ``application-master`` (one of its own tasks, for a map whose output
-      is missing).
-    - The candidate: ``job`` and, if tasks were chosen, ``kind``, ``task``, ``attempt``, ``container`` and ``node``.
-      ``chosen`` is the number of containers taken from it, 0 if it was passed over; ``place`` is its rank.
-    - ``score`` is the number that the rule compared, and ``score_name`` its meaning: ``containers`` (for *pr*, the
-      weight of the draw), ``deadline_s``, ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or
-      ``started_s`` (if nothing better was known); None for the user's own rules.
-    - Other facts about a job: ``containers`` and ``reclaimable`` (both without those requested back), ``priority``,
-      ``deadline_s``, ``laxity_s``, ``progress`` (0 to 1), ``remaining_s``.  About a task: ``keys_done``,
-      ``keys_total``, ``progress``, ``remaining_s``, ``started_s``.  About a victim task: ``mechanism``, and in
-      ``mechanism_numbers`` the numbers that decided it.
+    ``docs/columns.md`` says what its columns mean.
 
     Raises:
         ConfigError: as ``load``.

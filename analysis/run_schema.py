@@ -9,71 +9,41 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 import msgspec
 import pyarrow
 import pyarrow.compute as compute
 from typing_extensions import TypedDict
 
-from emulator.core.messages import JobState, Kind, Outcome
 from emulator.errors import ConfigError, printable
 from emulator.files.json_values import decoded
-from emulator.records.history import Chooser, History
-from emulator.records.history.overheads import OPERATIONS
-from emulator.records.parquet_tables import tables_of
+from emulator.records.history import Chooser
+from emulator.records.history.columns import Column, Mark, Unit, columns_of
+from emulator.records.history.decisions import Choice
+from emulator.records.parquet_tables import ROW_TYPES, type_of
+from emulator.records.summary import JOB_COLUMNS
 
-_LARGEST_SECONDS = 1e10
-_LARGEST_COUNT = 2**31 - 1
-_LARGEST_BYTES = 2**62
-_OPTIONAL: dict[str, set[str]] = {
-    "jobs": {"start_s", "finish_s", "completion_s", "deadline_s", "margin_s"},
-    "tasks": {"outcome", "start_s", "finish_s"},
-    "attempts": {
-        *("outcome", "launched_s", "first_key_s", "input_ready_s", "suspend_asked_s", "ended_s", "slot_freed_s"),
-        *("keys_done", "resumed_from"),
-    },
-    "operations": {"mechanism_real_ms", "key_real_ms"},
-    "decisions": {
-        *("requester", "kind", "task", "attempt", "container", "node", "score_name", "score", "containers"),
-        *("reclaimable", "priority", "deadline_s", "laxity_s", "progress", "keys_done", "keys_total"),
-        *("remaining_s", "started_s", "mechanism", "mechanism_numbers"),
-    },
-}
-"""Columns that may have no value."""
-_WORDS: dict[tuple[str, str], frozenset[str]] = {
-    ("jobs", "state"): frozenset(JobState),
-    ("operations", "operation"): frozenset(OPERATIONS),
-    ("decisions", "by"): frozenset(Chooser),
-    **{(table, "kind"): frozenset(Kind) for table in ("tasks", "attempts", "decisions")},
-    **{(table, "outcome"): frozenset(Outcome) for table in ("tasks", "attempts")},
-}
-OF_A_CHOICE = ("decision", "t_s", "by", "rule", "requester", "left_out")
+_LARGEST = {Unit.SECONDS: 1e10, Unit.NUMBER: 1e10, Unit.COUNT: 2**31 - 1, Unit.BYTES: 2**62}
+OF_A_CHOICE = tuple(column.name for column in columns_of(Choice))
 """Columns of decisions that all candidates of one choice share."""
 _OF_A_TASK = ("kind", "container", "node")
 """Columns of decisions that have values where tasks were chosen, and none where jobs were."""
-_DISTINCT = {("jobs", "name"), ("attempts", "attempt"), ("attempts", "container")}
-_NEGATIVE = {("jobs", "margin_s"), ("decisions", "priority"), ("decisions", "laxity_s"), ("decisions", "score")}
-
-
-@cache
-def _schemas() -> dict[str, pyarrow.Schema]:
-    return {name: table.schema for name, table in tables_of(History([], [], [], [], 0)).items()}
 
 
 def check_table(file: Path, name: str, table: pyarrow.Table) -> None:
     """Raise ConfigError unless ``table`` is a valid ``<name>.parquet`` of a run."""
     if name == "jobs" and not len(table):
         raise ConfigError(f"{file}: has no job; {_FOREIGN}")
-    for field in _schemas()[name]:
-        if table.column_names.count(field.name) != 1:
-            often = "is missing" if field.name not in table.column_names else "appears twice"
-            raise ConfigError(f"{file}: column '{field.name}' {often}; {_FOREIGN}")
-        column = table.column(field.name)
-        if column.type != field.type:
-            raise ConfigError(f"{file}: column '{field.name}' is {column.type}, not {field.type}; {_FOREIGN}")
-        if problem := _column_problem(name, field.name, column):
-            raise ConfigError(f"{file}: column '{field.name}' {problem}; {_FOREIGN}")
+    for column in columns_of(ROW_TYPES[name]):
+        if table.column_names.count(column.name) != 1:
+            often = "is missing" if column.name not in table.column_names else "appears twice"
+            raise ConfigError(f"{file}: column '{column.name}' {often}; {_FOREIGN}")
+        values = table.column(column.name)
+        if values.type != type_of(column):
+            raise ConfigError(f"{file}: column '{column.name}' is {values.type}, not {type_of(column)}; {_FOREIGN}")
+        if problem := _column_problem(column, values):
+            raise ConfigError(f"{file}: column '{column.name}' {problem}; {_FOREIGN}")
     if name == "decisions" and (problem := _choices_problem(table)):
         raise ConfigError(f"{file}: {problem}; {_FOREIGN}")
 
@@ -92,34 +62,29 @@ def _choices_problem(table: pyarrow.Table) -> str | None:
 _FOREIGN = "it was altered since the run, or made by another release"
 
 
-def _column_problem(table: str, name: str, column: pyarrow.ChunkedArray) -> str | None:
-    if column.null_count and name not in _OPTIONAL[table]:
+def _column_problem(column: Column, values: Any) -> str | None:
+    if values.null_count and not column.nullable:
         return "lacks values"
-    if pyarrow.types.is_list(column.type):
-        return _spans_problem(column, "stopped_s" if name == "suspended_spans" else "began_s")
-    known = column.drop_null()
-    if (table, name) in _DISTINCT and len(known.unique()) < len(known):
+    if column.unit is Unit.ROWS:
+        structs = values.combine_chunks().flatten()
+        problems = (_column_problem(field, structs.field(field.name)) for field in column.columns)
+        return "lacks values" if structs.null_count else next(filter(None, problems), None)
+    known = values.drop_null()
+    if Mark.DISTINCT in column.marks and len(known.unique()) < len(known):
         return "has a value twice"
-    words = _WORDS.get((table, name))
-    if words is not None and (others := set(known.unique().to_pylist()) - words):
-        return f"holds {printable(min(others))!r:.60}, which is none of {', '.join(sorted(words))}"
-    if pyarrow.types.is_string(column.type) or not len(known):
-        return None
-    return _range_problem(known, name, (table, name) in _NEGATIVE)
+    if column.words and (others := set(known.unique().to_pylist()) - column.words):
+        return f"holds {printable(min(others))!r:.60}, which is none of {', '.join(sorted(column.words))}"
+    return _range_problem(column, known) if column.unit is not Unit.TEXT and len(known) else None
 
 
-def _range_problem(known: Any, name: str, may_be_negative: bool) -> str | None:
+def _range_problem(column: Column, known: Any) -> str | None:
     bounds = compute.call_function("min_max", [known]).as_py()
     low, high = bounds["min"], bounds["max"]
-    is_time, most = name.endswith("_s"), _LARGEST_COUNT
-    if not pyarrow.types.is_integer(known.type):
-        most = _LARGEST_SECONDS
-    elif name.endswith("_bytes"):
-        most = _LARGEST_BYTES
     if pyarrow.types.is_floating(known.type) and not _all_finite(known):
         return "has a value that is not a number"
-    if max(-low, high) > most or (low < 0 and not may_be_negative):
-        return f"holds {low if low < 0 else high:g}, which {'no time' if is_time else 'no value there'} can be"
+    if max(-low, high) > _LARGEST[column.unit] or (low < 0 and Mark.SIGNED not in column.marks):
+        what = "no time" if column.unit is Unit.SECONDS else "no value there"
+        return f"holds {low if low < 0 else high:g}, which {what} can be"
     return None
 
 
@@ -127,35 +92,21 @@ def _all_finite(values: Any) -> bool:
     return compute.call_function("all", [compute.call_function("is_finite", [values])]).as_py()
 
 
-def _spans_problem(column: pyarrow.ChunkedArray, known_field: str) -> str | None:
-    flat = column.combine_chunks().flatten()
-    if flat.null_count or flat.field(known_field).null_count:
-        return "lacks values"
-    for field in flat.type:
-        known = flat.field(field.name).drop_null()
-        if len(known) and (problem := _range_problem(known, field.name, False)):
-            return problem
-    return None
-
-
 # ---- summary.json ----
 
 
-class _Job(TypedDict):
-    name: str
-    queue: str
-    submit_s: float
-    start_s: float | None
-    finish_s: float | None
-    completion_s: float | None
-    deadline_s: float | None
-    margin_s: float | None
-    state: JobState
-    attempts: int
-    suspensions: int
-    kills: int
-    lost_work_s: float
-    reason: str
+_JSON_TYPES: dict[Unit, Any] = {Unit.TEXT: str, Unit.COUNT: int, Unit.SECONDS: float}
+
+
+def _json_type(column: Column) -> Any:
+    kind: Any = Literal[tuple(sorted(column.words))] if column.words else _JSON_TYPES[column.unit]
+    return kind | None if column.nullable else kind
+
+
+if TYPE_CHECKING:
+    _Job = dict[str, Any]
+else:
+    _Job = msgspec.defstruct("Job", [(column.name, _json_type(column)) for column in JOB_COLUMNS])
 
 
 class _Spread(TypedDict):

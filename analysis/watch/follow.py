@@ -11,7 +11,7 @@ from analysis.report.payload import ClusterShape, RunTables, last_instant_s, mak
 from emulator.core.job import JobSpec
 from emulator.records.history import HistoryBuilder
 from emulator.records.journal import decode_record
-from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table
+from emulator.records.parquet_tables import tables_of
 
 _LAGS_KEPT = 2000
 
@@ -42,13 +42,10 @@ class FollowedRun:
     def payload(self, ended: str | None) -> bytes:
         """The data that the page draws; ``ended`` says how the run ended, None while it is running."""
         history = self._history.tables()
-        jobs, attempts = jobs_table(history.jobs), attempts_table(history.attempts)
+        made = tables_of(history)
+        jobs, attempts = made["jobs"], made["attempts"]
         end_s = max(self._status.get("emulated_s", 0.0), last_instant_s(jobs, attempts))
-        operations, decisions = (
-            operations_table(history.operations),
-            decisions_table(history.decisions, {row.container: row.attempt for row in history.attempts}),
-        )
-        tables = RunTables(jobs, attempts, operations, decisions, self._shape, end_s)
+        tables = RunTables(jobs, attempts, made["operations"], made["decisions"], self._shape, end_s)
         lag = {"lag_s": [at_s for at_s, _ in self._lag], "lag_p99_real_ms": [lag_ms for _, lag_ms in self._lag]}
         return make_payload(
             tables, tables.timeline(), title=self._title, status=self._status, version=self.version, ended=ended, **lag

@@ -13,6 +13,8 @@ from emulator.campaign.directory import TABLE_NAME, CampaignDirectory
 from emulator.campaign.plan import PlannedRun
 from emulator.display.closing_tables import failures as failures_of
 from emulator.files.whole_files import written_whole
+from emulator.records.parquet_tables import type_of
+from emulator.records.summary import JOB_COLUMNS
 
 _STRING, _COUNT, _SECONDS, _SHARE = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.float64()
 
@@ -33,16 +35,7 @@ _RUN_COLUMNS: list[tuple[str, pyarrow.DataType, Callable[[PlannedRun, _Summary],
     ("disturbed", pyarrow.bool_(), lambda _, summary: summary.get("disturbed")),
     ("lag_p99_emulated_s", _SECONDS, lambda _, summary: summary.get("lag", {}).get("p99_emulated_s")),
 ]
-_JOB_COLUMNS: list[tuple[str, str, pyarrow.DataType]] = [
-    ("job", "name", _STRING),
-    ("queue", "queue", _STRING),
-    *((name, name, _SECONDS) for name in ("submit_s", "start_s", "finish_s", "completion_s", "deadline_s", "margin_s")),
-    ("state", "state", _STRING),
-    *((name, name, _COUNT) for name in ("attempts", "suspensions", "kills")),
-    ("lost_work_s", "lost_work_s", _SECONDS),
-    ("reason", "reason", _STRING),
-]
-"""Column, its name in ``summary.json``, its kind."""
+_JOB_COLUMNS = [("job" if column.name == "name" else column.name, column) for column in JOB_COLUMNS]
 
 
 def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed: Mapping[str, str]) -> dict[str, str]:
@@ -63,7 +56,7 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
     factors = list(dict.fromkeys(key for run in runs for key in run.factors))
     kinds = {name: kind for name, kind, _ in _RUN_COLUMNS}
     kinds |= {key: _factor_kind([run.factors.get(key) for run in runs]) for key in factors}
-    kinds |= {name: kind for name, _, kind in _JOB_COLUMNS}
+    kinds |= {name: type_of(column) for name, column in _JOB_COLUMNS}
     kinds["failure"] = _STRING
     columns: dict[str, list[Any]] = {name: [] for name in kinds}
     for run in sorted(runs, key=lambda run: (run.variant, run.experiment.seed)):
@@ -84,7 +77,7 @@ def write_table(directory: CampaignDirectory, runs: Sequence[PlannedRun], failed
 
 def _jobs(summary: _Summary) -> Iterator[dict[str, Any]]:
     for job in summary.get("jobs") or [{}]:
-        yield {name: job.get(key) for name, key, _ in _JOB_COLUMNS}
+        yield {name: job.get(column.name) for name, column in _JOB_COLUMNS}
 
 
 def _factor_kind(values: Sequence[Any]) -> pyarrow.DataType:

@@ -104,7 +104,7 @@ def _cost(experiment: Experiment, history: History) -> Cost | None:
 
 
 def _totals(history: History) -> tuple[int, int]:
-    return makespan_of(history.jobs) or 0, sum(job.lost_ns for job in history.jobs)
+    return makespan_of(history.jobs) or 0, sum(job.lost_work_ns for job in history.jobs)
 
 
 def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyCluster, History]:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from emulator.experiment.model import Experiment, dump_experiment, dump_settings
 from emulator.files.whole_files import held_directory, unfinished_path, write_json, written_whole
 from emulator.records.history import History
 from emulator.records.journal import JournalError, JournalHeader, JournalWriter
-from emulator.records.parquet_tables import attempts_table, decisions_table, jobs_table, operations_table, tasks_table
+from emulator.records.parquet_tables import ROW_TYPES, decisions_table, table_of
 from emulator.records.summary import FAILED
 from emulator.storage.tree_digest import file_digest
 from workloads.schema import JobEntry
@@ -34,12 +35,6 @@ SHARES_NAME = "shares.parquet"
 _SUMMED = {".parquet", ".html", ".json", ".svg", ".yaml", ".jsonl", ".zst"}
 _ROWS_A_PART = 10_000
 """This many rows of a table are turned into columns and written at a time."""
-_TABLES: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
-    "jobs": jobs_table,
-    "tasks": tasks_table,
-    "attempts": attempts_table,
-    "operations": operations_table,
-}
 
 
 def sha256_of(path: Path) -> str:
@@ -147,7 +142,10 @@ class RunDirectory:
         too; a large run has no memory for that.  Raises RunError.
         """
         attempt_of: dict[str, str] = {}
-        made = {**_TABLES, "decisions": lambda decisions: decisions_table(decisions, attempt_of)}
+        made: dict[str, Callable[[Sequence[Any]], pyarrow.Table]] = {
+            name: partial(table_of, rows_type) for name, rows_type in ROW_TYPES.items()
+        }
+        made["decisions"] = lambda decisions: decisions_table(decisions, attempt_of)
         with contextlib.ExitStack() as stack:
             files = {
                 name: stack.enter_context(_TableFile(self.path / f"{name}.parquet", make, keep))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from emulator.files.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
 from emulator.records.history import History, JobRow, overhead_statistics
+from emulator.records.history.columns import Mark, Unit, columns_of
 from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
 from emulator.vocabulary import Tier
@@ -22,7 +24,9 @@ from emulator.vocabulary import Tier
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
 """State of a run: whether all its jobs have ended."""
-_JOB_TIMES = ("submit", "start", "finish", "completion", "deadline", "margin")
+JOB_COLUMNS = tuple(column for column in columns_of(JobRow) if Mark.ONLY_IN_TABLE not in column.marks)
+"""What a summary says of each job: these columns of its table."""
+_JOB_VALUES = [(column.name, attrgetter(column.source), column.unit is Unit.SECONDS) for column in JOB_COLUMNS]
 
 
 def build_summary(
@@ -94,17 +98,7 @@ def _end_ns(history: History) -> int:
 
 
 def _job(row: JobRow) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "queue": row.queue,
-        **{f"{name}_s": ns_to_seconds(getattr(row, f"{name}_ns")) for name in _JOB_TIMES},
-        "state": row.state.value,
-        "attempts": row.attempts,
-        "suspensions": row.suspensions,
-        "kills": row.kills,
-        "lost_work_s": ns_to_seconds(row.lost_ns),
-        "reason": row.reason,
-    }
+    return {name: ns_to_seconds(value_of(row)) if is_time else value_of(row) for name, value_of, is_time in _JOB_VALUES}
 
 
 def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
@@ -119,7 +113,7 @@ def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
 
 
 def _work(jobs: Sequence[JobRow], cluster: Cluster, makespan_ns: int | None) -> dict[str, Any]:
-    useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_ns for row in jobs)
+    useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_work_ns for row in jobs)
     busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
     if cluster.application_masters == "outside":
         busy_ns -= sum(row.masters_busy_ns for row in jobs)
@@ -138,7 +132,7 @@ def _energy_j(history: History, cluster: Cluster, tier: Tier | None, makespan_ns
     """Energy of all nodes until the last job has ended; tasks, dumps and restores count as busy, waits as idle."""
     if makespan_ns is None:
         return None
-    busy_ns = sum(row.useful_ns + row.lost_ns for row in history.jobs) + device_ns(history.images, tier)
+    busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_ns(history.images, tier)
     busy_machine_s = busy_ns / 1e9 * cluster.nodes / cluster.containers
     return cluster.power.energy_j(cluster.nodes, makespan_ns / 1e9, busy_machine_s)
 

@@ -221,7 +221,7 @@ class Simulation:
 
 
 def _totals(history: History) -> Totals:
-    return Totals((makespan_of(history.jobs) or 0) / 1e9, sum(row.lost_ns for row in history.jobs) / 1e9)
+    return Totals((makespan_of(history.jobs) or 0) / 1e9, sum(row.lost_work_ns for row in history.jobs) / 1e9)
 
 
 def kill_raylet(cluster: RayCluster, struck: LiveFaults, fault: Fault) -> bool:

@@ -63,11 +63,11 @@ def test_the_tables_agree_with_each_other(cluster: CheckedCluster) -> None:
         assert job.attempts == sum(task.attempts for task in tasks) == len(attempts)
         assert job.suspensions == sum(task.suspensions for task in tasks)
         assert job.useful_ns == sum(row.useful_ns for row in attempts)
-        assert job.lost_ns == sum(task.lost_ns for task in tasks) == sum(row.lost_ns for row in attempts)
+        assert job.lost_work_ns == sum(task.lost_ns for task in tasks) == sum(row.lost_ns for row in attempts)
         assert job.state is JobState.SUCCEEDED
         assert job.finish_ns is not None
         assert job.finish_ns >= max((task.finish_ns or 0 for task in tasks), default=0)
-    suspends = [operation for operation in history.operations if operation.name == "suspend"]
+    suspends = [operation for operation in history.operations if operation.operation == "suspend"]
     assert len(suspends) <= sum(job.suspensions for job in history.jobs)
     assert all(operation.begin_ns <= operation.end_ns for operation in history.operations)
 

@@ -67,15 +67,16 @@ def test_commands_and_options_of_a_page_are_there(page: Path) -> None:
         assert set(re.findall(r"(?<= )--[a-z-]+", given)) <= known, (name, rest)
 
 
-def test_the_page_of_what_policies_see_is_the_source() -> None:
+@pytest.mark.parametrize(("page", "program"), [("policy-fields", "policy_fields"), ("columns", "columns")])
+def test_pages_that_are_made_from_the_source_are_up_to_date(page: str, program: str) -> None:
     made = subprocess.run(
-        [sys.executable, "-c", "import policy_fields; print(policy_fields.page(), end='')"],
+        [sys.executable, "-c", f"import {program}; print({program}.page(), end='')"],
         env={**os.environ, "PYTHONPATH": f"{REPOSITORY / 'docs'}:{REPOSITORY}"},
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    assert (REPOSITORY / "docs/policy-fields.md").read_text() == made, "run python docs/policy_fields.py"
+    assert (REPOSITORY / f"docs/{page}.md").read_text() == made, f"run python docs/{program}.py"
     rows = [line.split(" | ") for line in made.splitlines() if line.startswith("| `")]
     assert len(rows) > 80
     assert all(len(row) == 3 and len(row[2]) > len("A. |") for row in rows), "every field has a text"

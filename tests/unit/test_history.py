@@ -15,6 +15,7 @@ from emulator.core.messages import ContainerState, JobState, Outcome
 from emulator.core.saved import KeyCheckpoint, ProcessImage
 from emulator.costs.overheads import OverheadProfile
 from emulator.records.history import History, ImageRow, Operation, PagingSpan, SuspendedSpan, overhead_statistics
+from emulator.records.history.containers import OperationName
 from emulator.records.journal import JournalError, Record, merge
 from emulator.vocabulary import JobFacts, Kind, Mechanism
 from tests.histories import fold
@@ -147,7 +148,7 @@ def checkpointed(script: Script, t_s: float = 40.7) -> KeyCheckpoint:
 
 
 def operations(history: History) -> set[tuple[str, str, float, float, RealCost | None]]:
-    return {(o.name, o.container, o.begin_ns / 1e9, o.end_ns / 1e9, o.cost) for o in history.operations}
+    return {(o.operation, o.container, o.begin_ns / 1e9, o.end_ns / 1e9, o.cost) for o in history.operations}
 
 
 def test_checkpoint_and_resume() -> None:
@@ -190,7 +191,7 @@ def test_checkpoint_and_resume() -> None:
     assert (row.name, row.queue, row.state, row.submit_ns) == ("j", "research", JobState.SUCCEEDED, ns(5))
     assert (row.start_ns, row.finish_ns, row.completion_ns) == (ns(11.5), ns(124.5), ns(119.5))
     assert (row.deadline_ns, row.margin_ns) == (ns(130), ns(5.5))
-    assert (row.attempts, row.suspensions, row.kills, row.lost_ns) == (2, 1, 0, 0)
+    assert (row.attempts, row.suspensions, row.kills, row.lost_work_ns) == (2, 1, 0, 0)
 
 
 def test_images_are_neither_work_nor_lost_work() -> None:
@@ -266,7 +267,7 @@ def test_a_crash_loses_the_work_since_the_checkpoint_it_started_from() -> None:
     assert (last.resumed_from, last.keys_start, last.useful_ns) == ("r000.0", 30, ns(70))
     row = history.jobs[0]
     assert (row.attempts, row.suspensions, row.kills) == (3, 1, 0)
-    assert (row.useful_ns, row.lost_ns) == (ns(29.2 + 70), ns(10))
+    assert (row.useful_ns, row.lost_work_ns) == (ns(29.2 + 70), ns(10))
 
 
 def stop(script: Script) -> None:
@@ -307,7 +308,7 @@ def test_a_stopped_process_keeps_its_attempt_and_loses_nothing() -> None:
         ("resume", "c1", 50, 50.6, RealCost(MS // 2)),
     }
     assert (history.tasks[0].attempts, history.tasks[0].suspensions) == (1, 1)
-    assert [operation.swapped_bytes for operation in history.operations if operation.name == "resume"] == [700]
+    assert [operation.swapped_bytes for operation in history.operations if operation.operation == "resume"] == [700]
     assert row.swapped_bytes == history.swapped_bytes == 700
 
 
@@ -318,7 +319,7 @@ def test_a_stop_the_resource_manager_never_heard_of_is_no_sample() -> None:
     go_on(script)
     script.succeed(121.6, "c1")
     script.told(122)
-    assert [o.name for o in script.history(job()).operations] == ["schedule", "resume"]
+    assert [o.operation for o in script.history(job()).operations] == ["schedule", "resume"]
 
 
 def test_a_stopped_process_that_is_killed_loses_all_its_work_and_frees_nothing_more() -> None:
@@ -335,7 +336,7 @@ def test_a_stopped_process_that_is_killed_loses_all_its_work_and_frees_nothing_m
     assert row.suspended_spans == (SuspendedSpan(ns(40.1), None, ns(40), ns(41), None),)
     assert row.active_ns == row.lost_ns == ns(29.1)
     assert row.busy_ns == ns(29.9)
-    assert [o.name for o in history.operations] == ["schedule", "suspend"]
+    assert [o.operation for o in history.operations] == ["schedule", "suspend"]
     assert (history.jobs[0].kills, history.jobs[0].suspensions, history.jobs[0].state) == (1, 1, JobState.FAILED)
     assert row.swapped_bytes == history.swapped_bytes == 900
 
@@ -368,8 +369,8 @@ def test_what_is_killed_because_its_job_is_over_is_no_kill() -> None:
     script.told(41)
     script.finish(40.5, 40, JobState.FAILED)
     history = script.history(job())
-    assert (history.jobs[0].kills, history.jobs[0].lost_ns) == (0, ns(29.2))
-    assert [o.name for o in history.operations] == ["schedule"]
+    assert (history.jobs[0].kills, history.jobs[0].lost_work_ns) == (0, ns(29.2))
+    assert [o.operation for o in history.operations] == ["schedule"]
 
 
 def test_a_launch_that_fails_has_done_nothing() -> None:
@@ -409,7 +410,7 @@ def test_a_lost_node_takes_its_attempts_and_the_maps_whose_output_it_held() -> N
     assert (reduce_0.lost_ns, reduce_0.keys_total) == (ns(20), 100)
     assert (reduce_1.outcome, reduce_1.node, reduce_1.lost_ns) == (Outcome.LOST, "n2", 0)
     assert (first_map.keys_done, first_map.keys_total) == (0, 0)
-    assert history.jobs[0].lost_ns == ns(22)
+    assert history.jobs[0].lost_work_ns == ns(22)
     assert [(t.kind, t.task, t.attempts, t.finish_ns) for t in history.tasks] == [
         (Kind.MAP, 0, 2, ns(35)),
         (Kind.REDUCE, 0, 1, None),
@@ -429,7 +430,7 @@ def test_what_a_lost_node_tells_later_is_not_heard() -> None:
     history = script.history(job())
     (row,) = history.attempts
     assert (row.outcome, row.slot_freed_ns, row.lost_ns) == (Outcome.LOST, None, ns(29.1))
-    assert [o.name for o in history.operations] == ["schedule"]
+    assert [o.operation for o in history.operations] == ["schedule"]
 
 
 def test_an_application_master_pays_schedule_and_does_no_work() -> None:
@@ -502,7 +503,7 @@ def test_clocks_that_differ_a_little_change_nothing() -> None:
 # ---- statistics ----
 
 
-def operation(name: str, total_s: float, cost: RealCost | None = None) -> Operation:
+def operation(name: OperationName, total_s: float, cost: RealCost | None = None) -> Operation:
     return Operation(name, "c", ns(7), ns(7 + total_s), cost)
 
 

@@ -35,7 +35,7 @@ def low_with(options: Local) -> tuple[JobRow, list[str]]:
 
 def test_one_that_waits_goes_on_with_what_it_has_done() -> None:
     low, kills = low_with(Local(after="wait"))
-    assert (low.suspensions, low.kills, low.lost_ns, kills) == (1, 0, 0, [])
+    assert (low.suspensions, low.kills, low.lost_work_ns, kills) == (1, 0, 0, [])
     assert 125 * SECOND_NS < (low.finish_ns or 0) < 140 * SECOND_NS
 
 
@@ -45,7 +45,7 @@ def test_one_that_is_given_up_begins_anew_elsewhere(delay_s: float) -> None:
     assert low.suspensions == 1
     (why,) = kills
     assert re.fullmatch(r"given up: node-[12] had no room for it in time", why)
-    assert 5 * SECOND_NS < low.lost_ns < 15 * SECOND_NS
+    assert 5 * SECOND_NS < low.lost_work_ns < 15 * SECOND_NS
     begins_s = max(60, 12 + delay_s)
     assert (begins_s + 30) * SECOND_NS < (low.finish_ns or 0) < (begins_s + 42) * SECOND_NS
 

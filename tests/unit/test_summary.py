@@ -131,7 +131,7 @@ def test_response_times_by_weight(experiment: Experiment) -> None:
 def test_work_and_utilization(experiment: Experiment) -> None:
     """Two nodes of two containers for 100 s: 400 container seconds, 6.5 + 3.5 of them busy, 6.4 useful and lost."""
     busy = {"busy_ns": 10_000_000_000, "masters_busy_ns": 3_500_000_000}
-    row = replace(job("a", 0, 100), useful_ns=6_400_000_000, lost_ns=6_400_000_000, **busy)
+    row = replace(job("a", 0, 100), useful_ns=6_400_000_000, lost_work_ns=6_400_000_000, **busy)
     history = History([row], [], [], [], 0)
     made = summary(experiment, history)
     assert made["work"] == {
@@ -158,7 +158,7 @@ def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
         ImageRow("c2", "node-2", 100, 0, written_ns=2 * SECOND_NS, gone_ns=None),
         ImageRow("c3", "node-2", 200, 0, written_ns=3 * SECOND_NS, gone_ns=4 * SECOND_NS),
     ]
-    row = replace(job("a", 0, 100), useful_ns=6 * SECOND_NS, lost_ns=4 * SECOND_NS, overhead_ns=10 * SECOND_NS)
+    row = replace(job("a", 0, 100), useful_ns=6 * SECOND_NS, lost_work_ns=4 * SECOND_NS, overhead_ns=10 * SECOND_NS)
     made = summary(experiment, History([row], [], [], [], 0, images=images), output=None)
     assert made["storage"] == {"peak_bytes": 500, "io_fraction": 15 / 200}
     assert (made["work"]["overhead_s"], made["work"]["wasted_fraction"]) == (10.0, 0.7)
@@ -167,7 +167,7 @@ def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
 
 
 def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None:
-    made = summary(experiment, History([replace(job("a", 0, None), lost_ns=0)], [], [], [], 0), output=None)
+    made = summary(experiment, History([replace(job("a", 0, None), lost_work_ns=0)], [], [], [], 0), output=None)
     assert made["makespan_s"] is None
     assert made["work"] == {
         "useful_s": 0.0,

@@ -16,8 +16,8 @@ from msgspec import structs
 
 from analysis.load import read_table
 from analysis.timeline import STATES, Timeline, make_timeline
-from emulator.records.history import PagingSpan
-from emulator.records.parquet_tables import attempts_table
+from emulator.records.history import AttemptRow, PagingSpan
+from emulator.records.parquet_tables import table_of
 from tests.histories import ATTEMPT
 from tests.run_results import RunResults
 from tests.simulated_runs import simulate
@@ -167,7 +167,7 @@ def test_handovers_lead_from_a_victim_to_what_came_in_its_place(timeline: Timeli
 
 
 def test_a_process_that_was_never_resumed_and_one_whose_container_was_not_freed() -> None:
-    timeline = make_timeline(attempts_table([ATTEMPT]), ["node-1"], 2, end_s=20.0)
+    timeline = make_timeline(table_of(AttemptRow, [ATTEMPT]), ["node-1"], 2, end_s=20.0)
     found = [
         (STATES[state], timeline.lanes[lane].stopped, start_s, end_s)
         for lane, state, start_s, end_s, _ in segments(timeline)
@@ -188,13 +188,13 @@ def test_paging_is_shown_as_part_of_the_work() -> None:
     """Of two spans in one attempt, one is cut where it was stopped."""
     spans = (PagingSpan(1_700_000_000, 2_050_000_000, 5, 0), PagingSpan(3_200_000_000, 3_500_000_000, 2, 9))
     paged = structs.replace(ATTEMPT, paging_spans=spans)
-    timeline = make_timeline(attempts_table([paged]), ["node-1"], 2, end_s=20.0)
+    timeline = make_timeline(table_of(AttemptRow, [paged]), ["node-1"], 2, end_s=20.0)
     found = [(STATES[state], start_s, end_s) for _, state, start_s, end_s, _ in segments(timeline)]
     assert found[1:3] == [("paging out", 1.7, 2.0), ("suspending", 2.0, 2.5)]
     assert found[4:7] == [("reduce", 3.0, 3.2), ("paging in", 3.2, 3.5), ("reduce", 3.5, 3.9)]
 
 
 def test_a_run_in_which_nothing_has_happened_yet() -> None:
-    timeline = make_timeline(attempts_table([]), NODES, 8, end_s=0.0)
+    timeline = make_timeline(table_of(AttemptRow, []), NODES, 8, end_s=0.0)
     assert len(timeline.lanes) == 48
     assert numpy.size(timeline.lane) == 0

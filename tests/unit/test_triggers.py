@@ -52,7 +52,7 @@ def test_a_job_is_submitted_when_another_has_come_so_far() -> None:
 def test_a_suspended_task_waits_until_it_is_resumed_although_the_slot_is_free() -> None:
     found = rows(run_checked(dummy(SUSPEND, RESUME), (LOW, HIGH)))
     low, high = found["low"], found["high"]
-    assert (low.suspensions, low.kills, low.lost_ns) == (1, 0, 0)
+    assert (low.suspensions, low.kills, low.lost_work_ns) == (1, 0, 0)
     assert (high.completion_ns or 0) < 85 * SECOND_NS
     assert (low.finish_ns or 0) > (high.finish_ns or 0) + 35 * SECOND_NS
 
@@ -68,7 +68,7 @@ def test_a_killed_task_begins_anew_when_the_slot_is_free() -> None:
     found = rows(run_checked(dummy(KILL), (LOW, HIGH)))
     low, high = found["low"], found["high"]
     assert (low.suspensions, low.kills) == (0, 1)
-    assert 40 * SECOND_NS < low.lost_ns < 46 * SECOND_NS
+    assert 40 * SECOND_NS < low.lost_work_ns < 46 * SECOND_NS
     assert (low.finish_ns or 0) > (high.finish_ns or 0) + 80 * SECOND_NS
 
 
@@ -82,7 +82,7 @@ def test_a_user_orders_the_same_while_the_run_is_on() -> None:
 
     found = rows(run_checked(dummy(), (job,), disturb=disturb), (job,))["low"]
     assert (found.suspensions, found.kills) == (1, 1)
-    assert 10 * SECOND_NS < found.lost_ns < 18 * SECOND_NS
+    assert 10 * SECOND_NS < found.lost_work_ns < 18 * SECOND_NS
 
 
 def test_a_task_that_its_node_has_no_room_to_stop_goes_on() -> None:

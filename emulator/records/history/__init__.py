@@ -1,18 +1,11 @@
 """The history of a run, computed from its journal: the single source of summaries and Parquet files."""
 
+from emulator.records.history.columns import columns_of
+from emulator.records.history.containers import Operation, PagingSpan, SuspendedSpan
 from emulator.records.history.decisions import Candidate, Chooser, Decision
 from emulator.records.history.fold import HistoryBuilder
 from emulator.records.history.overheads import overhead_statistics
-from emulator.records.history.rows import (
-    AttemptRow,
-    History,
-    ImageRow,
-    JobRow,
-    Operation,
-    PagingSpan,
-    SuspendedSpan,
-    TaskRow,
-)
+from emulator.records.history.rows import AttemptRow, History, ImageRow, JobRow, TaskRow
 from emulator.records.history.tables import joined
 
 __all__ = [
@@ -28,6 +21,7 @@ __all__ = [
     "PagingSpan",
     "SuspendedSpan",
     "TaskRow",
+    "columns_of",
     "joined",
     "overhead_statistics",
 ]

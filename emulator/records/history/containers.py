@@ -1,19 +1,83 @@
-"""What the records say about one container, and what follows from that alone."""
+"""What the records say about one container, and the rows that follow from that alone: its stops, its overheads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from emulator.core.application_master.speculation import BEATEN
 from emulator.core.completions import RealCost
 from emulator.core.messages import ContainerState, Outcome, StartContainer
 from emulator.core.saved import ProcessImage
-from emulator.records.history.rows import Operation, PagingSpan, SuspendedSpan
-from emulator.vocabulary import Kind
+from emulator.records.history.columns import Mark, computed
+from emulator.vocabulary import Frozen, Kind
 
 LOST_OUTCOMES = frozenset({Outcome.KILLED, Outcome.CRASHED, Outcome.LOST})
 """Ends after which an attempt's work since the checkpoint it started from must be done again."""
+
+OperationName: TypeAlias = Literal["schedule", "suspend", "resume", "kill", "application_master_start"]
+"""What has an overhead that is measured."""
+
+
+class SuspendedSpan(Frozen):
+    """A span in which the process of an attempt was stopped (mechanism *suspend*)."""
+
+    stopped_ns: int
+    """When it stopped."""
+    resumed_ns: int | None
+    """When it continued.  None: it was not resumed."""
+    asked_ns: int | None
+    """When it was asked to stop.  None: unknown."""
+    freed_ns: int | None
+    """When the ResourceManager knew that its container was free.  None: it continued, or was lost, before that."""
+    resume_ready_ns: int | None
+    """The later of the request for a container to resume in and that container being free: start of the overhead.
+    None: it was not resumed."""
+
+
+class PagingSpan(Frozen):
+    """A time in which an attempt wrote its memory or read it back, and pages went to swap or came back for it."""
+
+    began_ns: int
+    """When it began."""
+    ended_ns: int
+    """When it ended."""
+    out_bytes: int
+    """Emulated, of others on its node."""
+    in_bytes: int
+    """Emulated, of its own."""
+
+
+class Operation(Frozen):
+    """One measured overhead; the real parts have no value if the driver did not report them."""
+
+    operation: OperationName
+    """What was done."""
+    container: str
+    """To which container."""
+    begin_ns: int
+    """When it was wanted."""
+    end_ns: int
+    """When it had its effect."""
+    cost: Annotated[RealCost | None, Mark.HIDDEN]
+    """The machine's own time for it; None if the driver did not report it."""
+    swapped_bytes: int = 0
+    """For a resume: emulated bytes of the process's memory that were in swap when it began."""
+
+    @computed(after="end_ns")
+    def total_ns(self) -> int:
+        """From begin to end."""
+        return self.end_ns - self.begin_ns
+
+    @computed(after="total_ns")
+    def mechanism_real_ms(self) -> float | None:
+        """Real milliseconds that this machine needed for the operation itself.  None: not reported."""
+        return None if self.cost is None else self.cost.mechanism_real_ns / 1e6
+
+    @computed(after="mechanism_real_ms")
+    def key_real_ms(self) -> float | None:
+        """Real milliseconds of the key in progress that a checkpoint finishes first.  None: not reported."""
+        return None if self.cost is None else self.cost.key_real_ns / 1e6
 
 
 @dataclass(slots=True)
@@ -153,7 +217,7 @@ class ContainerStory:
         found: list[Operation] = []
 
         def add(
-            name: str, begin_ns: int | None, end_ns: int | None, cost: RealCost | None, swapped_bytes: int = 0
+            name: OperationName, begin_ns: int | None, end_ns: int | None, cost: RealCost | None, swapped_bytes: int = 0
         ) -> None:
             if begin_ns is not None and end_ns is not None:
                 found.append(Operation(name, self.container, begin_ns, end_ns, cost, swapped_bytes))

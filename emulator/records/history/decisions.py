@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from emulator.core.application_master.job_progress import WHOLE_PPM
 from emulator.core.effects import ExplainJobEviction, ExplainTaskEviction
 from emulator.core.explanation import LAST_LAUNCHED
 from emulator.core.messages import RESOURCE_MANAGER
+from emulator.core.resource_manager.preemptor import TRANSACTIONAL
+from emulator.files.times import ns_to_seconds
 from emulator.policies.job_selection import laxity_ns
 from emulator.policies.policy import Policy
-from emulator.policies.views import JobView, MechanismDecision, TaskView
-from emulator.vocabulary import Frozen, Kind
+from emulator.policies.views import JobView, TaskView
+from emulator.records.history.columns import Mark
+from emulator.vocabulary import Frozen, Kind, Mechanism
 
 
 class Chooser(StrEnum):
@@ -49,58 +52,104 @@ class Decision(Frozen):
             return Chooser.RESOURCE_MANAGER
         return Chooser.APPLICATION_MASTER if self.why.rule == LAST_LAUNCHED else Chooser.RELEASER
 
-    def candidates(self) -> Iterator[Candidate]:
-        """The recorded candidates, the next victim first."""
-        if isinstance(self.why, ExplainJobEviction):
-            return _jobs(self, self.why)
-        return _tasks(self, self.why)
+    def candidates(self, number: int, attempt_of: Mapping[str, str]) -> Iterator[Candidate]:
+        """The recorded candidates, the next victim first; ``number``: of the choice; ``attempt_of``: a container."""
+        why = self.why
+        requester = why.requester if isinstance(why, ExplainJobEviction) else None
+        requester = "the transactional workload" if requester == TRANSACTIONAL else requester
+        choice = Choice(number, self.t_ns, self.by, why.rule, requester, why.left_out)
+        if isinstance(why, ExplainJobEviction):
+            return _jobs(choice, self, why)
+        return _tasks(choice, self, why, attempt_of)
 
 
-class Candidate(Frozen):
-    """One job or task that could have been the victim; None: does not apply, or was not known to the chooser."""
+class Choice(Frozen):
+    """What all candidates of one choice share."""
 
+    decision: int
+    """Number of the choice in its run, from 1; its rows are consecutive."""
+    t_ns: int
+    """When the choice was made."""
+    by: Chooser
+    """Who chose: ``preemptor`` (jobs), ``releaser`` (tasks of a job), ``resource-manager`` (a task to kill, because a
+    container was not given back in time), ``application-master`` (one of its own tasks, for a map whose output is
+    missing)."""
+    rule: str
+    """Name of the policy that chose."""
+    requester: str | None
+    """The job that wanted containers.  None: tasks were chosen."""
+    left_out: int
+    """Candidates that were not kept: at most 16 besides the victims are."""
+
+
+class Candidate(Frozen, kw_only=True):
+    """One candidate of a choice of victims; no value: it does not apply, or was not known to the chooser."""
+
+    choice: Choice
+    """The choice."""
+    attempt: str | None = None
+    """A task: its attempt."""
+    job: str
+    """The job, or the job of the task."""
+    kind: Kind | None = None
+    """A task: its kind."""
+    task: int | None = None
+    """A task: its number."""
+    container: str | None = None
+    """A task: its container."""
+    node: str | None = None
+    """A task: the node of its container."""
     place: int
     """Among the recorded candidates, from 1, in the order of the rule if it has one."""
     chosen: int
-    """Containers taken from it by this decision."""
-    job: str
+    """Containers taken from it by this choice; 0: it was passed over."""
     score_name: str | None
-    """Name of the number that the rule compared; a time if the name ends in ``_ns``."""
-    score: int | None
-    progress: float | None
-    """Share done."""
-    remaining_ns: int | None
-    kind: Kind | None = None
-    task: int | None = None
-    container: str | None = None
-    node: str | None = None
-    keys_done: int | None = None
-    keys_total: int | None = None
-    started_ns: int | None = None
-    """When it was last launched or resumed; if the ResourceManager chose, when it got its container."""
+    """Name of the number that the rule compared: ``containers`` (for *pr*, the weight of the draw), ``deadline_s``,
+    ``laxity_s``, ``priority``, ``remaining_s``, ``drawn_place`` (*random*) or ``started_s`` (if nothing better was
+    known).  None for the user's own rules."""
+    score: Annotated[float | None, Mark.SIGNED]
+    """That number."""
     containers: int | None = None
-    """Containers held by the job, without those already requested back."""
+    """A job: containers held, without those already requested back."""
     reclaimable: int | None = None
-    priority: int | None = None
+    """A job: containers that may be taken, without those already requested back."""
+    priority: Annotated[int | None, Mark.SIGNED] = None
+    """A job: its priority."""
     deadline_ns: int | None = None
-    laxity_ns: int | None = None
-    mechanism: MechanismDecision | None = None
-    """The mechanism for a victim, and the numbers that decided it."""
+    """A job: its deadline."""
+    laxity_ns: Annotated[int | None, Mark.SIGNED] = None
+    """A job: how long it could stand still and still meet its deadline."""
+    progress: float | None
+    """Share done, 0 to 1."""
+    keys_done: int | None = None
+    """A task: keys done."""
+    keys_total: int | None = None
+    """A task: all its keys."""
+    remaining_ns: int | None
+    """Estimated work left."""
+    started_ns: int | None = None
+    """A task: when it was last launched or resumed; if the ResourceManager chose, when it got its container."""
+    mechanism: Mechanism | None = None
+    """A victim task: what happens to it."""
+    mechanism_numbers: str | None = None
+    """A victim task: the numbers that decided the mechanism."""
 
 
-def _jobs(decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
+def _jobs(choice: Choice, decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
     now_ns, chosen = decision.t_ns, Counter(why.victims)
     score = decision.policy.score if decision.policy else None
     jobs: list[JobView] = list(why.candidates)
     if score is not None:
         jobs.sort(key=lambda job: (score.key(job, now_ns), not chosen[job.name]))
     for place, job in enumerate(jobs, start=1):
+        name, value = _in_seconds(score.name, score.value(job, now_ns)) if score else (None, None)
         yield Candidate(
+            choice=choice,
+            job=job.name,
             place=place,
             chosen=chosen[job.name],
-            job=job.name,
-            score_name=score.name if score else None,
-            score=score.value(job, now_ns) if score else None,
+            score_name=name,
+            score=value,
             progress=None if job.progress_ppm is None else job.progress_ppm / WHOLE_PPM,
             remaining_ns=job.remaining_ns,
             containers=job.containers,
@@ -111,13 +160,18 @@ def _jobs(decision: Decision, why: ExplainJobEviction) -> Iterator[Candidate]:
         )
 
 
-def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
+def _tasks(
+    choice: Choice, decision: Decision, why: ExplainTaskEviction, attempt_of: Mapping[str, str]
+) -> Iterator[Candidate]:
     for place, task in enumerate(why.candidates, start=1):
-        name, value = _task_score(decision, task, place)
+        name, value = _in_seconds(*_task_score(decision, task, place))
+        chosen = why.mechanisms[place - 1] if place <= len(why.mechanisms) else None
         yield Candidate(
+            choice=choice,
+            attempt=attempt_of.get(task.container),
+            job=why.job,
             place=place,
             chosen=int(place <= why.victims),
-            job=why.job,
             score_name=name,
             score=value,
             progress=None if task.keys_done is None or not task.keys_total else task.keys_done / task.keys_total,
@@ -129,7 +183,8 @@ def _tasks(decision: Decision, why: ExplainTaskEviction) -> Iterator[Candidate]:
             keys_done=task.keys_done,
             keys_total=task.keys_total,
             started_ns=task.started_ns,
-            mechanism=why.mechanisms[place - 1] if place <= len(why.mechanisms) else None,
+            mechanism=chosen and chosen.mechanism,
+            mechanism_numbers=chosen and " ".join(f"{what}={much}" for what, much in chosen.numbers),
         )
 
 
@@ -140,3 +195,10 @@ def _task_score(decision: Decision, task: TaskView, place: int) -> tuple[str | N
     if policy and policy.score:
         return policy.score.name, policy.score.value(task, decision.t_ns)
     return ("drawn_place", place) if policy and policy.draws else (None, None)
+
+
+def _in_seconds(name: str | None, value: int | None) -> tuple[str | None, float | None]:
+    """A score as tables have it: a time, whose name ends in ``_ns``, in seconds."""
+    if name is None or not name.endswith("_ns"):
+        return name, value
+    return f"{name.removesuffix('_ns')}_s", ns_to_seconds(value)

@@ -59,9 +59,9 @@ from emulator.errors import EndlessPreemptionError
 from emulator.policies.job_eviction import JOB_EVICTION
 from emulator.policies.policy import Policy
 from emulator.policies.task_eviction import TASK_EVICTION
-from emulator.records.history.containers import ContainerStory, Stop, ToldFree
+from emulator.records.history.containers import ContainerStory, PagingSpan, Stop, ToldFree
 from emulator.records.history.decisions import Decision
-from emulator.records.history.rows import History, PagingSpan
+from emulator.records.history.rows import History
 from emulator.records.history.tables import joined, tables_by_job
 from emulator.records.journal import Record
 from emulator.vocabulary import Kind

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import numpy
 
 from emulator.costs.overheads import OverheadProfile
-from emulator.records.history.rows import Operation
-
-OPERATIONS = ("schedule", "suspend", "resume", "kill", "application_master_start")
+from emulator.records.history.containers import Operation, OperationName
 
 OVERRUN_TOLERANCE_REAL_NS = 5_000_000
 """An operation is an overrun if it exceeded the profile's total by more than this real time, at the run's time scale.
@@ -34,18 +32,18 @@ def overhead_statistics(
     finishes first, and *heartbeat* is the rest: waits for heartbeats and the padding of a profile.
     """
     limits_ns = {"schedule": profile.schedule_ns, "suspend": profile.suspend_ns, "resume": profile.resume_ns}
-    by_name: dict[str, list[Operation]] = {name: [] for name in OPERATIONS}
+    by_name: dict[str, list[Operation]] = {name: [] for name in get_args(OperationName)}
     for operation in operations:
-        by_name[operation.name].append(operation)
+        by_name[operation.operation].append(operation)
     return {f"{name}_s": _statistics(found, limits_ns.get(name, 0), time_scale) for name, found in by_name.items()}
 
 
 def _statistics(operations: list[Operation], limit_ns: int, time_scale: float) -> dict[str, Any]:
-    totals_ns = numpy.array([operation.end_ns - operation.begin_ns for operation in operations], dtype=float)
+    totals_ns = numpy.array([operation.total_ns for operation in operations], dtype=float)
     mechanism, key, heartbeat = [], [], []
     for operation in operations:
         if operation.cost is not None:
-            total_real_ns = (operation.end_ns - operation.begin_ns) / time_scale
+            total_real_ns = operation.total_ns / time_scale
             mechanism.append(operation.cost.mechanism_real_ns)
             key.append(operation.cost.key_real_ns)
             heartbeat.append(max(0.0, total_real_ns - mechanism[-1] - key[-1]))

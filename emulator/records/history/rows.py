@@ -1,75 +1,78 @@
-"""Rows of the tables made from a journal.  Times are emulated nanoseconds; None: this never happened."""
+"""The rows of the tables of jobs, tasks and attempts, and how each is made from what is known about its containers.
+
+Times are emulated nanoseconds.  ``columns.py`` says how a class becomes the columns of a table: a new field, or a new
+``computed`` value, is a new column everywhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
 import msgspec
 
-from emulator.core.completions import RealCost
-from emulator.core.messages import JobState, Outcome
+from emulator.core.job import JobSpec
+from emulator.core.messages import JobFinished, JobState, Outcome
+from emulator.core.saved import ProcessImage
+from emulator.records.history.columns import Mark, computed
+from emulator.records.history.containers import (
+    LOST_OUTCOMES,
+    ContainerStory,
+    Operation,
+    PagingSpan,
+    SuspendedSpan,
+)
 from emulator.records.history.decisions import Decision
 from emulator.vocabulary import Frozen, Kind
-
-
-class SuspendedSpan(Frozen):
-    """A span in which the process of an attempt was stopped (mechanism *suspend*)."""
-
-    stopped_ns: int
-    resumed_ns: int | None
-    """None: it was not resumed."""
-    asked_ns: int | None
-    """When it was asked to stop."""
-    freed_ns: int | None
-    """When the ResourceManager knew that its container was free; None if it continued, or was lost, before that."""
-    resume_ready_ns: int | None
-    """The later of the request for a container to resume in and that container being free: start of the overhead."""
-
-
-class PagingSpan(Frozen):
-    """A time in which an attempt wrote its memory or read it back, and pages went to swap or came back for it."""
-
-    began_ns: int
-    ended_ns: int
-    out_bytes: int
-    """Emulated, of others on its node."""
-    in_bytes: int
-    """Emulated, of its own."""
 
 
 class AttemptRow(Frozen):
     """One attempt that got a container: of a task, or of an ApplicationMaster."""
 
     job: str
+    """Name of its job."""
     queue: str
+    """Queue of its job."""
     kind: Kind
+    """``am`` is the ApplicationMaster."""
     task: int
-    attempt: str
-    container: str
+    """Number of its task among the job's tasks of this kind, from 0."""
+    attempt: Annotated[str, Mark.DISTINCT]
+    """Its name: job, task, and which attempt at the task."""
+    container: Annotated[str, Mark.DISTINCT]
+    """Its container."""
     node: str
+    """The node of its container."""
     outcome: Outcome | None
-    """None: the run was over before its end was recorded."""
+    """How it ended.  None: the run was over before its end was recorded."""
     reason: str
+    """Why it ended, if it did not succeed."""
     ready_ns: int
     """The later of the request at the ResourceManager and the container being free: start of the schedule or resume
     overhead."""
     launched_ns: int | None
-    """When its NodeManager knew that the process was running."""
+    """When its NodeManager knew that the process was running.  None: it never was."""
     first_key_ns: int | None
-    """For a map or an ApplicationMaster: the start of its work."""
+    """First key of a reduce; start of the work of a map or an ApplicationMaster.  None: it was not reached."""
     input_ready_ns: int | None
-    """When the input it waited for was ready; None if it did not wait."""
+    """When the input it waited for was ready.  None: it did not wait."""
     suspend_asked_ns: int | None
-    """When it was last asked to suspend."""
+    """When it was last asked to suspend.  None: never."""
     ended_ns: int | None
+    """When it ended.  None: the run was over before that."""
     slot_freed_ns: int | None
-    """When the ResourceManager last learned that its container was free: after its end, or after a last stop."""
+    """When the ResourceManager last learned that its container was free: after its end, or after a last stop.  None: it
+    did not learn it."""
     keys_start: int
     """Keys it could skip: those of the checkpoint it started from."""
     keys_done: int | None
-    """Keys done at its end, including ``keys_start``; None if unknown."""
+    """Keys done at its end, including ``keys_start``.  None: unknown."""
     keys_total: int
+    """All keys of a reduce; 0 for others."""
     resumed_from: str | None
-    """The attempt whose checkpoint it started from."""
+    """The attempt whose checkpoint it started from.  None: it started from none."""
     suspended_spans: tuple[SuspendedSpan, ...]
+    """When its process was stopped."""
     busy_ns: int
     """How long its process ran without being stopped."""
     active_ns: int
@@ -79,90 +82,212 @@ class AttemptRow(Frozen):
     lost_ns: int
     """Active time without a result: since the checkpoint it started from, if it was killed, crashed or lost with its
     node; or of a map whose output was lost and made again."""
+    overhead_ns: int = 0
+    """How long its container was held by the restore it began with and by the dump it ended with."""
     swapped_bytes: int = 0
     """Emulated bytes of its memory that its stops sent to swap, as found when it was resumed or ended."""
     paging_spans: tuple[PagingSpan, ...] = ()
-    overhead_ns: int = 0
-    """How long its container was held by the restore it began with and by the dump it ended with."""
+    """When it wrote its memory or read it back, and pages went to swap or came back for it."""
+
+    @classmethod
+    def of(
+        cls, spec: JobSpec, story: ContainerStory, attempt_of: Mapping[str, str], superseded: bool = False
+    ) -> AttemptRow:
+        """The attempt in this container.
+
+        Args:
+            spec: its job.
+            story: what is known about its container.
+            attempt_of: the attempts in all containers of the run.
+            superseded: a later attempt at the task succeeded too, so its output was lost.
+        """
+        start = story.start
+        assert start is not None
+        saved, is_reduce = start.saved, start.kind is Kind.REDUCE
+        keys_start = saved.keys_done if saved else 0
+        keys_done = story.keys_done
+        if not is_reduce:
+            keys_done = 0
+        elif keys_done is not None:
+            keys_done = max(keys_start, keys_done)  # a process that did not start has counted nothing
+        works = start.kind is not Kind.APPLICATION_MASTER
+        active_ns = story.running_ns(story.first_key_ns) if works else 0
+        lost = story.outcome in LOST_OUTCOMES or superseded
+        useful = story.outcome in (Outcome.SUCCEEDED, Outcome.CHECKPOINTED) and not superseded
+        return cls(
+            job=start.job,
+            queue=spec.queue,
+            kind=start.kind,
+            task=start.task,
+            attempt=start.attempt,
+            container=story.container,
+            node=story.node,
+            outcome=story.outcome,
+            reason=story.reason,
+            ready_ns=start.ready_ns,
+            launched_ns=story.launched_ns,
+            first_key_ns=story.first_key_ns,
+            input_ready_ns=story.input_ready_ns,
+            suspend_asked_ns=story.suspend_asked_ns,
+            ended_ns=story.ended_ns,
+            slot_freed_ns=story.slot_freed_ns,
+            keys_start=keys_start,
+            keys_done=keys_done,
+            keys_total=spec.reduce_keys[start.task] if is_reduce else 0,
+            resumed_from=attempt_of.get(saved.past_containers[-1]) if saved else None,
+            suspended_spans=story.suspended_spans,
+            busy_ns=story.running_ns(story.launched_ns),
+            active_ns=active_ns,
+            useful_ns=active_ns if useful else 0,
+            lost_ns=active_ns if lost else 0,
+            overhead_ns=story.imaging_ns,
+            swapped_bytes=story.swapped_bytes,
+            paging_spans=story.paging_spans,
+        )
 
 
 class TaskRow(Frozen):
     """One map or reduce."""
 
     job: str
+    """Name of its job."""
     queue: str
+    """Queue of its job."""
     kind: Kind
+    """``map`` or ``reduce``."""
     task: int
+    """Its number among the job's tasks of this kind, from 0."""
     outcome: Outcome | None
-    """Of its last attempt; None: there was none, or its end was not recorded."""
+    """Of its last attempt.  None: there was none, or its end was not recorded."""
     length_ns: int
     """Active time it takes without disturbance."""
     keys_total: int
+    """All keys of a reduce; 0 for a map."""
     attempts: int
+    """How many there were."""
     suspensions: int
     """How often it was stopped or saved a checkpoint."""
     kills: int
     """Attempts killed to give their container to another job; kills because the job was over do not count."""
     start_ns: int | None
-    """First work of its first attempt."""
+    """First work of its first attempt.  None: it has not begun."""
     finish_ns: int | None
-    """End of its last attempt that succeeded."""
+    """End of its last attempt that succeeded.  None: none did."""
     useful_ns: int
+    """Sum over its attempts."""
     lost_ns: int
+    """Sum over its attempts."""
+
+    @classmethod
+    def of(
+        cls,
+        spec: JobSpec,
+        kind: Kind,
+        task: int,
+        attempts: Sequence[AttemptRow],
+        stories: Sequence[ContainerStory],
+        job_finish_ns: int | None,
+    ) -> TaskRow:
+        """A task of a job, of its attempts and of what is known about their containers, in the order of time."""
+        is_reduce = kind is Kind.REDUCE
+        starts_ns = [row.first_key_ns for row in attempts if row.first_key_ns is not None]
+        ends_ns = [row.ended_ns for row in attempts if row.outcome is Outcome.SUCCEEDED and row.ended_ns is not None]
+        return cls(
+            job=spec.name,
+            queue=spec.queue,
+            kind=kind,
+            task=task,
+            outcome=attempts[-1].outcome if attempts else None,
+            length_ns=(spec.reduce_ns if is_reduce else spec.map_ns)[task],
+            keys_total=spec.reduce_keys[task] if is_reduce else 0,
+            attempts=len(attempts),
+            suspensions=sum(story.suspensions for story in stories),
+            kills=sum(story.was_preempted_by_kill(job_finish_ns) for story in stories),
+            start_ns=min(starts_ns, default=None),
+            finish_ns=max(ends_ns, default=None),
+            useful_ns=sum(row.useful_ns for row in attempts),
+            lost_ns=sum(row.lost_ns for row in attempts),
+        )
 
 
 class JobRow(Frozen):
     """One job; counts are sums over its tasks."""
 
-    name: str
+    name: Annotated[str, Mark.DISTINCT]
+    """Its name."""
     queue: str
+    """The queue it was submitted to."""
     submit_ns: int
+    """When it was submitted."""
     start_ns: int | None
-    """First work of its first task."""
+    """First work of its first task.  None: it has not begun."""
     finish_ns: int | None
-    """The durable commit as the ApplicationMaster reported it, or the failure."""
+    """The durable commit as the ApplicationMaster reported it, or the failure.  None: the run was over before that."""
     deadline_ns: int | None
+    """When it should have ended.  None: it has no deadline."""
     state: JobState
     """``new`` or ``running`` if the journal ends before the job."""
     attempts: int
+    """How many there were at its tasks."""
     suspensions: int
+    """How often its tasks were stopped or saved a checkpoint."""
     kills: int
-    useful_ns: int
-    lost_ns: int
-    busy_ns: int = 0
-    """How long the processes of its attempts, including ApplicationMasters, ran without being stopped."""
-    masters_busy_ns: int = 0
-    """Of that, its ApplicationMasters."""
-    overhead_ns: int = 0
+    """Attempts killed to give their container to another job."""
+    useful_ns: Annotated[int, Mark.ONLY_IN_TABLE]
+    """Active time that counts, because the attempt succeeded or saved a checkpoint."""
+    lost_work_ns: int
+    """Active time without a result."""
+    overhead_ns: Annotated[int, Mark.ONLY_IN_TABLE] = 0
     """How long its containers were held by restores and dumps of process images."""
     reason: str = ""
     """Why it failed; empty if it did not."""
-    weight_ppm: int = 1_000_000
+    busy_ns: Annotated[int, Mark.HIDDEN] = 0
+    """How long the processes of its attempts, including ApplicationMasters, ran without being stopped."""
+    masters_busy_ns: Annotated[int, Mark.HIDDEN] = 0
+    """Of that, its ApplicationMasters."""
+    weight_ppm: Annotated[int, Mark.HIDDEN] = 1_000_000
     """Its weight in the weighted mean of response times, in millionths."""
 
-    @property
+    @computed(after="finish_ns")
     def completion_ns(self) -> int | None:
-        """From submission to finish."""
+        """From submission to finish.  None: it did not finish."""
         return None if self.finish_ns is None else self.finish_ns - self.submit_ns
 
-    @property
-    def margin_ns(self) -> int | None:
-        """From finish to deadline; negative if it was late."""
+    @computed(after="deadline_ns")
+    def margin_ns(self) -> Annotated[int | None, Mark.SIGNED]:
+        """From finish to deadline; negative if it was late.  None: it has no deadline, or did not finish."""
         return None if self.finish_ns is None or self.deadline_ns is None else self.deadline_ns - self.finish_ns
 
-
-class Operation(Frozen):
-    """One measured overhead."""
-
-    name: str
-    """``schedule``, ``resume``, ``suspend``, ``kill`` or ``application_master_start``."""
-    container: str
-    begin_ns: int
-    end_ns: int
-    cost: RealCost | None
-    """The machine's own time for it; None if the driver did not report it."""
-    swapped_bytes: int = 0
-    """For a resume: emulated bytes of the process's memory that were in swap when it began."""
+    @classmethod
+    def of(
+        cls,
+        spec: JobSpec,
+        tasks: Sequence[TaskRow],
+        attempts: Sequence[AttemptRow],
+        end: JobFinished | None,
+        submitted_ns: int | None,
+    ) -> JobRow:
+        """A job, of its tasks and all attempts; ``end``: what the client was told; None: nothing, as of submission."""
+        starts_ns = [task.start_ns for task in tasks if task.start_ns is not None]
+        return cls(
+            name=spec.name,
+            queue=spec.queue,
+            submit_ns=spec.submit_ns if spec.submit_when is None else submitted_ns or 0,
+            start_ns=min(starts_ns, default=None),
+            finish_ns=end.finish_ns if end else None,
+            deadline_ns=spec.facts.deadline_ns,
+            state=end.state if end else JobState.NEW if submitted_ns is None else JobState.RUNNING,
+            attempts=sum(task.attempts for task in tasks),
+            suspensions=sum(task.suspensions for task in tasks),
+            kills=sum(task.kills for task in tasks),
+            useful_ns=sum(task.useful_ns for task in tasks),
+            lost_work_ns=sum(task.lost_ns for task in tasks),
+            overhead_ns=sum(row.overhead_ns for row in attempts),
+            reason=end.reason if end else "",
+            busy_ns=sum(row.busy_ns for row in attempts),
+            masters_busy_ns=sum(row.busy_ns for row in attempts if row.kind is Kind.APPLICATION_MASTER),
+            weight_ppm=spec.facts.weight_ppm,
+        )
 
 
 class ImageRow(Frozen):
@@ -171,12 +296,37 @@ class ImageRow(Frozen):
     container: str
     """The container of the process."""
     node: str
+    """The node that wrote it."""
     written_bytes: int
+    """Bytes written."""
     read_bytes: int
     """Bytes read by the restores from it."""
     written_ns: int
+    """When it was whole."""
     gone_ns: int | None
     """None: it still existed at the end."""
+
+    @classmethod
+    def of(cls, stories: Sequence[ContainerStory], job_finish_ns: int | None) -> list[ImageRow]:
+        """The images of one task; ``stories`` are in the order of time."""
+        ends_ns = [story.ended_ns for story in stories if story.outcome is Outcome.SUCCEEDED]
+        gone_ns = ends_ns[-1] if ends_ns else job_finish_ns
+        rows = []
+        for story in reversed(stories):
+            image = story.image
+            if image is None or story.ended_ns is None:
+                continue
+            restored = sum(_starts_from(other, story.container) for other in stories if other.launched_ns is not None)
+            read_bytes = image.size_bytes * restored
+            rows.append(cls(story.container, story.node, image.bytes_written, read_bytes, story.ended_ns, gone_ns))
+            if not image.is_incremental:
+                gone_ns = story.ended_ns  # earlier images are of no more use
+        return rows[::-1]
+
+
+def _starts_from(story: ContainerStory, container: str) -> bool:
+    saved = story.start.saved if story.start is not None else None
+    return isinstance(saved, ProcessImage) and saved.past_containers[-1] == container
 
 
 class History(Frozen):
@@ -189,6 +339,7 @@ class History(Frozen):
     attempts: list[AttemptRow]
     """By job, ApplicationMaster, maps, reduces, by task and then time."""
     operations: list[Operation]
+    """By job and container."""
     checkpoint_bytes: int = 0
     """Written by all checkpoints together."""
     swapped_bytes: int = 0
