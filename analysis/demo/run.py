@@ -10,14 +10,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from analysis.demo.load import measure_load
 from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Variant, cells, not_comparable, verdict
-from analysis.demo.scale import SCALES, choose_scale, measure_load, scale_text, slower
+from analysis.demo.scale import SCALES, choose_scale, scale_text, slower
 from analysis.whole_run import run_experiment
+from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
 from emulator.display.run_display import RunDisplay
 from emulator.display.tables import ALWAYS, FittedTable, names, new_table, numbers, words
 from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
+from emulator.experiment.model import Experiment
 from emulator.files.whole_files import written_whole
 
 REPORT_NAME, PICTURE_NAME = "report.html", "demo.png"
@@ -30,17 +33,17 @@ def run_demo(console: Console, out_dir: Path) -> None:
         "natjam, Fig. 4: research-XL (47 reduces) has the cluster's 48 containers; at 50 s production-S arrives.\n"
         "Real processes, real signals and files, overheads of Hadoop 0.23."
     )
-    with console.status("measuring how busy this machine is"):
+    with console.status("measuring how fast this machine launches tasks"):
         load = measure_load()
-    scale = choose_scale(load)
+    experiment = _experiment()
+    schedule_s = load_overheads(experiment.overheads, Path()).schedule_ns / 1e9
+    scale = choose_scale(load, schedule_s, experiment.heartbeat_s)
     console.print(scale_text(load, scale), soft_wrap=True, highlight=False)
 
     def run(variant: Variant, scale: float, directory: Path) -> dict[str, Any]:
         console.print(f"[bold]{variant.name}[/], time scale {scale:g}", highlight=False)
-        catalog = resources.files("workloads") / "catalog" / "natjam-fig4.yaml"
-        with resources.as_file(catalog) as path, RunDisplay(console) as display:
-            experiment = load_experiment(path, (f"time_scale={scale}", *variant.overrides))
-            return run_experiment(experiment, directory, display.update)
+        with RunDisplay(console) as display:
+            return run_experiment(_experiment(f"time_scale={scale}", *variant.overrides), directory, display.update)
 
     runs = run_all(run, scale, out_dir)
     _show(console, runs)
@@ -49,6 +52,12 @@ def run_demo(console: Console, out_dir: Path) -> None:
     console.print(f"[bold]{verdict(summaries[NATJAM], summaries[KILL])}[/]", soft_wrap=True, highlight=False)
     if broken := [f"{done.variant.name}: {failure}" for done in runs for failure in failures(done.summary)]:
         raise RunError("; ".join(broken))
+
+
+def _experiment(*overrides: str) -> Experiment:
+    catalog = resources.files("workloads") / "catalog" / "natjam-fig4.yaml"
+    with resources.as_file(catalog) as path:
+        return load_experiment(path, overrides)
 
 
 def run_all(run: Callable[[Variant, float, Path], dict[str, Any]], scale: float, out_dir: Path) -> list[Done]:

@@ -9,11 +9,13 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from analysis.demo.load import Load, measure_load
 from analysis.demo.rows import KILL, NATJAM, SOFT_CAP, SUSPEND, Summary, Variant, cells, not_comparable, verdict
 from analysis.demo.run import _draw, _show, run_all
-from analysis.demo.scale import Load, choose_scale, load_of, measure_load, scale_text, slower
+from analysis.demo.scale import RUN_FOR_PROBE, SCALES, choose_scale, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.experiment.load import load_experiment
+from emulator.records.disturbance import disturbances
 from tests.simulated_runs import FIG4
 
 
@@ -42,45 +44,61 @@ def summary_of(
 # ---- the time scale ----
 
 
+def burst(last_in_time_ms: float, beyond_ms: float = 0.0) -> tuple[float, ...]:
+    """A burst of 47 launches, of which all but four are ready by then; the four others take longer."""
+    in_time = [last_in_time_ms * (number + 1) / 43 for number in range(43)]
+    return (*in_time, *[last_in_time_ms + beyond_ms] * 4)
+
+
 @pytest.mark.parametrize(
-    ("lag_ms", "slowdown", "scale"),
+    ("lag_ms", "launches_ms", "scale"),
     [
-        (0.2, 1.0, 20),
-        (2.0, 1.2, 20),
-        (12.5, 1.0, 20),
-        (12.6, 1.0, 10),  # with the run's own, timers could be late by half a heartbeat
-        (0.2, 1.3, 10),  # a launch would take longer than the published time
-        (0.2, 2.5, 10),
-        (0.2, 2.6, 5),
-        (40.0, 1.0, 5),
-        (0.2, 5.1, 2.5),
-        (500.0, 9.0, 2.5),  # it holds none
+        # Of the published 2.63 s one second is the heartbeat's: at 20, launches may take 1.63 s / 20 + 5 ms = 86.5 ms.
+        (0.2, 86.5, 20),
+        (0.2, 86.6, 16),
+        (0.2, 168.0, 10),  # two quiet cores
+        (0.2, 168.1, 8),
+        (0.2, 600.0, 2.5),
+        (24.9, 50.0, 20),  # half a heartbeat late
+        (25.1, 50.0, 16),
+        (100.1, 50.0, 4),
+        (500.0, 5000.0, 2.5),  # it holds none
     ],
 )
-def test_the_time_scale_is_what_the_machine_can_hold(lag_ms: float, slowdown: float, scale: float) -> None:
-    load = Load(lag_ms, slowdown)
-    assert choose_scale(load) == scale
+def test_the_time_scale_is_what_launches_and_timers_hold(lag_ms: float, launches_ms: float, scale: float) -> None:
+    load = Load(lag_ms / RUN_FOR_PROBE, (burst(launches_ms / RUN_FOR_PROBE),) * 3)
+    assert choose_scale(load, schedule_s=2.63, heartbeat_s=1.0) == scale
     said = scale_text(load, scale)
-    assert said.startswith(f"time scale {scale:g}")
-    assert ("this machine is busy" in said) is (scale < 20)
-    assert ("this takes about " in said) is (scale < 20)
-    assert f"late by {lag_ms:.1f} ms (p99), work takes {slowdown:.1f} times" in said
+    assert said.startswith(f"time scale {scale:g}, which takes about ")
+    assert f"47 launches in {launches_ms / RUN_FOR_PROBE:.0f} ms" in said
+    assert ("it may be faster" in said) is (scale < 20)
 
 
-def test_a_longer_heartbeat_allows_more_lag() -> None:
-    assert [choose_scale(Load(20.0, 1.0), heartbeat_s) for heartbeat_s in (0.5, 1.0, 3.0)] == [5, 10, 20]
+def test_the_worst_burst_counts_and_of_it_the_launches_that_must_be_in_time() -> None:
+    """The criterion of a disturbed run, on a burst as the run will have it, gives the same answer."""
+    calm, slow = burst(50.0, beyond_ms=1000.0), burst(100.0)
+    assert choose_scale(Load(0.2, (calm, calm, calm)), 2.63, 1.0) == 20
+    assert choose_scale(Load(0.2, (calm, slow, calm)), 2.63, 1.0) == 13
+    for scale in SCALES:
+        late_s = [1.0 + scale * ready_ms * RUN_FOR_PROBE / 1e3 for ready_ms in slow]
+        overruns = sum(ready_s > 2.63 + 0.005 * scale for ready_s in late_s)
+        launches = {"schedule_s": {"n": 47, "overruns": overruns}}
+        assert bool(disturbances({"lag": None, "overheads": launches})) is (scale > 13)
 
 
-def test_the_load_is_the_p99_of_all_waits_and_the_mean_of_the_work() -> None:
-    load = load_of([(0.0, 0.0)] * 98 + [(0.005, 0.5), (0.006, 4.5)])
-    assert load.lag_p99_real_ms == pytest.approx(5.0)
-    assert load.slowdown == pytest.approx(1 + 5 / 100 / 0.05)
+def test_a_longer_heartbeat_allows_more_lag_and_leaves_less_for_launches() -> None:
+    late, slow = Load(24.9 / RUN_FOR_PROBE, (burst(1.0),)), Load(0.2, (burst(100.0 / RUN_FOR_PROBE),))
+    assert [choose_scale(late, 9.0, heartbeat_s) for heartbeat_s in (0.5, 0.9, 3.0)] == [10, 16, 20]
+    assert [choose_scale(slow, 2.63, heartbeat_s) for heartbeat_s in (0.5, 1.0, 2.0)] == [20, 16, 6]
 
 
 def test_the_load_of_this_machine_can_be_measured() -> None:
-    load = measure_load(0.1)
+    load = measure_load()
     assert load.lag_p99_real_ms > 0
-    assert load.slowdown >= 1
+    for ready_ms in load.bursts_real_ms:
+        assert len(ready_ms) == 47
+        assert 0 < ready_ms[0] < ready_ms[-1]
+        assert list(ready_ms) == sorted(ready_ms)
 
 
 # ---- which runs are made ----
