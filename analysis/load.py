@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-import pyarrow.parquet
 
 from analysis.frames import DataFrame, pandas
 from analysis.run_paths import RunPath, find_runs, read_summary
 from analysis.run_schema import check_table
 from emulator.errors import ConfigError, printable
 from emulator.experiment.model import Cluster, Experiment
+from emulator.files.parquet_files import TooLargeError, parquet_file
 from emulator.files.problems import validated
 from emulator.files.yaml_positions import read_document
 from emulator.records.history import SuspendedSpan, columns_of
@@ -95,10 +95,12 @@ def read_table(path: Path, name: str) -> pyarrow.Table:
     """One Parquet file of a run directory.  Raises ConfigError."""
     file = path / f"{name}.parquet"
     try:
-        table = pyarrow.parquet.read_table(file)
+        table = parquet_file(file, whole=True).read()
         table.validate(full=True)
     except FileNotFoundError:
         raise ConfigError(f"{file}: is missing; the run has failed or was made by another release") from None
+    except TooLargeError as error:
+        raise ConfigError(f"{file}: {error}") from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is not UTF-8
         raise ConfigError(f"{file}: cannot be read: {printable(str(error))}") from None
     check_table(file, name, table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,16 @@ def _runs_below(path: Path, name: str, depth: int) -> list[RunPath]:
         return [RunPath(name, number, child) for number, child in together]
     if not depth:
         return []
-    children = sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))
+    children = sorted(child for child in path.iterdir() if not child.name.startswith(".") and _is_directory(child))
     runs_of = [(child, name if child.name == RUNS_NAME else f"{name}/{child.name}") for child in children]
     return [run for child, called in runs_of for run in _runs_below(child, called, depth - 1)]
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether it is one; a link to where another user's run takes orders cannot be followed."""
+    with suppress(PermissionError):
+        return path.is_dir()
+    return False
 
 
 def _numbered(path: Path) -> list[tuple[int, Path]]:

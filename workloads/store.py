@@ -17,6 +17,7 @@ import orjson
 import pyarrow
 import pyarrow.parquet
 
+from emulator.files.parquet_files import TooLargeError, parquet_file
 from emulator.files.whole_files import written_whole
 from workloads.codec import header_from_fields, header_to_fields, job_from_data, job_to_fields
 from workloads.errors import BrokenRow, Problems, TraceError
@@ -26,7 +27,7 @@ from workloads.record import Trace, WorkloadJob, WorkloadTask
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 MAX_LINE_BYTES = 128 * 2**20
-"""Limit for one job: some 600 bytes for each task, if it has as many maps and reduces as it may."""
+"""Limit for one job, as JSON or as columns: 600 bytes for each task, if it has as many maps and reduces as it may."""
 PARQUET_MAGIC = b"PAR1"
 _METADATA_KEY = b"natjam_workload"
 _GROUP_TASKS = 50_000
@@ -147,7 +148,7 @@ def _parquet_row(job: WorkloadJob) -> dict[str, Any]:
 
 def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
     with _parquet_errors(path):
-        file = pyarrow.parquet.ParquetFile(path)
+        file = parquet_file(path)
         metadata = file.schema_arrow.metadata or {}
     if _METADATA_KEY not in metadata:
         reason = "is Parquet, but no workload of natjam: give --format table (in an experiment, format: table)"
@@ -164,7 +165,7 @@ def _read_parquet(path: Path, problems: Problems, on_bytes: OnBytes) -> Trace:
 def parquet_rows(path: Path, on_bytes: OnBytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and fields by column, of any Parquet file; first its header, as row 0.  Raises TraceError."""
     with _parquet_errors(path):
-        file = pyarrow.parquet.ParquetFile(path)
+        file = parquet_file(path)
         header = file.schema_arrow.names
     yield 0, dict.fromkeys(header)
     yield from _parquet_rows(path, file, on_bytes)
@@ -185,13 +186,27 @@ def _parquet_rows(path: Path, file: pyarrow.parquet.ParquetFile, on_bytes: OnByt
     while True:
         with _parquet_errors(path):
             batch = next(batches, None)
-            rows = None if batch is None else batch.to_pylist()
-        if rows is None:
+        if batch is None:
             return
-        on_bytes(int(row_bytes * len(rows)))
-        for row in rows:
-            number += 1
-            yield number, _plain(row)
+        on_bytes(int(row_bytes * batch.num_rows))
+        for part in _parts(batch):
+            if part.nbytes > MAX_LINE_BYTES:
+                raise TraceError(path, number + 1, None, "is too long for a row of a workload")
+            with _parquet_errors(path):
+                rows = part.to_pylist()
+            for row in rows:
+                number += 1
+                yield number, _plain(row)
+
+
+def _parts(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a batch, of which only as many as can be Python objects at once, or one."""
+    if batch.nbytes <= MAX_LINE_BYTES or batch.num_rows == 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +227,8 @@ def _listed(value: Any) -> list[Any]:
 def _parquet_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except TooLargeError as error:
+        raise TraceError(path, None, None, str(error)) from None
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise TraceError(path, None, None, f"is not complete Parquet data: {reason}") from None

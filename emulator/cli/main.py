@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -53,8 +54,18 @@ _UsageError = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 """What is wrong in a command line."""
 
 
+_REFUSALS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
+    | {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+)
+"""What the machine says where the user may not, or where there is no room left: no fault of natjam."""
+
+
 class _Commands(TyperGroup):
-    """Turns our errors into one message on stderr and an exit status; ``NATJAM_DEBUG=1`` shows the traceback."""
+    """Turns our errors, and what the machine refuses, into one message on stderr and an exit status.
+
+    ``NATJAM_DEBUG=1`` shows the traceback.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if foreign := [argument for argument in args if not _is_utf8(argument)]:
@@ -76,6 +87,12 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             say("natjam: interrupted", error=True)
             raise typer.Exit(EXIT_CODE) from None
+        except OSError as error:
+            if error.errno not in _REFUSALS or os.environ.get("NATJAM_DEBUG"):
+                raise
+            what = "" if error.filename is None else f"{error.filename}: "
+            say(f"natjam: {what}{error.strerror}", error=True)
+            raise typer.Exit(RunError.exit_code) from None
 
 
 def _is_utf8(text: str) -> bool:

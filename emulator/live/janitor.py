@@ -162,15 +162,19 @@ def end_left_over_runs() -> int:
 
 
 def _has_janitor(run_id: str) -> bool:
-    return process_with_arguments("emulator.live.janitor", "--run-id", run_id) is not None
+    return process_with_arguments(os.getuid(), "emulator.live.janitor", "--run-id", run_id) is not None
 
 
-def process_with_arguments(*arguments: str) -> int | None:
-    """Id of a process with these arguments in a row on its command line, with others before and after; None: none."""
+def process_with_arguments(user: int, *arguments: str) -> int | None:
+    """Id of a user's process with these arguments in a row on its command line, with others before and after; or None.
+
+    Other users can start processes that look the same.
+    """
     wanted = "".join(f"\0{argument}" for argument in (*arguments, "")).encode()
     for name in os.listdir("/proc"):
         with suppress(OSError):
-            if name.isdecimal() and wanted in Path(f"/proc/{name}/cmdline").read_bytes():
+            process = Path("/proc", name)
+            if name.isdecimal() and wanted in (process / "cmdline").read_bytes() and process.stat().st_uid == user:
                 return int(name)
     return None
 

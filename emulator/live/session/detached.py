@@ -92,18 +92,25 @@ def page_kept(directory: Path, address: str) -> Iterator[bool]:
 
 
 def process_of(directory: Path) -> int | None:
-    """The process of a detached run; None if it has ended."""
-    return process_with_arguments(_COMMAND, str(log_path(directory)))
+    """The process of a detached run, which is of the user who owns its log; None if it has ended."""
+    log = log_path(directory)
+    try:
+        owner = log.stat().st_uid
+    except OSError:
+        owner = os.getuid()
+    return process_with_arguments(owner, _COMMAND, str(log))
 
 
 def printed(directory: Path) -> Iterator[bytes]:
     """The output of a detached run, from start to end, as it comes, and where its page is.
 
-    Raises ConfigError if there is no such run.
+    Raises ConfigError if there is no such run, RunError if it is another user's.
     """
     page = b""
     try:
         file = log_path(directory).open("rb")
+    except PermissionError:
+        raise RunError(f"{directory}: is another user's run, who alone sees what it prints") from None
     except OSError:
         raise ConfigError(_not_detached(directory)) from None
     with file:
@@ -174,15 +181,18 @@ def _failures(run: RunDirectory) -> list[str]:
 def stop(directory: Path) -> None:
     """End a detached run like Ctrl-C; returns when it has ended.
 
-    Raises ConfigError if there is none, RunError if it does not end.
+    Raises ConfigError if there is none, RunError if it does not end or is another user's.
     """
     if not log_path(directory).exists():
         raise ConfigError(_not_detached(directory))
     pid = process_of(directory)
     if pid is None:
         return
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
+    try:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    except PermissionError:
+        raise RunError(f"{directory}: is another user's run, who alone can stop it") from None
     until_real_s = time.monotonic() + _STOP_PATIENCE_REAL_S
     while process_of(directory) is not None:
         if time.monotonic() > until_real_s:

@@ -1,0 +1,87 @@
+"""Parquet files, bounded before they are decoded: a few kilobytes of one can stand for gigabytes.
+
+A run of equal values, and a text that a column's dictionary has once and the column a million times, take next to
+nothing in the file.  The footer says how many rows and values there are and what the pages unpack to.  What the texts
+of a dictionary come to is counted from the column in its encoded form, which is small.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.compute as compute
+import pyarrow.parquet
+
+MOST_ROWS = 50_000_000
+_MOST_GROUP_BYTES = 2 * 2**30
+_MOST_BYTES = 4 * 2**30
+_VALUE_BYTES = 8
+_GIB = 2**30
+
+
+class TooLargeError(ValueError):
+    """A Parquet file stands for more than natjam reads; the text says what, after the file's name."""
+
+
+def parquet_file(path: Path, whole: bool = False) -> pyarrow.parquet.ParquetFile:
+    """Open a Parquet file that can be read in the memory that a machine has.
+
+    ``whole``: to read all of it at once, not one group of rows after the other.
+
+    Raises TooLargeError, OSError, ValueError, pyarrow.ArrowException.
+    """
+    file = pyarrow.parquet.ParquetFile(path)
+    found = file.metadata
+    if found.num_rows > MOST_ROWS:
+        raise TooLargeError(f"has {found.num_rows:,} rows, above the {MOST_ROWS:,} that are read; split it")
+    most_bytes = _MOST_BYTES if whole else _MOST_GROUP_BYTES
+    total_bytes = 0
+    for group in range(found.num_row_groups):
+        total_bytes = _group_bytes(path, file, group, most_bytes) + (total_bytes if whole else 0)
+        if total_bytes > most_bytes:
+            what = "it" if whole else f"its row group {group + 1}"
+            advice = "" if whole else "; write it with smaller row groups"
+            raise TooLargeError(
+                f"{what} unpacks to {total_bytes / _GIB:,.1f} GiB, above the {most_bytes // _GIB} GiB that are "
+                f"read at once{advice}"
+            )
+    return file
+
+
+def _group_bytes(path: Path, file: pyarrow.parquet.ParquetFile, group: int, most_bytes: int) -> int:
+    """What a group of rows unpacks to; not exact if that is little.  Raises TooLargeError."""
+    total_bytes = 0
+    for number in range(file.metadata.num_columns):
+        column = file.metadata.row_group(group).column(number)
+        size_bytes, count = max(0, column.total_uncompressed_size), max(0, column.num_values)
+        if count > MOST_ROWS:
+            where = f"in column '{column.path_in_schema}' of row group {group + 1}"
+            raise TooLargeError(f"has {count:,} values {where}, above the {MOST_ROWS:,} that are read at once")
+        if column.physical_type != "BYTE_ARRAY":
+            width_bytes = max(_VALUE_BYTES, file.schema.column(number).length or 0)
+            total_bytes += max(size_bytes, count * width_bytes)
+        elif size_bytes + count * _VALUE_BYTES > most_bytes or count * size_bytes <= most_bytes:
+            total_bytes += size_bytes + count * _VALUE_BYTES
+        else:
+            total_bytes += count * _VALUE_BYTES + _text_bytes(path, group, column.path_in_schema, count * size_bytes)
+    return total_bytes
+
+
+def _text_bytes(path: Path, group: int, column: str, most_bytes: int) -> int:
+    """The lengths of all texts of a column in a group of rows; ``most_bytes`` if they cannot be counted."""
+    encoded = pyarrow.parquet.ParquetFile(path, read_dictionary=[column]).read_row_group(group, columns=[column])
+    return sum(_lengths(chunk, most_bytes) for chunk in encoded.column(0).chunks)
+
+
+def _lengths(array: Any, most_bytes: int) -> int:
+    while not pyarrow.types.is_dictionary(array.type):
+        if pyarrow.types.is_list(array.type) or pyarrow.types.is_large_list(array.type):
+            array = array.flatten()
+        elif pyarrow.types.is_struct(array.type):
+            array = array.flatten()[0]
+        else:
+            return most_bytes
+    lengths = compute.call_function("binary_length", [array.dictionary]).cast(pyarrow.int64())
+    return compute.call_function("sum", [lengths.take(array.indices)]).as_py() or 0
