@@ -113,7 +113,7 @@ def reproduce(
 ) -> None:
     """Run the papers' figures again, published beside measured.
 
-    The results are tables, plots, claims.json and a page.
+    The results are tables, plots, claims.json and one page, index.html: the values that the papers print, and figures.
 
     To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
     are equal.
@@ -152,14 +152,22 @@ def reproduce(
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
     variants = planned(figures, engine, time_scale, quick)
     out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
+    from analysis.reproduce.record import results_of
     from analysis.reproduce.results import PAGE_NAME, write_results
+    from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
     from emulator.campaign.display import CampaignDisplay, failure_lines
 
     with CampaignDisplay(console) as display:
         result = run_figures(figures, variants, engine, out, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))
-    write_results(result, out)
+    results = results_of(result, _command(ids, engine, time_scale, quick, full))
+    for paper in papers_of(figures):
+        if found := scores(paper, results, engine):
+            console.print(score_table(paper, found))
+            for text in summary_lines(paper, found):
+                console.print(f"{paper.paper}, {text}", soft_wrap=True, highlight=False)
+    write_results(result, results, out)
     for line in [*failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
     if left_out := ", ".join(figure.id for figure in chosen if engine not in figure.engines):
@@ -170,6 +178,14 @@ def reproduce(
     missed = sum(not verdict.ok for verdict in result.verdicts)
     if strict and missed:
         raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
+
+
+def _command(ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, full: bool) -> str:
+    """The call that makes these results again."""
+    options = [f"--engine {engine}"] + ([] if time_scale is None else [f"--time-scale {time_scale:g}"])
+    return " ".join(
+        ["natjam reproduce", *ids, *options, *(["--quick"] if quick else []), *(["--full"] if full else [])]
+    )
 
 
 def _print_variants(console: Console, variants: Sequence[Variant], baseline: str | None) -> None:
