@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,6 +31,8 @@ class CellResult(Strict):
     low: float | None
     high: float | None
     """Ends of the 95% interval; null where there is none."""
+    sd: float | None
+    """Standard deviation of the runs."""
     seeds: int
     """Runs that it is of."""
 
@@ -56,6 +59,10 @@ class FigureResult(Strict):
     """The version."""
     seeds: int
     """From 1."""
+    real_s: float | None
+    """What one run took on the machine that made it, on average."""
+    makespan_s: float | None
+    """Emulated seconds of one run, on average."""
     claims: tuple[ClaimResult, ...]
     cells: dict[str, CellResult]
 
@@ -97,9 +104,18 @@ def _figure(figure: Reproduced, engine: str, command: str) -> FigureResult:
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         natjam=__version__,
         seeds=max((len(by_seed) for by_seed in figure.summaries.values()), default=0),
+        real_s=_mean_of(figure, "real_s"),
+        makespan_s=_mean_of(figure, "makespan_s"),
         claims=tuple(_claim(verdict) for verdict in figure.verdicts),
         cells={name: _cell(cell) for name, cell in figure.cells.items()},
     )
+
+
+def _mean_of(figure: Reproduced, key: str) -> float | None:
+    """The mean of a figure of the summaries of all runs."""
+    found = [summary.get(key) for by_seed in figure.summaries.values() for summary in by_seed.values()]
+    known = [float(value) for value in found if value is not None]
+    return _rounded(fmean(known)) if known else None
 
 
 def _claim(verdict: Verdict) -> ClaimResult:
@@ -115,7 +131,12 @@ def _claim(verdict: Verdict) -> ClaimResult:
 def _cell(cell: Measured) -> CellResult:
     low, high = cell.interval or (None, None)
     return CellResult(
-        published=cell.published, measured=_rounded(cell.mean), low=_rounded(low), high=_rounded(high), seeds=cell.n
+        published=cell.published,
+        measured=_rounded(cell.mean),
+        low=_rounded(low),
+        high=_rounded(high),
+        sd=_rounded(cell.sd),
+        seeds=cell.n,
     )
 
 

@@ -18,6 +18,7 @@ NEAR = 0.25
 WORST = 5
 BASES = ("predicted", "fitted")
 HEADS = ("value", "where", "published", "measured", "95% interval", "seeds", "distance", "basis")
+_SIGNS = {"": "", "at most": "<= ", "at least": ">= ", "within": "+/- ", "the text prints a limit": "limit "}
 _UNITS = {"pct": "%", "pp": " pp", "ratio": "", "count": "", "s": " s"}
 
 
@@ -33,15 +34,27 @@ class Score:
     seeds: int
 
     @property
+    def holds(self) -> bool | None:
+        """Whether the measured value is within a printed limit; None where there is none, or its side is not said."""
+        published, measured = self.value.published or 0.0, self.measured
+        sides = {
+            "at most": measured <= published,
+            "at least": measured >= published,
+            "within": abs(measured) <= published,
+        }
+        return sides.get(self.value.bound)
+
+    @property
     def distance(self) -> float | None:
-        """Measured less published, over published; None where 0 is published."""
-        published = self.value.published or 0.0
+        """Measured less published, over published; None where 0 is published, or a limit and not a value."""
+        published = 0.0 if self.value.bound else self.value.published or 0.0
         return (self.measured - published) / abs(published) if published else None
 
     @property
     def points(self) -> float | None:
         """Measured less published in percentage points, where both are shares."""
-        return self.measured - (self.value.published or 0.0) if self.value.scale in SHARES else None
+        is_share = self.value.scale in SHARES and not self.value.bound
+        return self.measured - (self.value.published or 0.0) if is_share else None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -50,7 +63,7 @@ class Score:
         return (
             self.value.id,
             self.value.where,
-            self._with_unit(self.value.published),
+            f"{_SIGNS[self.value.bound]}{self._with_unit(self.value.published)}",
             self._with_unit(self.measured),
             interval,
             str(self.seeds),
@@ -60,6 +73,8 @@ class Score:
 
     @property
     def _away(self) -> str:
+        if self.value.bound:
+            return {True: "within it", False: "beyond it", None: ""}[self.holds]
         points = "" if self.points is None else f"{self.points:+.1f} pp"
         if self.distance is None:
             return points or number(self.measured - (self.value.published or 0.0))
@@ -80,7 +95,7 @@ def scores(paper: PaperValues, results: Results, engine: str) -> list[Score]:
         by_figure: dict[str, list[tuple[CellResult, float]]] = {}
         for source in source_of(value, claims, figures):
             cell = results.cells(source.figure, engine).get(source.cell)
-            if cell is not None and cell.measured is not None:
+            if cell is not None and (cell.measured if value.statistic == "mean" else cell.sd) is not None:
                 by_figure.setdefault(source.figure, []).append((cell, source.times))
         if by_figure:
             figure, cells = next(iter(by_figure.items()))
@@ -90,6 +105,9 @@ def scores(paper: PaperValues, results: Results, engine: str) -> list[Score]:
 
 def _score(value: Value, figure: str, cells: Sequence[tuple[CellResult, float]]) -> Score:
     """The mean of the cells, which are most often one; of several there is no interval."""
+    if value.statistic == "sd":
+        (cell, times), *_ = cells
+        return Score(value, figure, (cell.sd or 0.0) * times, None, None, cell.seeds)
     measured = statistics.fmean((cell.measured or 0.0) * times for cell, times in cells)
     (cell, times), alone = cells[0], len(cells) == 1
     low = cell.low * times if alone and cell.low is not None else None
@@ -100,17 +118,19 @@ def _score(value: Value, figure: str, cells: Sequence[tuple[CellResult, float]])
 def summary_lines(paper: PaperValues, found: Sequence[Score]) -> Iterator[str]:
     """What the values come to: predicted and fitted ones apart, and what is not measured."""
     for basis in BASES:
-        of_basis = [score for score in found if score.value.basis == basis]
-        distances = [abs(score.distance) for score in of_basis if score.distance is not None]
+        of_basis = [score for score in found if score.value.basis == basis and score.distance is not None]
+        distances = [abs(score.distance or 0.0) for score in of_basis]
         if not distances:
             continue
         near = sum(distance <= NEAR for distance in distances)
         text = f"{basis}: {_counted(len(of_basis), 'value')}, median distance {statistics.median(distances):.1%}"
         points = [abs(score.points) for score in of_basis if score.points is not None]
         text += f" (shares: {statistics.median(points):.1f} percentage points)" if points else ""
-        without = len(of_basis) - len(distances)
-        text += f", {near} of {len(distances)} ({near / len(distances):.0%}) within {NEAR:.0%}"
-        yield text + (f"; 0 is published of {without}, which has no such distance" if without else "")
+        yield f"{text}, {near} of {len(distances)} ({near / len(distances):.0%}) within {NEAR:.0%}"
+    if limits := [score.holds for score in found if score.holds is not None]:
+        yield f"printed limits: {sum(limits)} of {len(limits)} hold"
+    if zeros := sum(score.distance is None and not score.value.bound for score in found):
+        yield f"0 is published of {_counted(zeros, 'value')}, which has no relative distance"
     if left := len(paper.printed) - len(found):
         yield f"not measured by these runs: {_counted(left, 'value')} of {len(paper.printed)}"
     if pictures := len(paper.values) - len(paper.printed):

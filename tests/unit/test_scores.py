@@ -33,6 +33,8 @@ PAPER = PaperValues(
         value("waste", 50, "pct", claim="ckpt.fig8.waste_reduction", part="hdd"),
         value("none", 0, "count", cell=f"{FIG4}:ideal.research"),
         value("fitted", 200.0, why="the lengths", cell=f"{FIG4}:natjam.research"),
+        value("deviation", 4.0, statistic="sd", why="so", cell=f"{FIG4}:kill.production"),
+        value("limit", 100, bound="at most", cell=f"{FIG4}:kill.production"),
         value("live", 1.35, claim="natjam.overhead.suspend_s"),
         value("nowhere", 5, unmeasured="a real system"),
         Value(id="picture", where="Fig. 9", picture="not available"),
@@ -41,7 +43,9 @@ PAPER = PaperValues(
 
 
 def cell(measured: float, half: float = 0.0) -> CellResult:
-    return CellResult(published=None, measured=measured, low=measured - half, high=measured + half, seeds=20)
+    return CellResult(
+        published=None, measured=measured, low=measured - half, high=measured + half, sd=half / 2, seeds=20
+    )
 
 
 def figure(id: str, engine: str = "sim", **cells: CellResult) -> FigureResult:
@@ -53,6 +57,8 @@ def figure(id: str, engine: str = "sim", **cells: CellResult) -> FigureResult:
         date="2026-01-01",
         natjam="1",
         seeds=20,
+        real_s=1.5,
+        makespan_s=300.0,
         claims=(),
         cells=names,
     )
@@ -72,21 +78,30 @@ RESULTS = Results(
 
 def test_a_value_has_its_distance_and_shares_have_it_in_points() -> None:
     found = {score.value.id: score for score in scores(PAPER, RESULTS, "sim")}
-    assert list(found) == ["near", "far", "waste", "none", "fitted"], "live only is not judged by simulations"
+    assert list(found) == ["near", "far", "waste", "none", "fitted", "deviation", "limit"], (
+        "live only is not judged by simulations"
+    )
     assert found["far"].texts == (
         "far", "Fig. 4", "100.0 s", "150.0 s", "141.0 to 159.0", "20", "+50.0%", "predicted"
     )  # fmt: skip
     assert found["waste"].texts[2:7] == ("50.0%", "-5.00%", "-6.00 to -4.00", "20", "-110.0% (-55.0 pp)")
     assert found["none"].distance is None
+    assert (found["deviation"].measured, found["deviation"].distance) == (4.5, 0.125)
+    assert (found["limit"].texts[2], found["limit"].texts[6], found["limit"].distance) == (
+        "<= 100.0 s",
+        "beyond it",
+        None,
+    )
     assert [score.value.id for score in worst(list(found.values()))] == ["waste", "far", "near"]
 
 
 def test_predicted_and_fitted_values_are_counted_apart() -> None:
     assert list(summary_lines(PAPER, scores(PAPER, RESULTS, "sim"))) == [
-        "predicted: 4 values, median distance 50.0% (shares: 55.0 percentage points), 1 of 3 (33%) within 25%;"
-        " 0 is published of 1, which has no such distance",
-        "fitted: 1 value, median distance 10.0%, 1 of 1 (100%) within 25%",
-        "not measured by these runs: 2 values of 7",
+        "predicted: 3 values, median distance 50.0% (shares: 55.0 percentage points), 1 of 3 (33%) within 25%",
+        "fitted: 2 values, median distance 11.2%, 2 of 2 (100%) within 25%",
+        "printed limits: 0 of 1 hold",
+        "0 is published of 1 value, which has no relative distance",
+        "not measured by these runs: 2 values of 9",
         "only in pictures, which are not available: 1 entry",
     ]
 
