@@ -115,14 +115,12 @@ def _mean_of(figure: Reproduced, key: str) -> float | None:
     """The mean of a figure of the summaries of all runs."""
     found = [summary.get(key) for by_seed in figure.summaries.values() for summary in by_seed.values()]
     known = [float(value) for value in found if value is not None]
-    return _rounded(fmean(known)) if known else None
+    return rounded(fmean(known)) if known else None
 
 
 def _claim(verdict: Verdict) -> ClaimResult:
     claim, measured = verdict.claim, verdict.measured
-    kept = (
-        {name: _rounded(mean) for name, mean in measured.items()} if isinstance(measured, dict) else _rounded(measured)
-    )
+    kept = {name: rounded(mean) for name, mean in measured.items()} if isinstance(measured, dict) else rounded(measured)
     return ClaimResult(
         id=claim.id, published=claim.published, measured=kept, accept=claim.accept, ok=verdict.ok, why=verdict.why
     )
@@ -132,13 +130,14 @@ def _cell(cell: Measured) -> CellResult:
     low, high = cell.interval or (None, None)
     return CellResult(
         published=cell.published,
-        measured=_rounded(cell.mean),
-        low=_rounded(low),
-        high=_rounded(high),
-        sd=_rounded(cell.sd),
+        measured=rounded(cell.mean),
+        low=rounded(low),
+        high=rounded(high),
+        sd=rounded(cell.sd),
         seeds=cell.n,
     )
 
 
-def _rounded(value: float | None) -> float | None:
+def rounded(value: float | None) -> float | None:
+    """As it is kept."""
     return None if value is None else float(f"{value:.{_DIGITS}g}")

@@ -82,6 +82,8 @@ class Value(Strict):
     """What the measured figure is multiplied by; null: 100 if this is a percentage and the claim a share of 1."""
     unmeasured: str = ""
     """Why it is not measured."""
+    cause: str = ""
+    """Of a value that is far away: what an ablation run shows of the cause."""
     picture: str = ""
     """Why what only a picture shows cannot be compared."""
 
