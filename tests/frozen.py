@@ -187,7 +187,8 @@ def claims() -> dict[str, Any]:
             out = Path(folder) / paper
             command = [sys.executable, "-m", "emulator.cli.script", "reproduce", paper, "--quick", "--engine", "sim"]
             subprocess.run([*command, "--out", str(out)], cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
-            judged = json.loads((out / "claims.json").read_text())
+            made = json.loads((out / "claims.json").read_text())["figures"]
+            judged = [claim for figure in made for claim in figure["claims"]]
             found[paper] = hashlib.sha256(json.dumps(judged, sort_keys=True).encode()).hexdigest()[:16]
             print(f"{paper}: {len(judged)} claims", file=sys.stderr)
     return found

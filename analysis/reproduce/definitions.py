@@ -473,10 +473,15 @@ def _at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
 
 
 @cache
+def claim_files() -> tuple[ClaimFile, ...]:
+    """The claims of all papers.  Raises ConfigError."""
+    return tuple(validated(read_document(path), ClaimFile) for path in sorted(_folder().glob("*.yaml")))
+
+
+@cache
 def all_claims() -> dict[str, Claim]:
     """The claims of all papers, by id.  Raises ConfigError."""
-    files = [validated(read_document(path), ClaimFile) for path in sorted(_folder().glob("*.yaml"))]
-    return {claim.id: claim for file in files for claim in file.with_published()}
+    return {claim.id: claim for file in claim_files() for claim in file.with_published()}
 
 
 @cache

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from matplotlib.figure import Figure
 
+from analysis.reproduce.record import Results
 from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.scores import HEADS, WORST, papers_of, scores, summary_lines, worst
 from analysis.reproduce.tables import closing_lines, columns, rows
+from analysis.reproduce.values import PaperValues
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; }
@@ -20,10 +23,12 @@ th:first-child, td:first-child, th:nth-last-child(-n+2), td:nth-last-child(-n+2)
 """
 
 
-def page(reproduction: Reproduction, drawings: dict[str, Figure]) -> str:
+def page(reproduction: Reproduction, results: Results, drawings: dict[str, Figure]) -> str:
     """The page; ``drawings`` by the figures' ids."""
     titles = ", ".join(figure.definition.id for figure in reproduction.figures)
-    body = "".join(_section(figure, drawings[figure.definition.id]) for figure in reproduction.figures)
+    papers = papers_of([figure.definition for figure in reproduction.figures])
+    body = "".join(_values(paper, results, reproduction.engine) for paper in papers)
+    body += "".join(_section(figure, drawings[figure.definition.id]) for figure in reproduction.figures)
     closing = "".join(f"<li>{escape(line)}</li>" for line in closing_lines(reproduction))
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(titles)}</title>'
@@ -34,20 +39,37 @@ def page(reproduction: Reproduction, drawings: dict[str, Figure]) -> str:
     )
 
 
+def _values(paper: PaperValues, results: Results, engine: str) -> str:
+    """What the paper prints, beside what was measured."""
+    found = scores(paper, results, engine)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in summary_lines(paper, found))
+    tables = [("", found), (f"<h3>The {WORST} farthest away</h3>", worst(found))]
+    return f"<h2>{escape(paper.paper)}: printed values</h2><ul>{lines}</ul>" + "".join(
+        f"{head}<table><thead><tr>{_cells('th', HEADS)}</tr></thead><tbody>"
+        + "".join(f"<tr>{_cells('td', score.texts)}</tr>" for score in rows)
+        + "</tbody></table>"
+        for head, rows in tables
+        if rows
+    )
+
+
+def _cells(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts)
+
+
 def _section(figure: Reproduced, drawing: Figure) -> str:
     definition = figure.definition
-    head = "".join(f"<th>{column}</th>" for column in columns(figure))
     return (
         f"<h2>{escape(definition.id)}: {escape(definition.title)}</h2>"
         f'<p class="source">{escape(definition.source)}. {escape(definition.about)}</p>'
-        f"{_svg(drawing)}<table><thead><tr>{head}</tr></thead><tbody>{''.join(_lines(figure))}</tbody></table>"
+        f"{_svg(drawing)}<table><thead><tr>{_cells('th', columns(figure))}</tr></thead>"
+        f"<tbody>{''.join(_lines(figure))}</tbody></table>"
     )
 
 
 def _lines(figure: Reproduced) -> Iterator[str]:
     for row in rows(figure):
-        cells = "".join(f"<td>{escape(text)}</td>" for text in row.texts)
-        yield f"<tr{' class=no' if row.ok is False else ''}>{cells}</tr>"
+        yield f"<tr{' class=no' if row.ok is False else ''}>{_cells('td', row.texts)}</tr>"
 
 
 def _svg(drawing: Figure) -> str:

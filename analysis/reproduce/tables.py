@@ -71,7 +71,7 @@ def _with_simulated(row: Row, simulated: Measured | None) -> Row:
 def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int) -> Row:
     ok = None if verdict is None else not misses(verdict.claim, cell.cell.part, cell.mean)
     error = "" if cell.error is None else f"{cell.error:+.1%}"
-    accepted = "" if verdict is None else _accepted(verdict.claim.accept, cell.cell.part)
+    limits = "" if verdict is None else accepted(verdict.claim.accept, cell.cell.part)
     texts = (
         name,
         number(cell.published),
@@ -79,7 +79,7 @@ def _cell_row(name: str, cell: Measured, verdict: Verdict | None, disturbed: int
         interval(cell.interval),
         f"{cell.n}, {disturbed} disturbed" if disturbed else str(cell.n or ""),
         error,
-        accepted,
+        limits,
         _word(ok),
     )
     return Row(texts, ok)
@@ -94,7 +94,8 @@ def _order_row(verdict: Verdict) -> Row:
     return Row((name, "", measured, "", "", "", " < ".join(order) + near, _word(verdict.ok)), verdict.ok)
 
 
-def _accepted(accept: dict[str, Any], part: str | None) -> str:
+def accepted(accept: dict[str, Any], part: str | None) -> str:
+    """What is accepted of a part of a claim, as text."""
     words = []
     for kind, limit in accept.items():
         name, _, side = kind.rpartition("_")

@@ -82,6 +82,8 @@ class Value(Strict):
     """What the measured figure is multiplied by; null: 100 if this is a percentage and the claim a share of 1."""
     unmeasured: str = ""
     """Why it is not measured."""
+    cause: str = ""
+    """Of a value that is far away: what an ablation run shows of the cause."""
     picture: str = ""
     """Why what only a picture shows cannot be compared."""
 
@@ -141,10 +143,10 @@ def source_of(value: Value, claims: Mapping[str, Claim], figures: Mapping[str, F
     """The cells that measure a value, most often one; empty if it is not measured."""
     if value.cell is not None:
         figure, _, cell = value.cell.partition(":")
-        return (Source(figure, cell, value.times or 1.0),)
+        return (Source(figure, cell, _times(value, figures[figure].cells[cell].published)),)
     if value.claim is None:
         return ()
-    times = _times(value, claims[value.claim])
+    times = _times(value, claims[value.claim].published_of(value.part))
     return tuple(
         Source(figure.id, cell, times)
         for figure in figures.values()
@@ -160,9 +162,8 @@ def cells_of_part(figure: FigureDefinition, claim: str, part: str | None) -> lis
     return [name for name, cell in figure.cells.items() if cell.claim == claim and cell.part == part]
 
 
-def _times(value: Value, claim: Claim) -> float:
-    """From the claim's scale to the value's."""
-    theirs = claim.published_of(value.part)
+def _times(value: Value, theirs: float | None) -> float:
+    """From the scale of the claim or cell, which publishes ``theirs``, to the value's."""
     if value.times is not None:
         return value.times
     if value.scale in SHARES and theirs is not None and _same(PERCENT * theirs, value.published):

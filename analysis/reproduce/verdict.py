@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
 
 from analysis.reproduce.definitions import Claim, FigureDefinition
 from analysis.reproduce.measure import Measured
@@ -31,17 +30,6 @@ class Verdict:
     ok: bool
     why: str
     """Which part misses what; empty if the claim holds."""
-
-    def to_json(self) -> dict[str, Any]:
-        """An entry of ``claims.json``."""
-        return {
-            "id": self.claim.id,
-            "published": self.claim.published,
-            "measured": self.measured,
-            "accept": self.claim.accept,
-            "ok": self.ok,
-            "why": self.why,
-        }
 
 
 def judge(

@@ -11,12 +11,13 @@ import typer
 from rich.text import Text
 
 from emulator.cli import detached
-from emulator.display.console import results_console, warn
+from emulator.display.console import results_console, say, warn
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis.report.variants import Variant
+    from analysis.reproduce.definitions import FigureDefinition
     from emulator.campaign.plan import Variant as PlannedVariant
     from emulator.campaign.runner import CampaignResult
 
@@ -113,7 +114,7 @@ def reproduce(
 ) -> None:
     """Run the papers' figures again, published beside measured.
 
-    The results are tables, plots, claims.json and a page.
+    The results are tables, plots, claims.json and one page, index.html: the values that the papers print, and figures.
 
     To continue after a stop, give the same command again. Finished runs are not repeated, and figures share runs that
     are equal.
@@ -127,9 +128,11 @@ def reproduce(
       natjam reproduce all --quick --strict
     """
     from analysis.reproduce.definitions import ALL, chosen_figures
+    from analysis.reproduce.needs import work_of
     from analysis.reproduce.run import planned, run_counts
     from analysis.reproduce.run import reproduce as run_figures
     from analysis.reproduce.tables import claims_without_figure, closing_lines, figure_table, list_table
+    from emulator.campaign.directory import CampaignDirectory
     from emulator.errors import ConfigError, RunError
 
     console = results_console()
@@ -152,14 +155,25 @@ def reproduce(
         raise ConfigError(f"{', '.join(ids)}: not for --engine {engine}; see 'natjam reproduce --list'")
     variants = planned(figures, engine, time_scale, quick)
     out = out or Path("runs") / f"reproduce-{engine}{'' if time_scale is None else f'-{time_scale:g}x'}"
+    figures = _possible(figures, variants)
+    variants = {figure.id: variants[figure.id] for figure in figures}
+    say(f"{work_of(variants, CampaignDirectory(out).made())}, into {out}")
+    from analysis.reproduce.record import results_of
     from analysis.reproduce.results import PAGE_NAME, write_results
+    from analysis.reproduce.scores import papers_of, score_table, scores, summary_lines
     from emulator.campaign.display import CampaignDisplay, failure_lines
 
     with CampaignDisplay(console) as display:
         result = run_figures(figures, variants, engine, out, display.update)
     for figure in result.figures:
         console.print(figure_table(figure))
-    write_results(result, out)
+    results = results_of(result, _command(ids, engine, time_scale, quick, full))
+    for paper in papers_of(figures):
+        if found := scores(paper, results, engine):
+            console.print(score_table(paper, found))
+            for text in summary_lines(paper, found):
+                console.print(f"{paper.paper}, {text}", soft_wrap=True, highlight=False)
+    write_results(result, results, out)
     for line in [*failure_lines(result.campaign), *closing_lines(result)]:
         console.print(line, soft_wrap=True, highlight=False)
     if left_out := ", ".join(figure.id for figure in chosen if engine not in figure.engines):
@@ -170,6 +184,33 @@ def reproduce(
     missed = sum(not verdict.ok for verdict in result.verdicts)
     if strict and missed:
         raise RunError(f"{missed} of {len(result.verdicts)} claims do not hold")
+
+
+def _possible(
+    figures: Sequence[FigureDefinition], variants: Mapping[str, Sequence[PlannedVariant]]
+) -> list[FigureDefinition]:
+    """Those that can be made on this machine as it is; warns of the others.  Raises ConfigError if none can."""
+    from analysis.reproduce.needs import lacking
+    from emulator.errors import ConfigError
+
+    lacks = lacking(variants)
+    texts = [
+        f"{', '.join(figure for figure, its in lacks.items() if its == why)}: {why}"
+        for why in dict.fromkeys(lacks.values())
+    ]
+    if len(lacks) == len(figures):
+        raise ConfigError("\n".join(texts))
+    for text in texts:
+        warn(f"left out: {text}")
+    return [figure for figure in figures if figure.id not in lacks]
+
+
+def _command(ids: Sequence[str], engine: str, time_scale: float | None, quick: bool, full: bool) -> str:
+    """The call that makes these results again."""
+    options = [f"--engine {engine}"] + ([] if time_scale is None else [f"--time-scale {time_scale:g}"])
+    return " ".join(
+        ["natjam reproduce", *ids, *options, *(["--quick"] if quick else []), *(["--full"] if full else [])]
+    )
 
 
 def _print_variants(console: Console, variants: Sequence[Variant], baseline: str | None) -> None:

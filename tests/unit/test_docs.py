@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -80,6 +81,22 @@ def test_pages_that_are_made_from_the_source_are_up_to_date(page: str, program: 
     rows = [line.split(" | ") for line in made.splitlines() if line.startswith("| `")]
     assert len(rows) > 80
     assert all(len(row) == 3 and len(row[2]) > len("A. |") for row in rows), "every field has a text"
+
+
+def test_what_pages_say_of_reproductions_is_what_the_kept_runs_give() -> None:
+    pages = "{str(path): text for path, text in reproductions.pages().items()}"
+    shown = f"import json, reproductions; print(json.dumps({pages}))"
+    made = subprocess.run(
+        [sys.executable, "-c", shown],
+        env={**os.environ, "PYTHONPATH": f"{REPOSITORY / 'docs'}:{REPOSITORY}"},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    texts = {Path(path): text for path, text in json.loads(made).items()}
+    whole = {REPOSITORY / "README.md", *REPOSITORY.glob("docs/values-*.md"), REPOSITORY / "docs/choices.md"}
+    assert whole <= set(texts)
+    assert [path for path, text in texts.items() if path.read_text() != text] == [], "run python docs/reproductions.py"
 
 
 def test_the_example_of_contributing_passes_its_own_test() -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from analysis.reproduce.counted import google_preemptions
 from analysis.reproduce.definitions import Cell, Claim, FigureDefinition, all_claims, all_figures, chosen_figures
 from analysis.reproduce.measure import Measured, first_met, measure
+from analysis.reproduce.record import read_results
 from analysis.reproduce.run import Reproduction, planned, reproduce
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.verdict import Verdict, judge, misses
@@ -603,7 +604,7 @@ def test_a_live_run_stands_beside_its_simulation_and_says_what_took_too_long(
 def test_a_table_that_is_counted_in_a_trace_needs_no_runs(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["reproduce", "adaptive-checkpointing/table1", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    (claim,) = json.loads((tmp_path / "claims.json").read_text())
+    ((claim,),) = [figure["claims"] for figure in json.loads((tmp_path / "claims.json").read_text())["figures"]]
     assert claim["id"] == "ckpt.table1.preempted_pct"
     assert claim["measured"]["free"] > 5 > claim["measured"]["production"]
     assert (tmp_path / "adaptive-checkpointing-table1.png").read_bytes().startswith(b"\x89PNG")
@@ -636,7 +637,14 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "natjam.research" in result.output
-    claims = json.loads((tmp_path / "claims.json").read_text())
+    made = read_results(tmp_path / "claims.json")
+    (figure,) = made.figures
+    assert (figure.id, figure.engine, figure.seeds) == ("natjam/fig4", "sim", 5)
+    assert figure.command == "natjam reproduce natjam/fig4 --engine sim --quick"
+    research_s = figure.cells["natjam.research"]
+    assert research_s.low is not None
+    assert research_s.low < (research_s.measured or 0)
+    claims = [claim.model_dump() for claim in figure.claims]
     assert {entry["id"] for entry in claims} == set(all_figures()["natjam/fig4"].claims)
     assert all({"id", "published", "measured", "accept", "ok"} <= set(entry) for entry in claims)
     orders = {entry["id"]: entry for entry in claims if "order" in entry["accept"]}
@@ -646,12 +654,12 @@ def test_a_figure_comes_out_as_table_plots_claims_and_page(tmp_path: Path) -> No
     assert f"{sum(entry['ok'] for entry in claims)} of {len(claims)} claims hold" in result.output
     assert (tmp_path / "natjam-fig4.png").read_bytes().startswith(b"\x89PNG")
     assert xml.etree.ElementTree.parse(tmp_path / "natjam-fig4.svg").getroot().tag.endswith("svg")
-    page = (tmp_path / "reproduction.html").read_text()
+    page = (tmp_path / "index.html").read_text()
     assert "<svg" in page
     assert "<script" not in page
     assert not re.findall(r'(?:src|href)="(?!#)', page), "it needs nothing from elsewhere"
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/**/summary.json")}
     again = CliRunner().invoke(app, [*arguments, "--strict"])
     assert again.exit_code == (0 if all(entry["ok"] for entry in claims) else 1)
-    assert json.loads((tmp_path / "claims.json").read_text()) == claims
+    assert read_results(tmp_path / "claims.json").figures[0].cells == figure.cells
     assert {path: path.stat().st_mtime_ns for path in before} == before, "nothing is made twice"

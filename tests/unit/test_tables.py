@@ -28,7 +28,9 @@ from analysis.report.variants import campaign_table, find_variants
 from analysis.reproduce.definitions import ALL, all_claims, chosen_figures
 from analysis.reproduce.measure import measure
 from analysis.reproduce.run import Reproduced
+from analysis.reproduce.scores import Score, score_table
 from analysis.reproduce.tables import figure_table, list_table
+from analysis.reproduce.values import PaperValues, Value
 from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
 from emulator.chaos.runner import Tally
@@ -186,6 +188,15 @@ def reproduced(runs: Path) -> Iterator[RenderableType]:
         yield figure_table(Reproduced(figure, cells, verdicts, {}, {}, cells, Fidelity(())))
 
 
+def scored(runs: Path) -> Iterator[RenderableType]:
+    value = Value(
+        id="fig8.waste-of-the-smallest-jobs.hdd", where="section 5.3.1, Fig. 8", says="so", published=SECONDS,
+        scale="pct", basis="predicted", cell="natjam/fig4:kill.research",
+    )  # fmt: skip
+    paper = PaperValues(paper="adaptive-checkpointing", figures=(), values=(value,))
+    yield score_table(paper, [Score(value, "natjam/fig4", -SECONDS, -2 * SECONDS, SECONDS, 50)])
+
+
 def listed(runs: Path) -> Iterator[RenderableType]:
     figures = chosen_figures([ALL])
     yield list_table(figures, {engine: {figure.id: 12345 for figure in figures} for engine in ("sim", "live")})
@@ -262,6 +273,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "analysis.fidelity.report.file_table": fidelity,
     "analysis.report.differences.differences_table": campaign,
     "analysis.report.variants.campaign_table": campaign,
+    "analysis.reproduce.scores.score_table": scored,
     "analysis.reproduce.tables.figure_table": reproduced,
     "analysis.reproduce.tables.list_table": listed,
     "analysis.trace_outcomes._by_job": traced,

@@ -1,0 +1,84 @@
+"""What a reproduction needs before it starts: how many runs, about how long, and what this machine lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TypedDict
+
+from emulator.campaign.display import duration
+from emulator.campaign.plan import Variant, planned_runs
+from emulator.errors import ConfigError
+from emulator.experiment.model import Experiment
+from emulator.sim.session import calibration_warning
+
+_START_REAL_S = 3.0
+"""Start and end of a live run."""
+
+
+class Took(TypedDict):
+    """What one run of a figure took when it was last measured, on average."""
+
+    real_s: float
+    """Simulated, on one core of the machine that measured it."""
+    makespan_s: float
+
+
+@cache
+def stored() -> Mapping[str, Took]:
+    """By figure; ``docs/reproductions.py`` writes it from the runs that it takes."""
+    return json.loads((Path(str(resources.files("analysis"))) / "claims/took.json").read_text())
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done."""
+
+    runs: int
+    """Without those that were made before, and those that several figures share."""
+    made: int
+    """Made before."""
+    real_s: float | None
+    """About how long it takes on this machine; None if nothing is stored of a figure."""
+
+    def __str__(self) -> str:
+        left = f"{self.runs} runs to make" + (f" ({self.made} were made before)" if self.made else "")
+        if not self.runs or self.real_s is None:
+            return left + ("" if not self.runs else "; how long they take is seen after the first of them")
+        return f"{left}, about {duration(self.real_s)} on {os.cpu_count() or 1} cores that do nothing else"
+
+
+def work_of(variants: Mapping[str, Sequence[Variant]], made: Collection[str] = ()) -> Work:
+    """The runs of figures, by figure; ``made``: the SHA-256 of those that are there."""
+    took_by_run: dict[str, float | None] = {}
+    for figure, of_figure in variants.items():
+        took = stored().get(figure)
+        for run in planned_runs(of_figure):
+            took_by_run[run.sha256] = None if took is None else _run_real_s(took, run.experiment)
+    left = [real_s for sha256, real_s in took_by_run.items() if sha256 not in made]
+    known = [real_s for real_s in left if real_s is not None]
+    return Work(len(left), len(took_by_run) - len(left), sum(known) if len(known) == len(left) else None)
+
+
+def _run_real_s(took: Took, experiment: Experiment) -> float:
+    if experiment.engine == "live":
+        return took["makespan_s"] / experiment.time_scale + _START_REAL_S
+    return took["real_s"] / (os.cpu_count() or 1)
+
+
+def lacking(variants: Mapping[str, Sequence[Variant]]) -> dict[str, str]:
+    """Figures that cannot be made on this machine as it is, and why: it has not been measured, and they simulate it."""
+    found = {}
+    for figure, of_figure in variants.items():
+        for experiment in (variant.experiment for variant in of_figure if variant.experiment.engine == "sim"):
+            try:
+                calibration_warning(experiment)
+            except ConfigError as error:
+                found[figure] = error.message
+                break
+    return found

@@ -1,0 +1,143 @@
+"""``claims.json``: what a reproduction measured, each figure with the command, date, version and seeds that made it.
+
+The tables of values and the pages in ``docs/`` are made from such files (``docs/claims``), so it holds all cells.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pydantic import ValidationError
+
+from analysis.reproduce.measure import Measured
+from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.verdict import Verdict
+from emulator import __version__
+from emulator.errors import ConfigError
+from emulator.files.strict import Strict
+
+_DIGITS = 6
+"""Significant digits of figures."""
+
+
+class CellResult(Strict):
+    """One measured figure."""
+
+    published: float | None
+    measured: float | None
+    low: float | None
+    high: float | None
+    """Ends of the 95% interval; null where there is none."""
+    sd: float | None
+    """Standard deviation of the runs."""
+    seeds: int
+    """Runs that it is of."""
+
+
+class ClaimResult(Strict):
+    """One claim, and whether it holds."""
+
+    id: str
+    published: Any
+    measured: Any
+    accept: dict[str, Any]
+    ok: bool
+    why: str
+
+
+class FigureResult(Strict):
+    """One figure, and how it was made."""
+
+    id: str
+    engine: str
+    command: str
+    date: str
+    natjam: str
+    """The version."""
+    seeds: int
+    """From 1."""
+    real_s: float | None
+    """What one run took on the machine that made it, on average."""
+    makespan_s: float | None
+    """Emulated seconds of one run, on average."""
+    claims: tuple[ClaimResult, ...]
+    cells: dict[str, CellResult]
+
+
+class Results(Strict):
+    """A ``claims.json``."""
+
+    figures: tuple[FigureResult, ...]
+
+    def cells(self, figure: str, engine: str) -> dict[str, CellResult]:
+        """The cells of a figure; empty if it was not run."""
+        return next((made.cells for made in self.figures if (made.id, made.engine) == (figure, engine)), {})
+
+    def merged(self, newer: Results) -> Results:
+        """With the figures of ``newer`` in place of the same ones by the same engine."""
+        found = {(figure.id, figure.engine): figure for figure in (*self.figures, *newer.figures)}
+        return Results(figures=tuple(found.values()))
+
+
+def results_of(reproduction: Reproduction, command: str) -> Results:
+    """What was measured; ``command``: the call that did it."""
+    return Results(figures=tuple(_figure(figure, reproduction.engine, command) for figure in reproduction.figures))
+
+
+def read_results(path: Path) -> Results:
+    """A ``claims.json``.  Raises ConfigError."""
+    try:
+        return Results.model_validate_json(path.read_bytes(), strict=False)
+    except (OSError, ValidationError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error.errors(include_url=False)[0]["msg"])
+        raise ConfigError(f"{path}: cannot be read as a claims.json of 'natjam reproduce' ({why})") from None
+
+
+def _figure(figure: Reproduced, engine: str, command: str) -> FigureResult:
+    return FigureResult(
+        id=figure.definition.id,
+        engine=engine,
+        command=command,
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        natjam=__version__,
+        seeds=max((len(by_seed) for by_seed in figure.summaries.values()), default=0),
+        real_s=_mean_of(figure, "real_s"),
+        makespan_s=_mean_of(figure, "makespan_s"),
+        claims=tuple(_claim(verdict) for verdict in figure.verdicts),
+        cells={name: _cell(cell) for name, cell in figure.cells.items()},
+    )
+
+
+def _mean_of(figure: Reproduced, key: str) -> float | None:
+    """The mean of a figure of the summaries of all runs."""
+    found = [summary.get(key) for by_seed in figure.summaries.values() for summary in by_seed.values()]
+    known = [float(value) for value in found if value is not None]
+    return rounded(fmean(known)) if known else None
+
+
+def _claim(verdict: Verdict) -> ClaimResult:
+    claim, measured = verdict.claim, verdict.measured
+    kept = {name: rounded(mean) for name, mean in measured.items()} if isinstance(measured, dict) else rounded(measured)
+    return ClaimResult(
+        id=claim.id, published=claim.published, measured=kept, accept=claim.accept, ok=verdict.ok, why=verdict.why
+    )
+
+
+def _cell(cell: Measured) -> CellResult:
+    low, high = cell.interval or (None, None)
+    return CellResult(
+        published=cell.published,
+        measured=rounded(cell.mean),
+        low=rounded(low),
+        high=rounded(high),
+        sd=rounded(cell.sd),
+        seeds=cell.n,
+    )
+
+
+def rounded(value: float | None) -> float | None:
+    """As it is kept."""
+    return None if value is None else float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,312 @@
+"""Writes what the pages say of reproductions, from ``docs/claims``: python docs/reproductions.py [CLAIMS_JSON ...]
+
+Given the ``claims.json`` of runs of ``natjam reproduce``, it first takes their figures into
+``docs/claims/<paper>.json``, which keeps for each figure the newest run by each engine, with the command, date, version
+and seeds that made it.
+
+It writes whole pages, ``docs/values-<paper>.md`` and ``docs/choices.md``, and the parts of other pages that stand
+between ``<!-- made: NAME -->`` and ``<!-- end -->``.  A test compares all of them with what this file makes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from analysis.reproduce.choices import Moved, moves_of, read_choices
+from analysis.reproduce.definitions import ClaimFile, all_figures, claim_files
+from analysis.reproduce.record import ClaimResult, Results, read_results
+from analysis.reproduce.scores import HEADS, WORST, scores, summary_lines, worst
+from analysis.reproduce.tables import accepted, number
+from analysis.reproduce.values import Constant, PaperFigure, PaperValues, all_values
+
+DOCS = Path(__file__).parent
+CLAIMS = DOCS / "claims"
+TOOK = DOCS.parent / "analysis/claims/took.json"
+MARKED = re.compile(r"(<!-- made: (\S+)(?: (\S+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+NOTE = "This page is made by `python docs/reproductions.py` from `docs/claims` and `analysis/values`.\n"
+ENGINES = {"sim": "simulated", "live": "live"}
+_MOST_PARTS = 4
+
+
+class Paper(NamedTuple):
+    """A paper: its name in tables, and its page."""
+
+    title: str
+    page: str
+
+
+PAPERS = {
+    "natjam": Paper("Natjam", "natjam"),
+    "os-assisted-preemption": Paper("OS-assisted preemption", "os-assisted"),
+    "adaptive-checkpointing": Paper("Adaptive checkpointing", "adaptive-checkpointing"),
+    "flex": Paper("FLEX", "flex"),
+    "reverse-adaptive": Paper("Reverse-Adaptive", "reverse-adaptive"),
+    "yarn": Paper("A real YARN", "yarn"),
+}
+
+
+def results_of(paper: str) -> Results:
+    """What is kept of a paper; nothing where no run was taken."""
+    path = CLAIMS / f"{paper}.json"
+    return read_results(path) if path.exists() else Results(figures=())
+
+
+def values_of(paper: str) -> PaperValues:
+    """What a paper prints; nothing where it is not listed yet."""
+    return all_values().get(paper) or PaperValues(paper=paper, figures=(), values=())
+
+
+def take(path: Path) -> None:
+    """Take the figures of a run."""
+    newer = read_results(path)
+    for paper, (_, page) in PAPERS.items():
+        mine = [figure for figure in newer.figures if figure.id.partition("/")[0] in (paper, page)]
+        if mine:
+            whole = results_of(paper).merged(Results(figures=tuple(mine)))
+            order = list(all_figures())
+            figures = sorted(whole.figures, key=lambda made: (made.engine, order.index(made.id)))
+            CLAIMS.mkdir(exist_ok=True)
+            (CLAIMS / f"{paper}.json").write_text(Results(figures=tuple(figures)).model_dump_json(indent=1) + "\n")
+    TOOK.write_text(json.dumps(took(), indent=1) + "\n")
+
+
+def took() -> dict[str, dict[str, float]]:
+    """What one simulated run of each figure took: ``natjam reproduce`` estimates from it how long it will take."""
+    made = [made for paper in PAPERS for made in results_of(paper).figures if made.engine == "sim"]
+    return {
+        one.id: {"real_s": one.real_s, "makespan_s": one.makespan_s or 0.0} for one in made if one.real_s is not None
+    }
+
+
+# ---- whole pages ----
+
+
+def pages() -> dict[Path, str]:
+    """Every page, whole or in parts, by its path."""
+    found = {DOCS / f"values-{PAPERS[paper].page}.md": values_page(values_of(paper)) for paper in PAPERS}
+    found[DOCS / "choices.md"] = choices_page()
+    for path in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
+        if path not in found and MARKED.search(text := path.read_text()):
+            found[path] = MARKED.sub(_part, text)
+    return found
+
+
+def values_page(paper: PaperValues) -> str:
+    """The figures and tables of a paper's text, its claims, its values, and the runs that measured them."""
+    title, page = PAPERS[paper.paper]
+    results = results_of(paper.paper)
+    lines = [f"# {title}: every figure, claim and value\n", f"What they mean is said on [its page]({page}.md). {NOTE}"]
+    lines += ["## Figures and tables of the text\n", *table(("", "what it shows", "", "how, or why not"), _text(paper))]
+    lines += ["\n## Claims\n", *table(_CLAIM_HEADS, _claim_rows(paper.paper, results))]
+    for engine, word in ENGINES.items():
+        if found := scores(paper, results, engine):
+            lines += [
+                f"\n## Values that it prints, {word}\n",
+                *(f"- {line}" for line in summary_lines(paper, found)),
+                "",
+            ]
+            lines += table(HEADS, [score.texts for score in found])
+            lines += [f"\nThe {WORST} predicted values that are farthest away:\n"]
+            lines += [
+                f"- {score.value.id}: {score.texts[3]} for {score.texts[2]}. {score.value.cause}".rstrip()
+                for score in worst(found)
+            ]
+    unmeasured = [(value.id, value.where, value.says, value.unmeasured) for value in paper.printed if value.unmeasured]
+    if unmeasured:
+        lines += ["\n## Values that are not measured\n", *table(("value", "where", "it says", "why not"), unmeasured)]
+    if results.figures:
+        lines += ["\n## The runs\n", *table(("figure", "engine", "seeds", "made by", "on", "natjam"), _runs(results))]
+    return "\n".join(lines) + "\n"
+
+
+def _text(paper: PaperValues) -> Iterator[Sequence[str]]:
+    for figure in paper.figures:
+        yield figure.name, figure.shows, figure.state, _how(figure)
+
+
+def _how(figure: PaperFigure) -> str:
+    by = [
+        f"[{id}]({id.removeprefix('docs/')})" if id.startswith("docs/") else f"`natjam reproduce {id}`"
+        for id in figure.commands
+    ]
+    return "; ".join([*([", ".join(by)] if by else []), *([figure.missing] if figure.missing else [])])
+
+
+def _runs(results: Results) -> Iterator[Sequence[str]]:
+    for made in results.figures:
+        yield made.id, made.engine, str(made.seeds), f"`{made.command}`", made.date, made.natjam
+
+
+# ---- claims ----
+
+_CLAIM_HEADS = ("claim", "published", "accepted", *ENGINES.values(), "holds")
+
+
+def _claims_of(paper: str) -> ClaimFile:
+    return next(file for file in claim_files() if file.paper == paper)
+
+
+def _judged(results: Results, engine: str) -> dict[str, ClaimResult]:
+    return {claim.id: claim for made in results.figures if made.engine == engine for claim in made.claims}
+
+
+def _claim_rows(paper: str, results: Results) -> Iterator[Sequence[str]]:
+    judged = {engine: _judged(results, engine) for engine in ENGINES}
+    for claim in _claims_of(paper).with_published():
+        found = {engine: of.get(claim.id) for engine, of in judged.items()}
+        holds = "; ".join(
+            f"{ENGINES[engine]}: {'yes' if one.ok else 'no: ' + one.why}" for engine, one in found.items() if one
+        )
+        measured = [_figures(one.measured) if one else "" for one in found.values()]
+        yield f"`{claim.id}`", _figures(claim.published), _accepted(claim.accept), *measured, holds or "not run"
+
+
+def _figures(value: Any) -> str:
+    """A figure, or several by name."""
+    if isinstance(value, dict):
+        if len(value) > _MOST_PARTS:
+            return f"{len(value)} values, below"
+        return "; ".join(f"{name.replace('_', ' ')} {_figures(inner)}" for name, inner in value.items())
+    return value if isinstance(value, str) else number(value)
+
+
+def _accepted(accept: dict[str, Any]) -> str:
+    words = []
+    for kind, limit in accept.items():
+        name, _, side = kind.rpartition("_")
+        if kind == "order":
+            words.append(" < ".join(limit))
+        else:
+            of_part = "" if kind == "within_absolute" else name.replace("_", " ")
+            words.append(f"{of_part} {accepted({side if of_part else kind: limit}, None)}".strip())
+    return "; ".join(words)
+
+
+# ---- parts of pages ----
+
+
+def _part(match: re.Match[str]) -> str:
+    begin, name, paper, end = match.groups()
+    lines = PARTS[name](paper) if paper else PARTS[name]()
+    return "\n".join([begin, *lines, "", end])
+
+
+def _counts(link: str = "{}.md") -> Iterator[str]:
+    """How many claims of each paper hold."""
+    rows = []
+    for paper, (title, page) in PAPERS.items():
+        results, total = results_of(paper), len(_claims_of(paper).claims)
+        judged = [_judged(results, engine) for engine in ENGINES]
+        cells = [_held(of_engine) if of_engine else "" for of_engine in judged]
+        values = values_of(paper)
+        near = next((line for line in summary_lines(values, scores(values, results, "sim"))), "")
+        rows.append(
+            (f"[{title}]({link.format(page)})", str(total), *cells, near if near.startswith("predicted") else "")
+        )
+    heads = ("compared with", "claims", *(f"hold, {word}" for word in ENGINES.values()), "values it prints, simulated")
+    return table(heads, rows)
+
+
+def _failing(*papers: str) -> Iterator[str]:
+    """The claims that do not hold, and by how much."""
+    rows = []
+    for paper in papers or PAPERS:
+        for engine, word in ENGINES.items():
+            for one in _judged(results_of(paper), engine).values():
+                if not one.ok:
+                    rows.append((f"`{one.id}`, {word}", _accepted(one.accept), _figures(one.measured), one.why))
+    if not rows:
+        was_run = any(results_of(paper).figures for paper in papers or PAPERS)
+        return iter(["Of the claims that were run, all hold." if was_run else "No run is kept."])
+    return table(("claim", "accepted", "measured", "what it misses"), rows)
+
+
+def _summary(paper: str) -> Iterator[str]:
+    """What holds of a paper, and how near its values are."""
+    results, values = results_of(paper), values_of(paper)
+    for engine, word in ENGINES.items():
+        if judged := _judged(results, engine):
+            yield f"- {word}: {_held(judged)} claims hold ({_seeds(results, engine)})"
+            if found := scores(values, results, engine):
+                yield from (f"- {word}, {line}" for line in summary_lines(values, found))
+    yield f"- [every figure, claim and value](values-{PAPERS[paper].page}.md)"
+
+
+def _held(judged: Mapping[str, ClaimResult]) -> str:
+    return f"{sum(one.ok for one in judged.values())} of {len(judged)}"
+
+
+def _seeds(results: Results, engine: str) -> str:
+    seeds = sorted({made.seeds for made in results.figures if made.engine == engine and made.claims})
+    return f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seeds" if seeds[0] > 1 else "1 seed"
+
+
+PARTS: dict[str, Any] = {
+    "counts": _counts,
+    "counts-from-root": lambda: _counts("docs/{}.md"),
+    "failing": _failing,
+    "summary": _summary,
+}
+
+
+# ---- choices ----
+
+
+def choices_page() -> str:
+    """Every constant that the papers leave open."""
+    moved = read_choices()
+    lines = ["# What the papers leave open\n", NOTE]
+    lines += [
+        "Every constant that a paper does not print and that we had to choose, with ours, and where it is from.",
+        "*Halved, doubled*: what the cells that it feeds are with ours, and with half and twice that, on quick seeds,",
+        "in the smallest figure that measures them; *not run*: not tried. Tried by",
+        "`python -m analysis.reproduce.choices PAPER`.\n",
+    ]
+    for paper, values in all_values().items():
+        if values.constants:
+            lines += [f"## {PAPERS[paper].title}\n"]
+            rows = [_choice(constant, moves_of(moved, paper, constant)) for constant in values.constants]
+            lines += [*table(("constant", "where", "ours", "source or reason", "halved, doubled"), rows), ""]
+    return "\n".join(lines)
+
+
+def _choice(constant: Constant, moved: Sequence[Moved]) -> Sequence[str]:
+    setting = f" (`{constant.setting}`)" if constant.setting else ""
+    return constant.name, constant.where, str(constant.ours) + setting, constant.source, _moves(constant, moved)
+
+
+def _moves(constant: Constant, moved: Sequence[Moved]) -> str:
+    """The cells that move most, of all that were tried."""
+    if not moved:
+        return "not run" if constant.feeds else "feeds none"
+    most = sorted(moved, key=lambda one: -one.most)[:_MOST_PARTS]
+    texts = [f"{one.fed}: {number(one.base)}; {_or_why(one.halved)}, {_or_why(one.doubled)}" for one in most]
+    first = f"{moved[0].figure}, " + (
+        f"the {len(most)} of {len(moved)} that move most: " if len(most) < len(moved) else ""
+    )
+    return first + "<br>".join(texts)
+
+
+def _or_why(figure: float | None) -> str:
+    return "no result" if figure is None else number(figure)
+
+
+def table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table in Markdown."""
+    heads = list(heads)
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    for row in rows:
+        yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |"
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        take(Path(given))
+    for path, text in pages().items():
+        path.write_text(text)

@@ -1,0 +1,73 @@
+"""Constants that papers leave open: what each feeds, and how it is halved and doubled; what a reproduction needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.reproduce import needs
+from analysis.reproduce.choices import EACH, fed_cells, read_choices, scaled
+from analysis.reproduce.definitions import all_figures, chosen_figures
+from analysis.reproduce.needs import lacking, work_of
+from analysis.reproduce.run import planned
+from analysis.reproduce.values import Constant, all_values
+from emulator.costs import calibration
+from emulator.errors import ConfigError
+from emulator.experiment.load import load_experiment
+
+CATALOG = Path(__file__).resolve().parents[2] / "workloads/catalog"
+
+
+def test_a_setting_is_multiplied_wherever_its_path_leads() -> None:
+    experiment = load_experiment(CATALOG / "yarn-recorded.yaml")
+    assert scaled(experiment, "heartbeat_s", 0.5).heartbeat_s == experiment.heartbeat_s / 2
+    each = scaled(experiment, f"workload.jobs.{EACH}.key_s", 2.0).workload.jobs or ()
+    assert [job.key_s for job in each] == [2 * job.key_s for job in experiment.workload.jobs or ()]
+    assert scaled(experiment, "cluster.containers_per_node", 0.5).cluster.containers_per_node == 4
+    for setting in ("scheduler.mechanism", "workload.jobs", "no.such.setting", "cluster.nodes.deep"):
+        with pytest.raises(ConfigError, match="is no number"):
+            scaled(experiment, setting, 2.0)
+
+
+def test_what_a_constant_feeds_are_cells_of_claims_and_of_values() -> None:
+    yarn = all_values()["yarn"]
+
+    def fed(*ids: str) -> dict[str, list[str]]:
+        return fed_cells(yarn, Constant(name="c", where="w", ours="o", source="s", feeds=ids))
+
+    assert fed("preempted.stock.1.research") == {"yarn/recorded": ["stock 1, preempted"]}
+    assert len(fed("completion")["yarn/recorded"]) == len(fed("yarn.completion")["yarn/recorded"]) == 16
+    assert fed("natjam.fig4.production_order") == {
+        "natjam/fig4": ["kill.production", "natjam.production", "softcap.production"]
+    }
+
+
+def test_what_is_kept_of_constants_is_of_constants_and_cells_that_there_are() -> None:
+    for one in read_choices():
+        assert one.constant in {constant.name for constant in all_values()[one.paper].constants}
+        assert one.fed in all_figures()[one.figure].cells
+
+
+def test_the_work_is_told_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = chosen_figures(["yarn/recorded"])
+    variants = planned(figures, "sim", None, quick=True)
+    monkeypatch.setattr(needs, "stored", lambda: {"yarn/recorded": {"real_s": 2.0, "makespan_s": 100.0}})
+    monkeypatch.setattr(needs.os, "cpu_count", lambda: 2)
+    assert str(work_of(variants)) == "50 runs to make, about 50 s on 2 cores that do nothing else"
+    made = [run.sha256 for run in needs.planned_runs(variants["yarn/recorded"])][:20]
+    assert str(work_of(variants, made)).startswith("30 runs to make (20 were made before), about 30 s")
+    live = work_of(planned(figures, "live", None, quick=True))
+    assert (live.runs, live.real_s) == (10, 10 * (100 / 5 + 3)), "at its time scale of 5"
+    monkeypatch.setattr(needs, "stored", dict)
+    assert str(work_of(variants)) == "50 runs to make; how long they take is seen after the first of them"
+
+
+def test_figures_that_rest_on_this_machines_costs_are_left_out_where_it_was_not_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(calibration, "default_path", lambda: tmp_path / "none.yaml")
+    variants = planned(chosen_figures(["natjam/fig4", "os-assisted/fig2"]), "sim", None, quick=True)
+    (figure, why), *others = lacking(variants).items()
+    assert (figure, others) == ("os-assisted/fig2", [])
+    assert "run 'natjam measure' first" in why
