@@ -31,7 +31,8 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.policies.policy import AllocationPolicy, MechanismPolicy, PlacementPolicy, Policy, Reads, Score
+from emulator.policies.allocation_forms import AllocationPolicy, Pace, PacedAllocation, ShareAllocation
+from emulator.policies.policy import MechanismPolicy, PlacementPolicy, Policy, Reads, Score
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
@@ -41,6 +42,7 @@ from emulator.policies.views import (
     NodeView,
     PlacementDecision,
     QueueView,
+    ShareDecision,
     SuspendedView,
     Take,
     TaskView,
@@ -66,6 +68,8 @@ __all__ = [
     "MechanismPolicy",
     "NatjamError",
     "NodeView",
+    "Pace",
+    "PacedAllocation",
     "PlacementDecision",
     "PlacementPolicy",
     "Policy",
@@ -73,6 +77,8 @@ __all__ = [
     "Reads",
     "RunError",
     "Score",
+    "ShareAllocation",
+    "ShareDecision",
     "SuspendedView",
     "Take",
     "TaskView",
