@@ -20,6 +20,7 @@ from emulator.policies.policy import (
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
@@ -78,6 +79,24 @@ def share_out(policy: AllocationPolicy, view: ClusterView) -> ShareDecision:
             f"as shares pairs of a job and its containers, {view.containers} or fewer in all",
         )
     return decision
+
+
+def cycle(policy: AllocationPolicy, view: ClusterView) -> CycleDecision:
+    """One cycle of a scheduler that chooses nodes for requests.  Raises PolicyError."""
+    decision = policy.function(view)
+    if not isinstance(decision, CycleDecision):
+        raise _error("allocation", policy, decision, "a CycleDecision")
+    pairs = _items(decision.grants)
+    if pairs is None or not all(_is_grant(pair, view) for pair in pairs):
+        raise _error("allocation", policy, decision.grants, "as grants pairs of a job and a node of its view")
+    containers = {task.container for job in view.jobs for task in view.tasks(job)} if decision.takes else ()
+    _distinct("allocation", policy, decision.takes, containers, "as takes containers of the tasks")
+    return decision
+
+
+def _is_grant(pair: Any, view: ClusterView) -> bool:
+    items = _items(pair)
+    return items is not None and len(items) == 2 and items[0] in view.jobs and items[1] in view.nodes
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:

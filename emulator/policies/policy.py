@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
@@ -30,9 +31,9 @@ from emulator.vocabulary import Frozen, Mechanism
 
 class AllocationRule(Protocol):
     """Which queue gets the next container, and who may take back from whom; or how many containers each job is to
-    hold."""
+    hold; or which nodes the requests get."""
 
-    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision: ...
+    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision | CycleDecision: ...
 
 
 class JobSelection(Protocol):

@@ -17,12 +17,9 @@ from collections.abc import Generator, Iterator
 from emulator.core.decisions import allocate, order_jobs
 from emulator.core.resource_manager.allocation import Contract, Grant
 from emulator.core.resource_manager.by_contract import ByContract, Parts
-from emulator.core.resource_manager.offers import Offer
+from emulator.core.resource_manager.offers import TASKS, Offer
 from emulator.policies.policy import Reads
 from emulator.policies.views import JobView
-from emulator.vocabulary import Kind
-
-_TASKS = (Kind.MAP, Kind.REDUCE)
 
 
 class ByQueues(ByContract):
@@ -62,9 +59,8 @@ class ByQueues(ByContract):
             if grant is not None:
                 return grant
         for application in waiting.new if resumes_first else waiting.jobs:
-            if application.requests.application_master is not None:
-                return Grant(application, Kind.APPLICATION_MASTER, offer.node)
-            grant = self._offers.task_of(application, offer, _TASKS, resumes=not resumes_first)
+            grant = self._offers.master_of(application, offer)
+            grant = grant or self._offers.task_of(application, offer, TASKS, resumes=not resumes_first)
             if grant is not None:
                 return grant
         return None

@@ -45,8 +45,9 @@ class ByShares(ByContract):
         node = offer.node
         if node.has_free(Kind.APPLICATION_MASTER):
             for application in self._state.applications.values():
-                if application.requests.application_master is not None:
-                    return Grant(application, Kind.APPLICATION_MASTER, node)
+                master = self._offers.master_of(application, offer)
+                if master is not None:
+                    return master
         for instance in self._shares.instances(offer.view.now_ns):
             if not node.has_free(instance.kinds[0]):
                 offer.is_for_others = True

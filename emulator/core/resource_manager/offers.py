@@ -25,6 +25,7 @@ from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, NodeView, SuspendedView
 from emulator.vocabulary import Kind, Order
 
+TASKS = (Kind.MAP, Kind.REDUCE)
 _BEST_ELSEWHERE = 1
 """The lowest placement rank of a task on a node that is not its own (``PlacementDecision``)."""
 
@@ -104,6 +105,11 @@ class Offers:
         """Whether a suspended task waits that was suspended there."""
         waiting = (application.requests.resumes.values() for application in self._state.applications.values())
         return any(resume.node == node.name for resumes in waiting for resume, _ in resumes)
+
+    def master_of(self, application: Application, offer: Offer) -> Grant | None:
+        """The job's request for its ApplicationMaster's container."""
+        is_wanted = application.requests.application_master is not None
+        return Grant(application, Kind.APPLICATION_MASTER, offer.node) if is_wanted else None
 
     def task_of(
         self, application: Application, offer: Offer, kinds: tuple[Kind, ...], resumes: bool = True

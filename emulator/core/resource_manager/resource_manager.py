@@ -85,6 +85,9 @@ class ResourceManager(StateMachine):
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
+            occasion = Occasion.FREED if isinstance(message, (NodeHeartbeat, NodeLost)) else Occasion.ARRIVAL
+            if self._allocation.asked_ns(occasion, now_ns) == now_ns:
+                effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
         return effects
 

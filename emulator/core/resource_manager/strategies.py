@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from emulator.core.resource_manager.allocation import Allocation
 from emulator.core.resource_manager.by_contract import Parts
+from emulator.core.resource_manager.by_cycles import ByCycles
 from emulator.core.resource_manager.by_queues import ByQueues
 from emulator.core.resource_manager.by_shares import ByShares
 from emulator.core.resource_manager.paced import Paced
-from emulator.policies.allocation_forms import PacedAllocation, ShareAllocation
+from emulator.policies.allocation_forms import CycleAllocation, PacedAllocation, ShareAllocation
 
 
 def strategy(parts: Parts) -> Allocation:
@@ -17,5 +18,7 @@ def strategy(parts: Parts) -> Allocation:
             return ByShares(parts)
         case PacedAllocation(pace=pace) if pace is not None:
             return Paced(parts, pace)
+        case CycleAllocation():
+            return ByCycles(parts)
         case _:
             return ByQueues(parts)

@@ -31,11 +31,12 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.policies.allocation_forms import AllocationPolicy, Pace, PacedAllocation, ShareAllocation
+from emulator.policies.allocation_forms import AllocationPolicy, CycleAllocation, Pace, PacedAllocation, ShareAllocation
 from emulator.policies.policy import MechanismPolicy, PlacementPolicy, Policy, Reads, Score
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     Known,
     MechanismDecision,
@@ -57,6 +58,8 @@ __all__ = [
     "AllocationPolicy",
     "ClusterView",
     "ConfigError",
+    "CycleAllocation",
+    "CycleDecision",
     "Frozen",
     "JobFacts",
     "JobView",
