@@ -21,7 +21,7 @@ GIVEN = {
     vocabulary: ("JobFacts", "MeasuredCosts", "Tier"),
     capacity: ("Capacity",),
 }
-RETURNED = ("AllocationDecision", "MechanismDecision", "PlacementDecision")
+RETURNED = ("AllocationDecision", "ShareDecision", "CycleDecision", "MechanismDecision", "PlacementDecision")
 _RULES = {
     "allocation": "AllocationRule",
     "job_selection": "JobSelection",

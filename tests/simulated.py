@@ -179,7 +179,7 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ClusterState.attention", "Reclaiming._all_asked", "OrderLedger.due_ns"),
+        *("ClusterState.attention", "ByQueues._all_asked", "OrderLedger.due_ns"),
         *("Preemptor.due_ns", "Application.view", "Capacity._until", "Capacity._sums", "Capacity._of_a_period"),
     }
 )

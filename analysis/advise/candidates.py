@@ -21,6 +21,7 @@ from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
 from emulator.policies import ALLOCATION, MECHANISM
+from emulator.policies.allocation_forms import TakesBack
 
 WAIT = "wait"
 NO_POLICIES = "-"
@@ -163,7 +164,7 @@ def _policies(scheduler: Scheduler, queues: tuple[str, ...], assumed: list[str])
         if len(queues) > 1:
             yield Policies("two-queue, mr, srt", _two_queue(scheduler, queues, "mr", "srt"))
         return
-    if known is not None and (not known.preempts or known.gives_shares):
+    if known is not None and known.takes_back is not TakesBack.ALWAYS:
         if len(queues) < 2:
             raise ConfigError(
                 f"the experiment has one queue under {allocation.name}, so nothing would be preempted; give it a queue"

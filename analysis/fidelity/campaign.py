@@ -26,6 +26,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
 from emulator.policies import ALLOCATION, AXES
+from emulator.policies.allocation_forms import ShareAllocation
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
 from emulator.sim.session import simulated_history
@@ -194,7 +195,7 @@ def _simulate(case: Case) -> list[_Summaries]:
 def _fluid(case: Case) -> list[Mapping[str, float]]:
     """Completion times in fluid runs with the seeds of the live runs, if the allocation gives shares."""
     known = ALLOCATION.by_name.get(case.experiment.scheduler.allocation.name)
-    if known is None or not known.gives_shares:
+    if not isinstance(known, ShareAllocation):
         return []
     found: list[Mapping[str, float]] = []
     for seed in dict.fromkeys(experiment.seed for experiment in case.experiments):

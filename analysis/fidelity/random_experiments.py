@@ -15,6 +15,7 @@ from typing import Any
 from analysis.fidelity.figures import choices
 from emulator import policies
 from emulator.experiment.model import Experiment
+from emulator.policies.allocation_forms import ShareAllocation, TakesBack
 from emulator.vocabulary import Mechanism
 
 TIME_SCALE = 10.0
@@ -62,7 +63,9 @@ def _varied(count: int, random: Random) -> Iterator[Scheduler]:
 def in_both_engines() -> dict[str, tuple[str, ...]]:
     """By axis, the policies that both live runs and simulations support; of allocations, only those with queues."""
     return {
-        "allocation": tuple(policy.name for policy in policies.ALLOCATION.policies if not policy.gives_shares),
+        "allocation": tuple(
+            policy.name for policy in policies.ALLOCATION.policies if not isinstance(policy, ShareAllocation)
+        ),
         "job_eviction": policies.JOB_EVICTION.names,
         "task_eviction": policies.TASK_EVICTION.names,
         "mechanism": tuple(
@@ -75,7 +78,8 @@ def _schedulers() -> Iterator[Scheduler]:
     """Every scheduler that can be made from them."""
     for names in itertools.product(*in_both_engines().values()):
         scheduler = dict(zip(_AXES, names, strict=True))
-        if scheduler["mechanism"] == _WAIT or policies.ALLOCATION.by_name[scheduler["allocation"]].preempts:
+        allocation = policies.ALLOCATION.by_name[scheduler["allocation"]]
+        if scheduler["mechanism"] == _WAIT or allocation.takes_back is not TakesBack.NEVER:
             yield scheduler
 
 

@@ -7,12 +7,11 @@ from operator import attrgetter
 from random import Random
 from typing import Any
 
+from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
-    AllocationPolicy,
     JobEviction,
     JobSelection,
     MechanismPolicy,
-    Pace,
     PlacementPolicy,
     Policy,
     ResumeOrder,
@@ -21,10 +20,12 @@ from emulator.policies.policy import (
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
     PlacementDecision,
+    ShareDecision,
     SuspendedView,
     Take,
     TaskView,
@@ -42,6 +43,8 @@ class PolicyError(Exception):
 def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     """Which queue is served next, and who may take back from whom.  Raises PolicyError."""
     decision = policy.function(view)
+    if isinstance(decision, ShareDecision):
+        raise PolicyError(f"allocation policy {policy.name} gives shares; name a ShareAllocation of it")
     if not isinstance(decision, AllocationDecision):
         raise _error("allocation", policy, decision, "an AllocationDecision")
     names = {queue.name for queue in view.queues}
@@ -55,12 +58,15 @@ def allocate(policy: AllocationPolicy, view: ClusterView) -> AllocationDecision:
     most = decision.per_heartbeat
     if most is not None and (type(most) is not int or most < 1):
         raise _error("allocation", policy, most, "as per_heartbeat None or a whole number from 1")
-    if decision.shares is not None:
-        _check_shares(policy, view, decision.shares)
     return decision
 
 
-def _check_shares(policy: AllocationPolicy, view: ClusterView, shares: Any) -> None:
+def share_out(policy: AllocationPolicy, view: ClusterView) -> ShareDecision:
+    """How many containers each job is to hold.  Raises PolicyError."""
+    decision = policy.function(view)
+    if not isinstance(decision, ShareDecision):
+        raise _error("allocation", policy, decision, "a ShareDecision")
+    shares: Any = decision.shares
     pairs = _items(shares)
     names = [pair[0] for pair in pairs or () if type(pair) is tuple and len(pair) == 2]
     held = [pair[1] for pair in pairs or () if type(pair) is tuple and len(pair) == 2]
@@ -72,6 +78,25 @@ def _check_shares(policy: AllocationPolicy, view: ClusterView, shares: Any) -> N
             shares,
             f"as shares pairs of a job and its containers, {view.containers} or fewer in all",
         )
+    return decision
+
+
+def cycle(policy: AllocationPolicy, view: ClusterView) -> CycleDecision:
+    """One cycle of a scheduler that chooses nodes for requests.  Raises PolicyError."""
+    decision = policy.function(view)
+    if not isinstance(decision, CycleDecision):
+        raise _error("allocation", policy, decision, "a CycleDecision")
+    pairs = _items(decision.grants)
+    if pairs is None or not all(_is_grant(pair, view) for pair in pairs):
+        raise _error("allocation", policy, decision.grants, "as grants pairs of a job and a node of its view")
+    containers = {task.container for job in view.jobs for task in view.tasks(job)} if decision.takes else ()
+    _distinct("allocation", policy, decision.takes, containers, "as takes containers of the tasks")
+    return decision
+
+
+def _is_grant(pair: Any, view: ClusterView) -> bool:
+    items = _items(pair)
+    return items is not None and len(items) == 2 and items[0] in view.jobs and items[1] in view.nodes
 
 
 def takes(policy: AllocationPolicy, pace: Pace, view: ClusterView) -> tuple[Take, ...]:

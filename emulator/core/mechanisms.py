@@ -9,6 +9,7 @@ its mechanism, it is killed instead (``applied_to``): for example, a map has no 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -65,3 +66,8 @@ def applied_to(mechanism: Mechanism, kind: Kind) -> Mechanism:
     """What happens to a task of that kind under ``mechanism``: it is killed if it cannot be saved in that way."""
     saves = TRAITS[mechanism].saves
     return mechanism if saves is None or saves in SAVED_AS[kind] else Mechanism.KILL
+
+
+def needs_no_job(among: Collection[Mechanism]) -> bool:
+    """Whether a victim's node alone can take it: nothing is left to choose, and the victim itself need not act."""
+    return len(among) == 1 and not any(TRAITS[mechanism].asks_first for mechanism in among)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import TaskOrder
+from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
 from emulator.policies.policy import (
-    AllocationPolicy,
     JobEviction,
     JobSelection,
     MechanismPolicy,
@@ -18,7 +19,7 @@ from emulator.policies.policy import (
     ResumeOrder,
     TaskEviction,
 )
-from emulator.vocabulary import Kind, Mechanism, Tier
+from emulator.vocabulary import Kind, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class SchedulerSettings:
     @property
     def preempts(self) -> bool:
         """Whether containers are ever taken back."""
-        return self.mechanism.among != {Mechanism.WAIT}
+        return any(TRAITS[mechanism].frees_slot for mechanism in self.mechanism.among)
 
     @property
     def order_is_fixed(self) -> bool:
@@ -228,9 +229,8 @@ class Settings:
 
     @property
     def preemptor_period_ns(self) -> int:
-        """Time between two runs of the Preemptor, or of paced preemption."""
-        pace = self.scheduler.allocation.paced
-        return self.protocol.preemptor_period_ns if pace is None else pace.interval_ns
+        """Time between two rounds of taking back."""
+        return self.scheduler.allocation.interval_ns or self.protocol.preemptor_period_ns
 
     @property
     def kill_after_ns(self) -> int:

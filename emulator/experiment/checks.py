@@ -22,6 +22,7 @@ from emulator.files.problems import MOST_PROBLEMS, Problem, suggestion
 from emulator.files.strict import LONGEST_FILE_NAME, NAME_RULE, is_name
 from emulator.files.yaml_positions import Document
 from emulator.files.yaml_values import Location
+from emulator.policies.allocation_forms import Maximum, PacedAllocation, QueueRules, ShareAllocation, TakesBack
 from emulator.policies.policy import Axis
 from emulator.storage.objects import is_object_url
 from workloads.schema import GOOGLE_BANDS
@@ -143,7 +144,7 @@ def _availability(cluster: Cluster, scheduler: Scheduler | None, engine: str) ->
     if engine != FLUID and cluster.slots is not None:
         yield where, "is of containers for anything; remove cluster.slots, or set it to null"
     known = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
-    if scheduler is not None and known is not None and known.pace and scheduler.choice("mechanism").name != "wait":
+    if scheduler is not None and isinstance(known, PacedAllocation) and scheduler.choice("mechanism").name != "wait":
         message = f"{known.name} takes nothing back for a transactional workload; set mechanism to wait"
         yield ("scheduler", "mechanism"), message
     kind = "steps" if availability.steps is not None else "spline"
@@ -194,7 +195,7 @@ def _slots(cluster: Cluster, scheduler: Scheduler | None, workload: Workload | N
     allocation = None if scheduler is None else policies.ALLOCATION.by_name.get(scheduler.allocation.name)
     if scheduler is None or allocation is None:
         return
-    if not allocation.gives_shares:
+    if not isinstance(allocation, ShareAllocation):
         message = f"{allocation.name} does not distinguish maps from reduces; set it to null, or choose"
         yield where, f"{message} {_giving_shares()}"
     elif scheduler.victims != "reduces" and scheduler.choice("mechanism").name != "wait":
@@ -205,14 +206,14 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
     allocation = scheduler.allocation
     where: Location = ("scheduler", "allocation", "queues")
     known = policies.ALLOCATION.by_name.get(allocation.name)
-    most = known.most_queues if known is not None else None
+    rules = QueueRules() if known is None else known.queues
     total = math.fsum(queue.capacity for queue in allocation.queues.values())
     if total > 1 + 1e-9:
         yield where, f"the capacities add up to {total:g}; lower them to a sum of 1 or less"
     for name, queue in allocation.queues.items():
         if not is_name(name):
             yield (*where, name), f"the name of a queue must be {NAME_RULE}"
-        if most == 1 and queue.maximum != 1:
+        if rules.most == 1 and queue.maximum != 1:
             yield (
                 (*where, name, "maximum"),
                 f"a single queue has the whole cluster: 1, not {queue.maximum:g}; remove it",
@@ -222,17 +223,17 @@ def _queues(scheduler: Scheduler) -> Iterator[Problem]:
         elif queue.capacity > queue.maximum:
             message = f"{queue.capacity:g} is above the queue's maximum {queue.maximum:g}; lower it"
             yield (*where, name, "capacity"), message
-        elif known is not None and known.maximum_is_capacity and queue.maximum != queue.capacity:
+        elif rules.maximum is Maximum.CAPACITY and queue.maximum != queue.capacity:
             yield (
                 (*where, name, "maximum"),
-                f"under {known.name} the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
+                f"under {allocation.name} the maximum is the capacity, {queue.capacity:g}, not {queue.maximum:g};"
                 " remove it, make them equal, or use soft-cap",
             )
     count = len(allocation.queues)
-    if most is not None and count > most:
+    if rules.most is not None and count > rules.most:
         yield where, f"{allocation.name} needs one queue, for all jobs, not {count}; keep one"
-    if known is not None and count < known.fewest_queues:
-        yield where, f"{allocation.name} needs {known.fewest_queues} queues or more, the most urgent first, not {count}"
+    if count < rules.fewest:
+        yield where, f"{allocation.name} needs {rules.fewest} queues or more, the most urgent first, not {count}"
 
 
 def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
@@ -240,24 +241,24 @@ def _shares(scheduler: Scheduler, engine: str) -> Iterator[Problem]:
     where: Location = ("scheduler", "allocation")
     if known is None:
         return
-    if engine == FLUID and not known.gives_shares:
+    if engine == FLUID and FLUID not in known.engines:
         message = f"{known.name} gives no shares, and the fluid engine needs shares (choose {_giving_shares()})"
         yield (*where, "name"), message
-    if engine != FLUID and known.fluid_only:
+    if engine != FLUID and known.engines == {FLUID}:
         yield (*where, "name"), f"{known.name} is for the fluid engine only in this release; set engine: fluid"
     for name, queue in scheduler.allocation.queues.items():
-        if known.gives_shares and 0 < queue.maximum < 1:
+        if known.queues.maximum is Maximum.NONE and 0 < queue.maximum < 1:
             yield (*where, "queues", name, "maximum"), f"{known.name} has no maxima of queues, only of jobs; remove it"
 
 
 def _giving_shares() -> str:
-    return ", ".join(policy.name for policy in policies.ALLOCATION.policies if policy.gives_shares)
+    return ", ".join(policy.name for policy in policies.ALLOCATION.policies if isinstance(policy, ShareAllocation))
 
 
 def _mechanism(scheduler: Scheduler) -> Iterator[Problem]:
     name, mechanism = scheduler.allocation.name, scheduler.choice("mechanism").name
     known = policies.ALLOCATION.by_name.get(name)
-    if known is not None and not known.preempts and mechanism != "wait":
+    if known is not None and known.takes_back is TakesBack.NEVER and mechanism != "wait":
         yield (
             ("scheduler", "mechanism"),
             f"{name} never preempts, so it cannot be used with '{mechanism}'; set it to wait",

@@ -19,6 +19,7 @@ from emulator.files.strict import Strict, written_as
 from emulator.files.times import PositiveSeconds, Seconds, seconds_to_ns
 from emulator.files.yaml_values import dump_yaml
 from emulator.policies import ALLOCATION, AUTO
+from emulator.policies.allocation_forms import Maximum, TakesBack
 from emulator.storage.objects import SCHEMES
 from workloads.schema import BimodalEntry, Fraction, GoogleDayEntry, JobEntry, PoissonEntry, Progress, TraceEntry
 
@@ -219,11 +220,11 @@ class Allocation(Strict):
         if not isinstance(data, dict):
             return data
         known = ALLOCATION.by_name.get(data["name"]) if isinstance(data.get("name"), str) else None
-        if known is not None and known.gives_shares and "queues" not in data:
+        if known is not None and known.queues.may_be_left_out and "queues" not in data:
             data = {**data, "queues": {"default": {"capacity": 0.0}}}
         if not isinstance(data.get("queues"), dict):
             return data
-        is_capped = known is not None and known.maximum_is_capacity
+        is_capped = known is not None and known.queues.maximum is Maximum.CAPACITY
         queues = {}
         for name, queue in data["queues"].items():
             if isinstance(queue, dict) and "maximum" not in queue and "capacity" in queue:
@@ -312,7 +313,7 @@ class Scheduler(Strict):
         allocation = data.get("allocation")
         name = allocation.get("name") if isinstance(allocation, dict) else None
         known = ALLOCATION.by_name.get(name) if isinstance(name, str) else None
-        waits = known is not None and (known.waits or not known.preempts)
+        waits = known is not None and known.takes_back is not TakesBack.ALWAYS
         return {**data, "mechanism": "wait" if waits else "checkpoint"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulator.experiment.model import Experiment
 from emulator.policies import ALLOCATION
+from emulator.policies.allocation_forms import ShareAllocation
 
 
 def minima_warning(experiment: Experiment) -> str | None:
@@ -13,7 +14,7 @@ def minima_warning(experiment: Experiment) -> str | None:
     nodes = [experiment.cluster.slots_of(name) for name in experiment.cluster.node_names]
     slots = [node for node in nodes if node is not None]
     there = min(map(sum, zip(*slots, strict=True))) if slots else experiment.cluster.containers
-    if known is None or not known.gives_shares or wanted <= there:
+    if not isinstance(known, ShareAllocation) or wanted <= there:
         return None
     what = "slots for maps, or for reduces" if slots else "containers"
     return (

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from emulator.core.decisions import PolicyError, allocate
+from emulator.core.decisions import share_out
 from emulator.core.job import JobSpec
+from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
-from emulator.policies.policy import AllocationPolicy
 from emulator.policies.views import ClusterView, JobView, Known, QueueView
 
 
@@ -145,10 +145,7 @@ class _Simulation:
             return None
         views = tuple(job.view for job in self._active.values())
         known = Known(self._queues, views, containers=self._capacity.at(self._now_ns), forecast=self._forecast)
-        decision = allocate(self._policy, ClusterView(self._now_ns, known))
-        if decision.shares is None:
-            name = self._policy.name
-            raise PolicyError(f"allocation policy {name} gives no shares, and the fluid engine knows nothing else")
+        decision = share_out(self._policy, ClusterView(self._now_ns, known))
         shares = dict(decision.shares)
         for name, job in self._active.items():
             job.share = min(shares.get(name, 0), job.spec.facts.most_containers)

@@ -26,7 +26,7 @@ from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import Outcome, Stuck, simulate
 from emulator.policies import ALLOCATION
 from emulator.policies.policy import AllocationRule
-from emulator.policies.views import AllocationDecision, ClusterView, QueueView
+from emulator.policies.views import AllocationDecision, ClusterView, QueueView, ShareDecision
 from emulator.records.journal import Record
 from emulator.records.run_directory import SHARES_NAME, RunDirectory
 
@@ -105,7 +105,7 @@ def simulated(
 def _timed(function: AllocationRule, took_real_ms: list[float]) -> AllocationRule:
     """The same function; records how long each call takes."""
 
-    def timed(view: ClusterView) -> AllocationDecision:
+    def timed(view: ClusterView) -> AllocationDecision | ShareDecision:
         began_real_s = time.perf_counter()
         decision = function(view)
         took_real_ms.append((time.perf_counter() - began_real_s) * 1e3)

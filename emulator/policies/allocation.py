@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from emulator.policies.policy import AllocationPolicy, Axis, Reads
+from emulator.policies.allocation_forms import (
+    FLUID,
+    AllocationPolicy,
+    Maximum,
+    QueueRules,
+    ShareAllocation,
+    TakesBack,
+)
+from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.reverse_adaptive.allocations import Cycle, adaptive, fewest_misses, reverse_adaptive
 from emulator.policies.shares import Flex, fair, fifo_by_job, flex, optimum
@@ -50,45 +58,36 @@ def soft_cap(view: ClusterView) -> AllocationDecision:
     return AllocationDecision(most_underserved(queue for queue in view.queues if queue.used < queue.maximum))
 
 
+_READS_FORECAST = frozenset({Reads.FORECAST})
 ALLOCATION: Axis[AllocationPolicy] = Axis(
     "allocation",
     (
-        AllocationPolicy("two-queue", two_queue, "natjam, section 3", fewest_queues=2, least_urgent_takes=False),
-        AllocationPolicy("single-queue", single_queue, "natjam, section 4", most_queues=1),
-        AllocationPolicy("hard-cap", hard_cap, "natjam, section 5", preempts=False, maximum_is_capacity=True),
-        AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", preempts=False),
+        AllocationPolicy("two-queue", two_queue, "natjam, section 3", queues=QueueRules(fewest=2)),
+        AllocationPolicy("single-queue", single_queue, "natjam, section 4", queues=QueueRules(most=1)),
+        AllocationPolicy(
+            "hard-cap",
+            hard_cap,
+            "natjam, section 5",
+            takes_back=TakesBack.NEVER,
+            queues=QueueRules(maximum=Maximum.CAPACITY),
+        ),
+        AllocationPolicy("soft-cap", soft_cap, "natjam, section 5", takes_back=TakesBack.NEVER),
         YARN_CAPACITY,
-        AllocationPolicy("fifo", fifo_by_job, "flex, section 4", waits=True, gives_shares=True),
-        AllocationPolicy("fair", fair, "flex, section 1", waits=True, gives_shares=True),
-        AllocationPolicy("flex", flex, "flex, section 3", options=Flex, waits=True, gives_shares=True),
-        AllocationPolicy(
-            "optimum", optimum, "flex, section 4.1", options=Flex, waits=True, gives_shares=True, fluid_only=True
-        ),
-        AllocationPolicy(
-            "adaptive",
-            adaptive,
-            "reverse-adaptive, section IV",
-            options=Cycle,
-            waits=True,
-            gives_shares=True,
-        ),
-        AllocationPolicy(
+        ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
+        ShareAllocation("fair", fair, "flex, section 1"),
+        ShareAllocation("flex", flex, "flex, section 3", options=Flex),
+        # It takes too long for the machines.
+        ShareAllocation("optimum", optimum, "flex, section 4.1", options=Flex, engines=FLUID),
+        ShareAllocation("adaptive", adaptive, "reverse-adaptive, section IV", options=Cycle),
+        ShareAllocation(
             "reverse-adaptive",
             reverse_adaptive,
             "reverse-adaptive, section IV",
-            reads=frozenset({Reads.FORECAST}),
+            reads=_READS_FORECAST,
             options=Cycle,
-            waits=True,
-            gives_shares=True,
         ),
-        AllocationPolicy(
-            "fewest-misses",
-            fewest_misses,
-            "reverse-adaptive, section V-C",
-            reads=frozenset({Reads.FORECAST}),
-            options=Cycle,
-            waits=True,
-            gives_shares=True,
+        ShareAllocation(
+            "fewest-misses", fewest_misses, "reverse-adaptive, section V-C", reads=_READS_FORECAST, options=Cycle
         ),
     ),
     AllocationPolicy,

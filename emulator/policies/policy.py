@@ -12,26 +12,28 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     MechanismDecision,
     NodeView,
     PlacementDecision,
+    ShareDecision,
     SuspendedView,
-    Take,
     TaskView,
 )
 from emulator.vocabulary import Frozen, Mechanism
 
 
 class AllocationRule(Protocol):
-    """Which queue gets the next container, and who may take back from whom."""
+    """Which queue gets the next container, and who may take back from whom; or how many containers each job is to
+    hold; or which nodes the requests get."""
 
-    def __call__(self, view: ClusterView) -> AllocationDecision: ...
+    def __call__(self, view: ClusterView) -> AllocationDecision | ShareDecision | CycleDecision: ...
 
 
 class JobSelection(Protocol):
@@ -68,24 +70,6 @@ class ResumeOrder(Protocol):
     """The suspended tasks of one job, in the order in which they resume."""
 
     def __call__(self, view: ClusterView, suspended: tuple[SuspendedView, ...]) -> Sequence[SuspendedView]: ...
-
-
-class Pace(Protocol):
-    """How and when an allocation takes back containers that it names."""
-
-    @property
-    def interval_ns(self) -> int:
-        """Time between two rounds."""
-        ...
-
-    @property
-    def wait_ns(self) -> int:
-        """How long a container must stay chosen before it is taken."""
-        ...
-
-    def takes(self, view: ClusterView) -> tuple[Take, ...]:
-        """What this round would take back."""
-        ...
 
 
 class Reads(Enum):
@@ -154,36 +138,6 @@ class Policy(Generic[FunctionT]):
         """The same policy with a function that always gets ``options``."""
         bound: Any = partial(self.function, options=options)
         return replace(self, function=bound, options=None)
-
-
-@dataclass(frozen=True, slots=True)
-class AllocationPolicy(Policy[AllocationRule]):
-    """A choice of allocation."""
-
-    preempts: bool = True
-    """Whether it ever takes containers back; if not, the mechanism is *wait*."""
-    least_urgent_takes: bool = True
-    """Whether the least urgent queue may ever take containers back."""
-    waits: bool = False
-    """Whether the mechanism is *wait* unless the experiment names another."""
-    fewest_queues: int = 1
-    most_queues: int | None = None
-    gives_shares: bool = False
-    """Whether it returns a number of containers for each job."""
-    fluid_only: bool = False
-    """Whether it works in fluid runs only, because it takes long."""
-    maximum_is_capacity: bool = False
-    """Whether no queue may ever hold more than its capacity."""
-    pace: Callable[[Any], Pace | None] | None = None
-    """From its options: how it takes back containers that it names.  None: it says who may take from whom, and the
-    Preemptor asks for as many as are wanted."""
-    paced: Pace | None = None
-    """Result of ``pace``, once the options are known."""
-
-    def with_options(self, options: Frozen) -> AllocationPolicy:
-        """See ``Policy``."""
-        bound = cast(AllocationPolicy, Policy.with_options(self, options))
-        return bound if self.pace is None else replace(bound, paced=self.pace(options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from emulator.policies.flex.fair import fair_shares
 from emulator.policies.flex.fifo import fifo_shares
 from emulator.policies.flex.optimiser import plan
 from emulator.policies.flex.penalties import Metric, Objective, penalty
-from emulator.policies.views import AllocationDecision, ClusterView, JobView
+from emulator.policies.views import ClusterView, JobView, ShareDecision
 from emulator.vocabulary import Frozen
 
 
@@ -29,24 +29,24 @@ class Flex(Frozen):
 DEFAULT = Flex()
 
 
-def fifo_by_job(view: ClusterView) -> AllocationDecision:
+def fifo_by_job(view: ClusterView) -> ShareDecision:
     """Each job gets its maximum in the order of submission, until no container is left; minima do not count."""
     jobs = tuple(view.jobs.values())
-    return _decision(view, jobs, fifo_shares(demands(view, jobs), view.containers))
+    return _decision(jobs, fifo_shares(demands(view, jobs), view.containers))
 
 
-def fair(view: ClusterView) -> AllocationDecision:
+def fair(view: ClusterView) -> ShareDecision:
     """All jobs are raised to one common level, but none is below its minimum or above its maximum."""
     jobs = tuple(view.jobs.values())
-    return _decision(view, jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
+    return _decision(jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
 
 
-def flex(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
+def flex(view: ClusterView, options: Flex = DEFAULT) -> ShareDecision:
     """The shares of the schedule with the least cost under the metric, within the jobs' minima and maxima."""
     return _planned(view, options, optimal=False)
 
 
-def optimum(view: ClusterView, options: Flex = DEFAULT) -> AllocationDecision:
+def optimum(view: ClusterView, options: Flex = DEFAULT) -> ShareDecision:
     """Like ``flex``, but the best of all orders, as a reference for it.  For up to ten jobs, all there at once."""
     return _planned(view, options, optimal=True)
 
@@ -80,12 +80,11 @@ def objective(view: ClusterView, jobs: Sequence[JobView], options: Flex) -> Obje
     return Objective(penalties, options.metric.total)
 
 
-def _planned(view: ClusterView, options: Flex, optimal: bool) -> AllocationDecision:
+def _planned(view: ClusterView, options: Flex, optimal: bool) -> ShareDecision:
     jobs = tuple(view.jobs.values())
     shares = plan(demands(view, jobs), objective(view, jobs, options), view.containers, optimal).shares
-    return _decision(view, jobs, shares)
+    return _decision(jobs, shares)
 
 
-def _decision(view: ClusterView, jobs: Sequence[JobView], shares: Sequence[int]) -> AllocationDecision:
-    named = tuple((job.name, share) for job, share in zip(jobs, shares, strict=True))
-    return AllocationDecision(tuple(queue.name for queue in view.queues), shares=named)
+def _decision(jobs: Sequence[JobView], shares: Sequence[int]) -> ShareDecision:
+    return ShareDecision(tuple((job.name, share) for job, share in zip(jobs, shares, strict=True)))

@@ -168,7 +168,7 @@ class NodeView(Frozen):
 
 
 class AllocationDecision(Frozen):
-    """Who may have containers: an order of queues, and optionally a share for each job."""
+    """Who may have containers: an order of queues."""
 
     order: tuple[str, ...]
     """Queues that may get the next container, the best first."""
@@ -180,12 +180,30 @@ class AllocationDecision(Frozen):
     resumes_first: bool = True
     """Whether the suspended tasks of a queue go before all its new tasks (natjam, section 3.2, R1), or only before the
     new reduces of their own job."""
-    shares: tuple[tuple[str, int], ...] | None = None
-    """Containers that each job is to hold, by name; None: only the order of the queues decides."""
     per_heartbeat: int | None = None
     """Most containers given out in answer to one heartbeat of a node; None: all free ones."""
     valid_until_ns: int | None = None
     """When the allocation must be computed again even if nothing changes before; None: only when something changes."""
+
+
+class ShareDecision(Frozen):
+    """Who may have containers: a number for each job."""
+
+    shares: tuple[tuple[str, int], ...]
+    """Containers that each job is to hold, by name."""
+    valid_until_ns: int | None = None
+    """When the allocation must be computed again even if nothing changes before; None: only when something changes."""
+
+
+class CycleDecision(Frozen):
+    """What one cycle of a scheduler gives and takes: it chooses a node for each request."""
+
+    grants: tuple[tuple[str, str], ...] = ()
+    """Pairs of a job and a node with a free container for it; the job's own order says which task gets it."""
+    takes: tuple[str, ...] = ()
+    """Containers of tasks to take back by name."""
+    valid_until_ns: int | None = None
+    """When the next cycle begins even if nothing changes before; None: only when something changes."""
 
 
 class Take(Frozen):

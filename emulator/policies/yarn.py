@@ -24,13 +24,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 
+from emulator.policies.allocation_forms import PacedAllocation
 from emulator.policies.job_selection import PRIORITY, by_priority
-from emulator.policies.policy import AllocationPolicy
 from emulator.policies.queue_order import most_underserved
 from emulator.policies.views import AllocationDecision, ClusterView, JobView, QueueView, Take
 from emulator.vocabulary import Frozen
@@ -63,12 +62,12 @@ class YarnPreemption(Frozen):
 
     @property
     def interval_ns(self) -> int:
-        """See ``emulator.policies.policy.Pace``."""
+        """See ``emulator.policies.allocation_forms.Pace``."""
         return int(Decimal(str(self.interval_s)) * 10**9)
 
     @property
     def wait_ns(self) -> int:
-        """See ``emulator.policies.policy.Pace``."""
+        """See ``emulator.policies.allocation_forms.Pace``."""
         return int(Decimal(str(self.max_wait_before_kill_s)) * 10**9)
 
     def takes(self, view: ClusterView) -> tuple[Take, ...]:
@@ -129,6 +128,11 @@ class YarnOptions(Frozen):
     """``per-node-heartbeat.maximum-offswitch-assignments``: most containers given out per heartbeat of a node."""
     preemption: YarnPreemption | None = YarnPreemption()
     """None: the scheduling monitor is off, which is Hadoop's default."""
+
+    @property
+    def pace(self) -> YarnPreemption | None:
+        """See ``emulator.policies.allocation_forms.PacedAllocation``."""
+        return self.preemption
 
 
 def yarn_capacity(view: ClusterView, options: YarnOptions) -> AllocationDecision:
@@ -242,11 +246,10 @@ def _up(number: Fraction) -> int:
 
 
 _WITH_OPTIONS: Any = yarn_capacity
-YARN_CAPACITY = AllocationPolicy(
+YARN_CAPACITY = PacedAllocation(
     "yarn-capacity",
     _WITH_OPTIONS,
     "Hadoop 3.4, CapacityScheduler and ProportionalCapacityPreemptionPolicy",
     options=YarnOptions,
     dictates=PRIORITY,
-    pace=attrgetter("preemption"),
 )

@@ -24,9 +24,9 @@ from emulator.experiment.load import load_experiment
 from emulator.fluid.model import Stuck, simulate
 from emulator.fluid.session import simulated
 from emulator.policies import ALLOCATION
+from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
-from emulator.policies.policy import AllocationPolicy
-from emulator.policies.views import AllocationDecision, ClusterView
+from emulator.policies.views import ClusterView, ShareDecision
 from tests.experiment_files import refusal, write
 from tests.unit.test_fluid import EXPERIMENT, QUEUES, job
 
@@ -110,9 +110,9 @@ def test_a_forecast_is_wrong_by_its_error(sigma: float, bias: float, seed: int) 
 def test_policies_are_told_the_forecast_and_given_the_truth(tmp_path: Path) -> None:
     seen: list[tuple[int, int, int]] = []
 
-    def own(view: ClusterView) -> AllocationDecision:
+    def own(view: ClusterView) -> ShareDecision:
         seen.append((view.containers, view.forecast.at(view.now_ns), view.forecast.at(20 * SECOND_NS)))
-        return AllocationDecision(("default",), shares=(("only", view.containers),))
+        return ShareDecision((("only", view.containers),))
 
     simulate(
         [job("only", 8, task_s=10)],
@@ -125,8 +125,8 @@ def test_policies_are_told_the_forecast_and_given_the_truth(tmp_path: Path) -> N
 
 
 def test_a_capacity_that_comes_again_and_is_never_used_ends_the_run() -> None:
-    def nothing(view: ClusterView) -> AllocationDecision:
-        return AllocationDecision(("default",), shares=())
+    def nothing(view: ClusterView) -> ShareDecision:
+        return ShareDecision(())
 
     capacity = Capacity([(0, 8), (SECOND_NS, 2)], 2 * SECOND_NS)
     with pytest.raises(Stuck, match="only hold no containers"):

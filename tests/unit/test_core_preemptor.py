@@ -19,7 +19,6 @@ from emulator.core.messages import (
 )
 from emulator.core.resource_manager.preemptor import Preemptor
 from emulator.vocabulary import Kind
-from tests.views import cluster, job_view
 
 
 def full_cluster(research: dict[str, int], **options: object) -> Bench:
@@ -178,10 +177,9 @@ def test_after_twelve_seconds_a_container_is_killed_and_for_two_more_nothing_is_
 def test_a_victim_that_gives_its_container_to_somebody_else_is_not_late() -> None:
     """Entries of two jobs name it: the more urgent one gets what it gives, and that answers the other one's too."""
     preemptor = Preemptor(make_settings())
-    job = job_view("victim", 3)
 
     def ask(requester: str, at_s: int) -> None:
-        preemptor.choose(requester, cluster(at_s * SECOND_NS), (job,))
+        preemptor.ask(requester, "victim", at_s * SECOND_NS)
 
     def killed(at_s: int) -> list[str]:
         kills: list[str] = []

@@ -22,9 +22,9 @@ from emulator.core.resource_manager.work import WorkLedger
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.warnings import minima_warning
-from emulator.policies.policy import AllocationPolicy
+from emulator.policies.allocation_forms import AllocationPolicy, ShareAllocation
 from emulator.policies.shares import demands
-from emulator.policies.views import AllocationDecision, ClusterView, JobView, Known, QueueView
+from emulator.policies.views import ClusterView, JobView, Known, QueueView, ShareDecision
 from emulator.vocabulary import JobFacts, Kind
 from tests.experiment_files import refusal, write
 
@@ -75,13 +75,13 @@ def test_slots_for_maps_take_no_reduce() -> None:
     assert Counter(allocation.kind for allocation in given) == {Kind.MAP: 4, Kind.REDUCE: 4}
 
 
-def one_each(view: ClusterView) -> AllocationDecision:
-    return AllocationDecision((), shares=tuple((job, 1) for job in view.jobs), valid_until_ns=view.now_ns + 1)
+def one_each(view: ClusterView) -> ShareDecision:
+    return ShareDecision(tuple((job, 1) for job in view.jobs), valid_until_ns=view.now_ns + 1)
 
 
 def test_no_job_gets_more_than_a_policy_of_ones_own_gives_it() -> None:
     base = make_settings(nodes=2, containers=4, allocation="fair", mechanism="wait", masters_outside=True)
-    own = AllocationPolicy("mine:RECORD", one_each, "your own", gives_shares=True)
+    own = ShareAllocation("mine:RECORD", one_each, "your own")
     cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
     run = run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,) * 4),))
     assert run.kernel.now_ns > 4 * 5 * SECOND_NS
@@ -91,7 +91,7 @@ def test_a_function_that_gives_shares_needs_a_record() -> None:
     base = make_settings(allocation="soft-cap", mechanism="wait")
     own = AllocationPolicy("mine:one_each", one_each, "your own")
     cluster = replace(base, scheduler=replace(base.scheduler, allocation=own))
-    with pytest.raises(PolicyError, match="name a record of it whose gives_shares is true"):
+    with pytest.raises(PolicyError, match="name a ShareAllocation of it"):
         run_checked(cluster, (make_job("job", "research", 0.0, (), (5.0,)),))
 
 

@@ -22,9 +22,9 @@ from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import Outcome, Stuck, simulate
 from emulator.fluid.session import simulated
 from emulator.policies import ALLOCATION
+from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
-from emulator.policies.policy import AllocationPolicy
-from emulator.policies.views import AllocationDecision, ClusterView, QueueView
+from emulator.policies.views import ClusterView, QueueView, ShareDecision
 from emulator.run.briefly import run_briefly
 from emulator.vocabulary import JobFacts
 from tests.experiment_files import refusal, write
@@ -109,7 +109,7 @@ def test_all_work_is_done_within_the_capacity(rows, steps, name) -> None:
 @pytest.mark.parametrize(
     ("shares", "words"),
     [
-        (None, "gives no shares"),
+        (None, "pairs of a job"),
         ((("only", 9),), "8 or fewer in all"),
         ((("other", 1),), "pairs of a job"),
         ((("only", -1),), "pairs of a job"),
@@ -118,19 +118,25 @@ def test_all_work_is_done_within_the_capacity(rows, steps, name) -> None:
     ],
 )
 def test_an_allocation_that_answers_wrongly_is_named(shares, words) -> None:
-    def own(view: ClusterView) -> AllocationDecision:
-        return AllocationDecision(("default",), shares=shares)
+    def own(view: ClusterView) -> ShareDecision:
+        return ShareDecision(shares)
 
     with pytest.raises(PolicyError, match=words):
         simulate([job("only", 8)], QUEUES, Capacity(((0, 8),)), AllocationPolicy("own", own, "test"))
 
 
+def test_an_allocation_that_gives_no_shares_is_named() -> None:
+    soft_cap = ALLOCATION.by_name["soft-cap"]
+    with pytest.raises(PolicyError, match=r"allocation policy soft-cap returned .* it must return a ShareDecision"):
+        simulate([job("only", 8)], QUEUES, Capacity(((0, 8),)), soft_cap)
+
+
 def test_an_allocation_is_asked_again_when_its_answer_has_run_out() -> None:
     asked_ns = []
 
-    def own(view: ClusterView) -> AllocationDecision:
+    def own(view: ClusterView) -> ShareDecision:
         asked_ns.append(view.now_ns)
-        return AllocationDecision(("default",), shares=(("only", 8),), valid_until_ns=view.now_ns + 4 * SECOND_NS)
+        return ShareDecision((("only", 8),), valid_until_ns=view.now_ns + 4 * SECOND_NS)
 
     simulate([job("only", 8, task_s=10)], QUEUES, Capacity(((0, 8),)), AllocationPolicy("own", own, "test"))
     assert asked_ns == [0, 4 * SECOND_NS, 8 * SECOND_NS]

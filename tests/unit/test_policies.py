@@ -382,7 +382,6 @@ def test_any_number_of_queues_each_preempts_those_below_it() -> None:
     decision = two_queue(cluster(queues=queues))
     assert decision.order == ("production", "middle", "free")
     assert decision.reclaim == (("production", ("free", "middle")), ("middle", ("free",)))
-    assert not policies.ALLOCATION.by_name["two-queue"].least_urgent_takes
 
 
 def test_the_orders_of_resuming() -> None:

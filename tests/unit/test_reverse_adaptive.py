@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from emulator.core.decisions import allocate
+from emulator.core.decisions import share_out
 from emulator.experiment.model import Choice
 from emulator.experiment.policies import find_policy
 from emulator.fluid.model import simulate
 from emulator.policies import ALLOCATION
+from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
-from emulator.policies.policy import AllocationPolicy
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, fitted, left_over
 from emulator.policies.reverse_adaptive.utility import (
@@ -221,7 +221,7 @@ def test_options_are_checked() -> None:
         ),
     )
     for name in NAMES:
-        decision = allocate(chosen(name, 2.5), view)
+        decision = share_out(chosen(name, 2.5), view)
         assert (decision.shares, decision.valid_until_ns) == ((("a", 8),), 2_500_000_000)
         with pytest.raises(Exception, match="cycle_s"):
             chosen(name, 0)

@@ -28,8 +28,6 @@ class AttemptReports:
         self._tasks = tasks
         self._rivals = rivals
         self._protocol = settings.protocol
-        self._debts_are_numbers = settings.scheduler.allocation.paced is None
-        """Whether the ResourceManager asks back a number of containers; otherwise it names them."""
         self._heeds_refusals = settings.scheduler.mechanism.heeds_refusals
 
     def take(self, report: ContainerReport, now_ns: int) -> list[Effect]:
@@ -82,9 +80,8 @@ class AttemptReports:
             attempt.spared_until_ns = now_ns + self._protocol.retry_ns
 
     def _owe_another(self, victim: TaskAttempt) -> None:
-        """A victim's container has not become free: if a number of containers is owed, another victim must give one."""
-        if self._debts_are_numbers and victim.task not in self._tasks.held:
-            self._tasks.releaser.debt += 1
+        """A victim's container has not become free: if it was to pay a debt, another victim must."""
+        self._tasks.releaser.debt += victim.pays_debt
 
     def _stopped(self, attempt: TaskAttempt, now_ns: int) -> list[Effect]:
         if attempt.state is AttemptState.SUSPEND_PENDING:

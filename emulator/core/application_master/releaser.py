@@ -96,7 +96,7 @@ class Releaser:
         victims = [by_container[container] for container, _ in chosen]
         for victim, (_, decision) in zip(victims, chosen, strict=True):
             victim.move(AttemptEvent.CHOOSE)
-            victim.mechanism = decision.mechanism
+            victim.mechanism, victim.pays_debt = decision.mechanism, not named
         self.debt -= 0 if named else len(victims)
         taken = [container for container, _ in chosen]
         in_order = [*taken, *(container for container in order if container not in taken)]

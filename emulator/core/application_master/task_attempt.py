@@ -141,6 +141,8 @@ class TaskAttempt:
     running_since_ns: int = 0
     mechanism: Mechanism = Mechanism.WAIT
     """The mechanism chosen when it last became a victim."""
+    pays_debt: bool = False
+    """Whether its job chose it, to give a number of containers; not if it was named, or ordered to stop."""
     spared_until_ns: int = 0
     """It must not be chosen before this time, because its node has just refused."""
     revision: int = 0

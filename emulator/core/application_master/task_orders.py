@@ -61,7 +61,7 @@ class TaskOrders:
         chosen = self._tasks.releaser.candidates(running, now_ns)
         for attempt in chosen:
             attempt.move(AttemptEvent.CHOOSE)
-            attempt.mechanism = Mechanism.SUSPEND
+            attempt.mechanism, attempt.pays_debt = Mechanism.SUSPEND, False
         return chosen
 
     def _open_attempts(self, task: TaskId) -> list[TaskAttempt]:

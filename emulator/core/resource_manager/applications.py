@@ -15,6 +15,7 @@ from emulator.core.messages import (
     ResumeAsk,
     TaskId,
     TaskOrder,
+    node_address,
 )
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
 from emulator.core.resource_manager.cost_ledger import CostLedger
@@ -106,6 +107,11 @@ class Node:
     def name(self) -> str:
         """Unique in the cluster."""
         return self.settings.name
+
+    @property
+    def address(self) -> str:
+        """Of its NodeManager."""
+        return node_address(self.settings.name)
 
     def register(self, now_ns: int, registration: int) -> None:
         """Its first heartbeat, or the first since it was lost: all its containers are free."""

@@ -1,32 +1,28 @@
-"""Paced preemption: the ResourceManager takes back containers by name (YARN's ProportionalCapacityPreemptionPolicy).
+"""Paced allocation: containers are taken back by name, round by round (YARN's ProportionalCapacityPreemptionPolicy).
 
 Theory of operation
 -------------------
-Once per interval the allocation says how many containers it would take back, and from which jobs.  The task eviction
-order names these containers.  Each goes on a list with the current time.  If a container is chosen again in a later
-round, at least ``wait`` after it went on the list, it is taken.  If it is not chosen again, it is forgotten after twice
-``wait``.  A taken container counts as gone for its queue and its job, although its node still holds it.
-
-If the mechanism is *kill*, the container's node is told in answer to its next heartbeat, as in YARN.  Otherwise the job
-is asked for that container and applies the mechanism; a container not given within ``kill_timeout`` is killed.
+Containers are given out by the order of the queues.  Once per interval the policy's pace says how many containers it
+would take back, and from which jobs.  The task eviction order names these containers.  Each goes on a list with the
+current time.  If a container is chosen again in a later round, at least ``wait`` after it went on the list, it is
+taken by a strict contract.  If it is not chosen again, it is forgotten after twice ``wait``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import order_tasks, takes
 from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
-from emulator.core.messages import KillContainer, job_address, node_address
-from emulator.core.resource_manager.applications import HeldContainer, Node
-from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.settings import Settings
-from emulator.policies.policy import Pace
+from emulator.core.mechanisms import needs_no_job
+from emulator.core.resource_manager.allocation import Asked, Decision, Occasion, StrictContract
+from emulator.core.resource_manager.by_contract import Parts
+from emulator.core.resource_manager.by_queues import ByQueues
+from emulator.policies.allocation_forms import Pace
 from emulator.policies.views import ClusterView, Take, TaskView
-from emulator.vocabulary import Mechanism
 
 
 class Candidates:
@@ -53,57 +49,61 @@ class Candidates:
         return due
 
 
-class PacedPreemption:
-    """Part of the ResourceManager; see the module's theory of operation."""
+class _ChosenFrom(NamedTuple):
+    """A container that a round would take: the tasks that it was chosen from, and their order."""
 
-    def __init__(self, settings: Settings, pace: Pace, state: ClusterState, orders: OrderLedger) -> None:
-        self._scheduler = settings.scheduler
-        self._seed = settings.seed
-        self._kill_timeout_ns = settings.protocol.kill_timeout_ns
+    tasks: Sequence[TaskView]
+    order: tuple[str, ...]
+
+
+class Paced:
+    """See the module's theory of operation; an ``Allocation``."""
+
+    def __init__(self, parts: Parts, pace: Pace) -> None:
+        self.changes = 0
+        self._offers = ByQueues(parts)
+        self._scheduler = parts.settings.scheduler
+        self._seed = parts.settings.seed
         self._pace = pace
-        self._state = state
-        self._orders = orders
+        self._state = parts.state
         self._candidates = Candidates(pace)
-        self._asked_ns: dict[str, int] = {}
-        """Containers that their jobs were asked for, and when."""
+        self._explains = needs_no_job(self._scheduler.mechanism.among)
+        """Whether nobody else will explain: a job that is asked explains what it gives."""
+        self._whys: list[Effect] = []
 
-    def may_reclaim(self) -> bool:
-        """Whether the next round may choose or take a container."""
-        return self._scheduler.preempts and self._state.queues.pending > 0
+    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+        """See ``Allocation``."""
+        if occasion is Occasion.TIME:
+            return now_ns if self._scheduler.preempts and self._state.queues.pending else None
+        return self._offers.asked_ns(occasion, now_ns)
 
-    def due_ns(self, now_ns: int) -> int | None:
-        """When a round may next choose or take a container, or kill one that was not given; None: never."""
-        if self.may_reclaim():
-            return now_ns
-        return min((at_ns + self._kill_timeout_ns for at_ns in self._asked_ns.values()), default=None)
+    def decide(self, asked: Asked) -> Iterator[Decision]:
+        """See ``Allocation``."""
+        if asked.occasion is Occasion.TIME:
+            return self._round(asked.now_ns, asked.planned_ns)
+        return self._offers.decide(asked)
 
-    def wait_anew(self, now_ns: int) -> None:
-        """The ResourceManager was away: what it has asked for may take its full time from now on."""
-        self._asked_ns = dict.fromkeys(self._asked_ns, now_ns)
-
-    def run(self, now_ns: int, tick_ns: int) -> list[Effect] | None:
-        """Run one round at ``now_ns``, planned for ``tick_ns``; the times on the list are planned times.
-
-        Returns None if nothing has changed.  Raises PolicyError.
-        """
-        lost_patience = self._lose_patience(now_ns)
-        if not self.may_reclaim():
-            return [] if lost_patience else None
+    def _round(self, now_ns: int, planned_ns: int) -> Iterator[StrictContract]:
+        """One round; the times on the list are planned times."""
+        if self.asked_ns(Occasion.TIME, now_ns) is None:
+            return
         view = self._state.view(now_ns)
-        chosen: dict[str, tuple[Sequence[TaskView], tuple[str, ...]]] = {}
+        chosen: dict[str, _ChosenFrom] = {}
         for take in takes(self._scheduler.allocation, self._pace, view):
             self._choose(take, view, chosen)
         before = self._candidates.since_ns
-        due = self._candidates.round(chosen, tick_ns)
-        effects: list[Effect] = []
+        due = self._candidates.round(chosen, planned_ns)
+        self.changes += self._candidates.since_ns != before
         for container in due:
-            effects += self._take(self._state.containers[container], *chosen[container], now_ns)
-        return effects if lost_patience or self._candidates.since_ns != before else None
+            held = self._state.containers[container]
+            if self._explains:
+                tasks, order = chosen[container]
+                in_order = (held.id, *(other for other in order if other != held.id))
+                self._whys.append(explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1))
+            yield StrictContract(held)
 
-    def _choose(
-        self, take: Take, view: ClusterView, chosen: dict[str, tuple[Sequence[TaskView], tuple[str, ...]]]
-    ) -> None:
-        """Add the containers of ``take`` to ``chosen``, each with the tasks and the order that it was chosen from."""
+    def _choose(self, take: Take, view: ClusterView, chosen: dict[str, _ChosenFrom]) -> None:
+        """Add the containers of ``take`` to ``chosen``."""
         left = take.containers
         for job in take.jobs:
             tasks = tuple(
@@ -117,55 +117,10 @@ class PacedPreemption:
                 # One draw per job, so that a random order stays the same from round to round.
                 random = keyed_random(self._seed, "rm", "candidates", job)
                 order = order_tasks(self._scheduler.task_eviction, view, tasks, random)
-                chosen |= dict.fromkeys(order[:left], (tasks, order))
+                chosen |= dict.fromkeys(order[:left], _ChosenFrom(tasks, order))
                 left -= len(order[:left])
 
-    def _take(
-        self, held: HeldContainer, tasks: Sequence[TaskView], order: tuple[str, ...], now_ns: int
-    ) -> list[Effect]:
-        """Take a container that is due."""
-        state = self._state
-        application = state.applications[held.job]
-        held.taken = True
-        application.taken += 1
-        state.queues.note(application)
-        if self._scheduler.mechanism.among != {Mechanism.KILL}:
-            self._asked_ns[held.id] = now_ns
-            application.named.append(held.id)
-            state.attention.expect(job_address(held.job))
-            return []
-        self._kill_later(held)
-        in_order = (held.id, *(container for container in order if container != held.id))
-        return [explain_tasks(self._scheduler.task_eviction.name, held.job, tasks, in_order, 1)]
-
-    def _kill_later(self, held: HeldContainer) -> None:
-        self._state.nodes[held.node].to_kill.append(held.id)
-        self._state.attention.expect(node_address(held.node))
-
-    def _lose_patience(self, now_ns: int) -> bool:
-        """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""
-        asked = len(self._asked_ns)
-        for container, asked_ns in list(self._asked_ns.items()):
-            if asked_ns + self._kill_timeout_ns <= now_ns:
-                del self._asked_ns[container]
-                held = self._state.containers.get(container)
-                if held is not None and held.taken:
-                    self._kill_later(held)
-        return len(self._asked_ns) < asked
-
-    def answer(self, node: Node, now_ns: int) -> list[Effect] | None:
-        """Kill orders in answer to a heartbeat of ``node``; None: nothing has changed."""
-        if not node.to_kill:
-            return None
-        effects: list[Effect] = []
-        for container in node.to_kill:
-            held = self._state.containers.get(container)
-            if held is not None and held.taken:
-                kill = KillContainer(held.id, held.job, PREEMPTED)
-                effects.append(self._orders.send(held.id, held.node, kill, now_ns))
-        node.to_kill.clear()
-        return effects
-
-
-PREEMPTED = "preempted by name"
-"""Why a container was killed."""
+    def explain(self) -> list[Effect]:
+        """See ``Allocation``."""
+        whys, self._whys = self._whys, []
+        return whys

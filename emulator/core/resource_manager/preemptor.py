@@ -1,15 +1,11 @@
-"""The Preemptor: a part of the ResourceManager that asks containers back (natjam, section 3.2).
+"""The Preemptor: who was asked for how many containers, for whom, and since when (natjam, section 3.2).
 
 Theory of operation
 -------------------
-Once per period it looks at every job of a queue that may reclaim.  If the cluster is full, it compares the job's
-pending requests with the entries in the job's reclaim list, and makes an entry for each request without one.  For each
-entry, the job eviction policy names a victim job among those that still have a reduce to give.  The victim's
-ApplicationMaster is told at its next heartbeat.
-
-An entry is removed when the job gets a container.  After ``kill_timeout`` (12 s) an entry moves to the expired list for
-``expired`` (2 s), and a container of its victim, the first in the task eviction order, is killed through the
-NodeManager.  The entries, expired ones included, prevent a second request for the same need.
+An allocation asks jobs for containers by contracts.  The Preemptor keeps an entry of each in the *reclaim list* of the
+job that it is for.  The victim's ApplicationMaster is told at its next heartbeat.  An entry is removed when the job
+gets a container.  After ``kill_timeout`` (12 s) it moves to the *expired list* for ``expired`` (2 s), and a container
+of its victim is killed.  The entries, expired ones included, prevent a second request for the same need.
 
 After a restart of the ResourceManager the time begins again, because no answer could reach it meanwhile.
 
@@ -24,12 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from emulator.core.decisions import choose_job
-from emulator.core.effects import Effect
-from emulator.core.explanation import JobChoice, explain_jobs
-from emulator.core.machine import keyed_random
 from emulator.core.settings import Settings
-from emulator.policies.views import ClusterView, JobView
 from emulator.vocabulary import Frozen
 
 TRANSACTIONAL = "_transactional"
@@ -56,16 +47,11 @@ class Preemptor:
         """Grows whenever less is being reclaimed than before."""
         self.expired: list[tuple[int, Reclaim]] = []
         """Reclaims that ended in a kill, with the instant their container is assumed dead."""
-        self._seed = settings.seed
-        self._policy = settings.scheduler.job_eviction
         self._kill_timeout_ns = settings.protocol.kill_timeout_ns
         self._grace_ns = settings.kill_after_ns
         self._expired_ns = settings.protocol.expired_ns
-        self._decisions = 0
         self.due_ns: int | None = None
         """Earliest time at which ``expire`` may change something (never too late); None: there is none."""
-        self._choices: list[JobChoice] = []
-        """Choices made since the last ``explain``."""
 
     def outstanding(self, requester: str) -> int:
         """Number of containers being reclaimed for ``requester``."""
@@ -80,23 +66,12 @@ class Preemptor:
         """Number of entries in the reclaim lists that name ``victim``."""
         return self._wanted.get(victim, 0)
 
-    def choose(self, requester: str, view: ClusterView, jobs: tuple[JobView, ...]) -> str:
-        """Add one reclaim for ``requester``; returns the victim that the policy chose among ``jobs``."""
-        self._decisions += 1
-        victim = choose_job(self._policy, view, jobs, keyed_random(self._seed, "rm", "job-eviction", self._decisions))
-        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, view.now_ns))
+    def ask(self, requester: str, victim: str, now_ns: int) -> None:
+        """``victim`` is asked for a container for ``requester``."""
+        self.reclaims.setdefault(requester, []).append(Reclaim(requester, victim, now_ns))
         self._wanted[victim] = self.wanted_of(victim) + 1
-        expires_ns = view.now_ns + self._timeout_ns(requester)
+        expires_ns = now_ns + self._timeout_ns(requester)
         self.due_ns = expires_ns if self.due_ns is None else min(self.due_ns, expires_ns)
-        self._choices.append(JobChoice(requester, jobs[0].facts.queue, victim, view.now_ns, jobs))
-        return victim
-
-    def explain(self) -> list[Effect]:
-        """Explanations of the victims chosen since the last call."""
-        if not self._choices:
-            return []
-        choices, self._choices = self._choices, []
-        return explain_jobs(self._policy, choices)
 
     def allocated(self, requester: str, former_owner: str | None, pending: int) -> None:
         """``requester`` got a container that ``former_owner`` held before, and still wants ``pending``.
@@ -179,8 +154,3 @@ class Preemptor:
             del self._wanted[victim]
         if not self.reclaims[requester]:
             del self.reclaims[requester]
-
-
-def net_of(view: JobView, asked: int) -> JobView:
-    """The job as the eviction must see it: without the containers already asked back."""
-    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

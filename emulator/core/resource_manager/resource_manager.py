@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 Jobs are submitted to queues.  A job first waits for a container for its ApplicationMaster, which the ResourceManager
-itself launches.  From then on the ApplicationMaster's heartbeats say what the job wants.  Containers are given out in
-answer to NodeManagers' heartbeats (``emulator.core.resource_manager.allocator``) and asked back once per period
-(``emulator.core.resource_manager.reclaiming``).  News for an ApplicationMaster (containers given, ended or to be given
-back) waits for its next heartbeat, and is repeated until acknowledged.
+itself launches.  From then on the ApplicationMaster's heartbeats say what the job wants.  An allocation decides who
+gets a container and from whom one is taken back (``emulator.core.resource_manager.allocation``).  The ResourceManager
+asks it on each of its occasions, and carries out what it decides.  News for an ApplicationMaster (containers given,
+ended or to be given back) waits for its next heartbeat, and is repeated until acknowledged.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from emulator.core.messages import (
 from emulator.core.node_ledger import Slot
 from emulator.core.node_manager.node_news import STARTED_ANEW
 from emulator.core.resource_manager.admission import Admission
+from emulator.core.resource_manager.allocation import Asked, Contract, Grant, Occasion
 from emulator.core.resource_manager.allocator import Allocator
 from emulator.core.resource_manager.applications import Application, HeldContainer, Node, NodeState
+from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.cluster_state import ClusterState
-from emulator.core.resource_manager.paced import PacedPreemption
+from emulator.core.resource_manager.contracts import Contracts
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
-from emulator.core.resource_manager.reclaiming import Reclaiming
 from emulator.core.resource_manager.recovery import MasterRecovery
-from emulator.core.resource_manager.shares import Shares
+from emulator.core.resource_manager.strategies import strategy
 from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
@@ -64,15 +65,10 @@ class ResourceManager(StateMachine):
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
         self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
-        self._shares = shares = Shares(settings, self.state) if settings.scheduler.allocation.gives_shares else None
-        self._allocator = Allocator(settings, self.state, self.preemptor, self._orders, shares)
+        self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
+        self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
-        pace = settings.scheduler.allocation.paced
-        self._reclaiming: Reclaiming | PacedPreemption = (
-            Reclaiming(settings, self.state, self.preemptor, self._orders, shares, self._withholding)
-            if pace is None
-            else PacedPreemption(settings, pace, self.state, self._orders)
-        )
+        self._allocation = strategy(Parts(settings, self.state, self.preemptor, self._withholding))
         self._masters_outside = any(node.masters_outside for node in settings.nodes)
         self._admission = Admission(settings.scheduler.queues, self._masters_outside)
         self._victims = settings.scheduler.victims
@@ -89,39 +85,59 @@ class ResourceManager(StateMachine):
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
+            occasion = Occasion.FREED if isinstance(message, (NodeHeartbeat, NodeLost)) else Occasion.ARRIVAL
+            if self._allocation.asked_ns(occasion, now_ns) == now_ns:
+                effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
         return effects
 
     def heartbeat_due_ns(self, now_ns: int) -> int | None:
-        """When the Preemptor may have something to do; see ``emulator.core.machine.PeriodicMachine``."""
-        parts = (self.preemptor, self._orders, self._recovery, self._withholding)
+        """When something may have to be taken back; see ``emulator.core.machine.PeriodicMachine``."""
+        parts = (self._contracts, self._orders, self._recovery, self._withholding)
         times_ns = [part.due_ns for part in parts if part.due_ns is not None]
-        reclaiming_ns = self._reclaiming.due_ns(now_ns)
-        return min(times_ns if reclaiming_ns is None else [*times_ns, reclaiming_ns], default=None)
+        allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
+        return min(times_ns if allocation_ns is None else [*times_ns, allocation_ns], default=None)
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
         be given unless something changes."""
-        return self._allocator.free_node_due_ns(now_ns)
+        return self._allocation.asked_ns(Occasion.HEARTBEAT, now_ns)
+
+    def _ask(self, asked: Asked) -> list[Effect] | None:
+        """Ask the allocation and carry out what it decides; None: it has decided nothing and remembers nothing new."""
+        changes, decided = self._allocation.changes, False
+        effects: list[Effect] = []
+        for decision in self._allocation.decide(asked):
+            decided = True
+            if isinstance(decision, Grant):
+                effects += self._allocator.give(decision, asked.now_ns)
+            elif isinstance(decision, Contract):
+                self._contracts.make(decision, asked.now_ns)
+            else:
+                self._contracts.make_strict(decision, asked.now_ns)
+        if not decided and self._allocation.changes == changes:
+            return None
+        return effects + self._allocation.explain()
 
     def _start(self, message: Start, now_ns: int) -> list[Effect]:
         """Also called after a restore: the client may have missed which jobs have ended, or passed a mark."""
         for node in self.state.nodes:
             self.state.attention.expect(node_address(node))
-        self._reclaiming.wait_anew(now_ns)
+        self._contracts.wait_anew(now_ns)
         self._recovery.wait_anew(now_ns)
         return [*(Send(CLIENT, finished) for finished in self._ended.values()), *self._triggers.again()]
 
     def _tick(self, message: Tick, now_ns: int) -> list[Effect]:
         stepped = self._withholding.step(now_ns)
-        if stepped and self._shares is not None:
-            self._shares.ask_again()
+        if stepped:
+            self._ask(Asked(Occasion.CAPACITY, now_ns))
         admitted = self._admit(now_ns) if stepped else []
-        preempted, again = self._reclaiming.run(now_ns, message.due_ns), self._orders.repeat(now_ns)
-        room = self._recovery.make_room(now_ns)
-        if preempted is None and room is None and not again and not stepped:
+        enforced = self._contracts.enforce(now_ns)
+        taken = self._ask(Asked(Occasion.TIME, now_ns, planned_ns=message.due_ns))
+        again, room = self._orders.repeat(now_ns), self._recovery.make_room(now_ns)
+        if enforced is None and taken is None and room is None and not again and not stepped:
             self.leaves_no_trace()
-        return [*admitted, *(preempted or ()), *(room or ()), *again]
+        return [*admitted, *(enforced or ()), *(taken or ()), *(room or ()), *again]
 
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
@@ -151,7 +167,7 @@ class ResourceManager(StateMachine):
         effects = self._register(node, message.registration, now_ns) if is_new else []
         for report in message.freed:
             effects += self._freed(report, now_ns)
-        taken, given = self._reclaiming.answer(node, now_ns), self._allocator.allocate(node, now_ns)
+        taken, given = self._contracts.kills_on(node, now_ns), self._ask(Asked(Occasion.HEARTBEAT, now_ns, node))
         if message.says_nothing and not is_new and taken is None and given is None:
             self.leaves_no_trace()
         effects += [*(taken or ()), *(given or ())]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from emulator.core.decisions import PolicyError, allocate
+from emulator.core.decisions import share_out
 from emulator.core.node_ledger import SLOTS_FOR
 from emulator.core.resource_manager.applications import Application, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -143,7 +143,7 @@ class Instance:
 
 
 class Shares:
-    """Part of the ResourceManager; see the module's theory of operation."""
+    """Part of the allocation by shares; see the module's theory of operation."""
 
     def __init__(self, settings: Settings, state: ClusterState) -> None:
         self._policy = settings.scheduler.allocation
@@ -169,11 +169,7 @@ class Shares:
 
     def _ask(self, instance: Instance, now_ns: int) -> None:
         self.asked += 1
-        decision = allocate(self._policy, ClusterView(now_ns, instance.source))
-        if decision.shares is None:
-            raise PolicyError(
-                f"allocation policy {self._policy.name} gives no shares, and its record says that it does"
-            )
+        decision = share_out(self._policy, ClusterView(now_ns, instance.source))
         instance.shares = dict(decision.shares)
         instance.until_ns = (now_ns // self._epoch_ns + 1) * self._epoch_ns
         if decision.valid_until_ns is not None and now_ns < decision.valid_until_ns < instance.until_ns:

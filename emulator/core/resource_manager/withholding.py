@@ -5,7 +5,7 @@ Theory of operation
 ``cluster.availability`` says how many containers jobs may hold, anywhere in the cluster; the others are withheld for
 the transactional workload.  Each run of the Preemptor reads the number.  No container is given out above it.  What jobs
 hold above it is the *surplus*.  It is asked back like a container that another job needs
-(``emulator.core.resource_manager.reclaiming``); the requester of such an entry in the Preemptor's list is
+(``emulator.core.resource_manager.by_contract``); the requester of such an entry in the Preemptor's list is
 ``TRANSACTIONAL``.  A container that becomes free while there is a surplus goes to the transactional workload and
 fulfils an entry.
 
@@ -17,10 +17,15 @@ a container counts as one, and is never taken.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from emulator.core.command_ledger import OrderLedger
+from emulator.core.resource_manager.allocation import Contract
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
+from emulator.core.resource_manager.victim_jobs import VictimJobs
 from emulator.core.settings import Settings
+from emulator.policies.views import JobView
 from emulator.vocabulary import Kind
 
 
@@ -46,6 +51,16 @@ class Withholding:
             self._state.room_ns = now_ns
         self._preemptor.withdraw_surplus(TRANSACTIONAL, self._state.surplus)
         return True
+
+    def contracts(
+        self, groups: Iterable[dict[str, JobView]], victim_jobs: VictimJobs, now_ns: int
+    ) -> Iterator[Contract]:
+        """Ask for the containers that it lacks, of the jobs of one group after another."""
+        lacking, view = self.lacking, self._state.view(now_ns)
+        for jobs in groups if lacking > 0 else ():
+            while jobs and lacking > 0:
+                yield victim_jobs.choose(TRANSACTIONAL, tuple(jobs.values()), jobs, view)
+                lacking -= 1
 
     @property
     def lacking(self) -> int:

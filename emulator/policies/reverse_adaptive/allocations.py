@@ -21,7 +21,7 @@ from msgspec import Meta
 from emulator.policies.reverse_adaptive.fewest import kept_goals
 from emulator.policies.reverse_adaptive.fitting import Goal, chances, left_over
 from emulator.policies.reverse_adaptive.utility import Needs, max_min_shares
-from emulator.policies.views import AllocationDecision, ClusterView
+from emulator.policies.views import ClusterView, ShareDecision
 from emulator.vocabulary import Frozen
 
 
@@ -41,7 +41,7 @@ DEFAULT = Cycle()
 _NEVER_NS = 1 << 62
 
 
-def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
+def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
     """The Adaptive Scheduler: jobs get the containers that they need on average until their deadlines; the rest goes
     to the least satisfied jobs.  Does not use the forecast of capacity.
     """
@@ -52,7 +52,7 @@ def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
     return _decision(view, options, names, shares)
 
 
-def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
+def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
     """Work is done now if, after this cycle, it would no longer fit into the forecast capacity before its deadline;
     the rest goes to the least satisfied jobs.
     """
@@ -65,7 +65,7 @@ def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> AllocationD
     return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
 
 
-def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> AllocationDecision:
+def fewest_misses(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
     """As many jobs as possible meet their deadlines, the earliest deadline first; the others get what is left.
 
     The reference of reverse-adaptive, section V-C: it ignores fairness.
@@ -122,7 +122,5 @@ def _shares(
     return [share + more for share, more in zip(shares, rest, strict=True)]
 
 
-def _decision(view: ClusterView, options: Cycle, names: Sequence[str], shares: Sequence[int]) -> AllocationDecision:
-    queues = tuple(queue.name for queue in view.queues)
-    named = tuple(zip(names, shares, strict=True))
-    return AllocationDecision(queues, shares=named, valid_until_ns=view.now_ns + options.length_ns)
+def _decision(view: ClusterView, options: Cycle, names: Sequence[str], shares: Sequence[int]) -> ShareDecision:
+    return ShareDecision(tuple(zip(names, shares, strict=True)), view.now_ns + options.length_ns)

@@ -31,16 +31,19 @@ if _why := of_the_same_name():
 
 from emulator import __version__
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.policies.policy import AllocationPolicy, MechanismPolicy, PlacementPolicy, Policy, Reads, Score
+from emulator.policies.allocation_forms import AllocationPolicy, CycleAllocation, Pace, PacedAllocation, ShareAllocation
+from emulator.policies.policy import MechanismPolicy, PlacementPolicy, Policy, Reads, Score
 from emulator.policies.views import (
     AllocationDecision,
     ClusterView,
+    CycleDecision,
     JobView,
     Known,
     MechanismDecision,
     NodeView,
     PlacementDecision,
     QueueView,
+    ShareDecision,
     SuspendedView,
     Take,
     TaskView,
@@ -55,6 +58,8 @@ __all__ = [
     "AllocationPolicy",
     "ClusterView",
     "ConfigError",
+    "CycleAllocation",
+    "CycleDecision",
     "Frozen",
     "JobFacts",
     "JobView",
@@ -66,6 +71,8 @@ __all__ = [
     "MechanismPolicy",
     "NatjamError",
     "NodeView",
+    "Pace",
+    "PacedAllocation",
     "PlacementDecision",
     "PlacementPolicy",
     "Policy",
@@ -73,6 +80,8 @@ __all__ = [
     "Reads",
     "RunError",
     "Score",
+    "ShareAllocation",
+    "ShareDecision",
     "SuspendedView",
     "Take",
     "TaskView",

@@ -1,0 +1,93 @@
+"""Allocation: the strategy that says who gets a container, and from whom one is taken back.
+
+Theory of operation
+-------------------
+A strategy is asked on an *occasion*: a node's heartbeat, an arrival, a freed container, its own time.  It answers
+with decisions, one after another; each is carried out before the next is made, so it sees what it has done.  There are
+three: a *grant* gives a container of a node to a request; a *contract* asks a job for a container, and the job's
+ApplicationMaster chooses which; a *strict contract* names the container.  (The last two are YARN's words, of its
+PreemptionMessage.)  Contracts are kept, or enforced, by ``emulator.core.resource_manager.contracts``.
+
+A strategy has a direction.  YARN's and Natjam's answer the offer of a node's heartbeat
+(``emulator.core.resource_manager.offers``).  A scheduler of cycles chooses a node for each request when its time has
+come (``emulator.core.resource_manager.by_cycles``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from emulator.core.effects import Effect
+from emulator.core.machine import Symbol
+from emulator.core.messages import TaskId
+from emulator.core.resource_manager.applications import Application, HeldContainer, Node
+from emulator.vocabulary import Kind
+
+
+class Occasion(Symbol):
+    """Why an allocation is asked."""
+
+    HEARTBEAT = "the heartbeat of a node"
+    ARRIVAL = "a request has come in"
+    FREED = "a container has become free"
+    CAPACITY = "the number of containers that jobs may hold has changed"
+    TIME = "its own time has come"
+
+
+class Asked(NamedTuple):
+    """One question to an allocation."""
+
+    occasion: Occasion
+    now_ns: int
+    node: Node | None = None
+    """Whose heartbeat it is."""
+    planned_ns: int = 0
+    """When its own time was planned for; a driver may be late."""
+
+
+class Grant(NamedTuple):
+    """A container of ``node`` goes to a request of a job."""
+
+    application: Application
+    kind: Kind
+    node: Node
+    task: TaskId | None = None
+    """The suspended task that resumes in it; None: a new task, or the ApplicationMaster."""
+
+
+class Contract(NamedTuple):
+    """The job ``victim`` must give a container, of its own choice, for ``requester``."""
+
+    requester: str
+    victim: str
+
+
+class StrictContract(NamedTuple):
+    """This container must be given."""
+
+    held: HeldContainer
+
+
+Decision = Grant | Contract | StrictContract
+
+
+class Allocation(Protocol):
+    """What the ResourceManager asks; see the module's theory of operation."""
+
+    @property
+    def changes(self) -> int:
+        """Grows when it remembers something new, so that the message which led to it is not left out."""
+        ...
+
+    def asked_ns(self, occasion: Occasion, now_ns: int) -> int | None:
+        """From when on it must be asked on such an occasion; None: not unless something changes.  Never too late."""
+        ...
+
+    def decide(self, asked: Asked) -> Iterator[Decision]:
+        """What is given and taken back now.  Raises PolicyError."""
+        ...
+
+    def explain(self) -> list[Effect]:
+        """Why, of what was decided since the last call."""
+        ...

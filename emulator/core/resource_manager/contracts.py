@@ -1,0 +1,142 @@
+"""Contracts: jobs are told what they must give, and what they do not give in time is killed.
+
+Theory of operation
+-------------------
+A contract asks a job for a container, of its ApplicationMaster's choice.  If none has come back after
+``kill_timeout``, the container that the task eviction order puts first is killed, at once (natjam, section 3.2).
+
+A strict contract names the container.  Such a container counts as gone for its queue and its job, although its node
+still holds it.  If the mechanism leaves nothing to do for the job, the container's node is told in answer to its next
+heartbeat, as in YARN.  Otherwise the job is asked for that container and applies the mechanism; if it is not given
+within ``kill_timeout``, its node is told.
+"""
+
+from __future__ import annotations
+
+from emulator.core.command_ledger import OrderLedger
+from emulator.core.decisions import order_tasks
+from emulator.core.effects import Effect
+from emulator.core.explanation import explain_tasks
+from emulator.core.machine import keyed_random
+from emulator.core.mechanisms import needs_no_job
+from emulator.core.messages import KillContainer, job_address, node_address
+from emulator.core.resource_manager.allocation import Contract, StrictContract
+from emulator.core.resource_manager.applications import HeldContainer, Node
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.settings import Settings
+
+PREEMPTED = "preempted by name"
+"""Why a container was killed."""
+
+
+class Contracts:
+    """Part of the ResourceManager; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+        self._scheduler = settings.scheduler
+        self._seed = settings.seed
+        self._kill_timeout_ns = settings.protocol.kill_timeout_ns
+        self._nodes_kill = needs_no_job(settings.scheduler.mechanism.among)
+        self._state = state
+        self._preemptor = preemptor
+        self._orders = orders
+        self._kills = 0
+        self._asked_ns: dict[str, int] = {}
+        """Containers that their jobs were asked for by name, and when."""
+
+    @property
+    def due_ns(self) -> int | None:
+        """When something asked for may have to be killed (never too late); None: nothing is asked for."""
+        strict_ns = min(self._asked_ns.values(), default=None)
+        times_ns = (self._preemptor.due_ns, None if strict_ns is None else strict_ns + self._kill_timeout_ns)
+        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+
+    def wait_anew(self, now_ns: int) -> None:
+        """The ResourceManager was away: what it has asked for may take its full time from now on."""
+        self._preemptor.wait_anew(now_ns)
+        self._asked_ns = dict.fromkeys(self._asked_ns, now_ns)
+
+    def make(self, contract: Contract, now_ns: int) -> None:
+        """Tell the victim in the next answer to it."""
+        self._preemptor.ask(contract.requester, contract.victim, now_ns)
+        self._state.applications[contract.victim].reclaim += 1
+        self._state.attention.expect(job_address(contract.victim))
+
+    def make_strict(self, contract: StrictContract, now_ns: int) -> None:
+        """Take the container: it counts as gone from now on."""
+        held, state = contract.held, self._state
+        application = state.applications[held.job]
+        held.taken = True
+        application.taken += 1
+        state.queues.note(application)
+        if self._nodes_kill:
+            self._kill_later(held)
+            return
+        self._asked_ns[held.id] = now_ns
+        application.named.append(held.id)
+        state.attention.expect(job_address(held.job))
+
+    def _kill_later(self, held: HeldContainer) -> None:
+        self._state.nodes[held.node].to_kill.append(held.id)
+        self._state.attention.expect(node_address(held.node))
+
+    # ---- what was not given in time ----
+
+    def enforce(self, now_ns: int) -> list[Effect] | None:
+        """Kill what was not given in time; None: nothing has changed.  Raises PolicyError."""
+        effects: list[Effect] = []
+        expired = self._preemptor.expire(now_ns, lambda victim: self._kill_one(victim, now_ns, effects))
+        lost_patience = self._lose_patience(now_ns)
+        return effects if expired or lost_patience else None
+
+    def _kill_one(self, victim: str, now_ns: int, effects: list[Effect]) -> bool:
+        """Kill the victim job's container that is first in the task eviction order; returns whether there was one."""
+        state = self._state
+        tasks = tuple(
+            task
+            for task in state.task_views(victim, now_ns)
+            if task.kind in self._scheduler.victims and task.container not in self._orders
+        )
+        if not tasks:
+            return False
+        self._kills += 1
+        random = keyed_random(self._seed, "rm", "kill", self._kills)
+        policy = self._scheduler.task_eviction
+        order = order_tasks(policy, state.view(now_ns), tasks, random)
+        if not order:
+            return False
+        held = state.containers[order[0]]
+        kill = KillContainer(held.id, victim, "asked back and not given in time")
+        why = explain_tasks(policy.name, victim, tasks, order, 1)
+        effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
+        application = state.applications[victim]  # ask it for one container less: this one replaces it
+        if application.reclaim:
+            application.reclaim -= 1
+        else:
+            application.withdrawn += 1
+            state.attention.expect(job_address(victim))
+        return True
+
+    def _lose_patience(self, now_ns: int) -> bool:
+        """Kill containers that a job was asked for and still holds; returns whether any request has timed out."""
+        late = [name for name, asked_ns in self._asked_ns.items() if asked_ns + self._kill_timeout_ns <= now_ns]
+        for container in late:
+            del self._asked_ns[container]
+            held = self._state.containers.get(container)
+            if held is not None and held.taken:
+                self._kill_later(held)
+        return bool(late)
+
+    def kills_on(self, node: Node, now_ns: int) -> list[Effect] | None:
+        """Kill orders in answer to a heartbeat of ``node``; None: nothing has changed."""
+        if not node.to_kill:
+            return None
+        effects: list[Effect] = []
+        for container in node.to_kill:
+            held = self._state.containers.get(container)
+            if held is not None and held.taken:
+                kill = KillContainer(held.id, held.job, PREEMPTED)
+                effects.append(self._orders.send(held.id, held.node, kill, now_ns))
+        node.to_kill.clear()
+        return effects

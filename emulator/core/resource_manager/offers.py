@@ -1,0 +1,202 @@
+"""Offers: the free containers of a node, each offered to one request after another (natjam, section 3.2).
+
+Theory of operation
+-------------------
+Containers are offered when a NodeManager's heartbeat arrives.  The allocation says which jobs are asked, in which
+order; in a job the ApplicationMaster's container comes first, then maps, then new reduces (R1).  The placement policy
+decides whether a suspended task resumes in the container at hand.  A stopped process can only resume on its own node.
+The policy may give it up for a container on another node: it is killed, and once its end is known its job asks for
+another container (os-assisted-preemption, section V-A).
+
+No container is given out above what a transactional workload leaves (``emulator.core.resource_manager.withholding``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from emulator.core.decisions import place
+from emulator.core.messages import ResumeAsk, TaskId, TaskOrder, job_address, node_address
+from emulator.core.resource_manager.allocation import Grant
+from emulator.core.resource_manager.applications import Application, Node
+from emulator.core.resource_manager.cluster_state import ClusterState
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, NodeView, SuspendedView
+from emulator.vocabulary import Kind, Order
+
+TASKS = (Kind.MAP, Kind.REDUCE)
+_BEST_ELSEWHERE = 1
+"""The lowest placement rank of a task on a node that is not its own (``PlacementDecision``)."""
+
+
+class Offer:
+    """A free container of a node, offered to one request after another."""
+
+    def __init__(self, node: Node, view: ClusterView, given: int) -> None:
+        self.node = node
+        self.view = view
+        self.given = given
+        """Containers given out before, in answer to the same heartbeat."""
+        self.is_host = False
+        """Whether a task that was suspended on this node waits to resume."""
+        self.is_declined = False
+        """Whether a placement policy has declined it."""
+        self.is_for_others = False
+        """Whether some requests cannot use this container."""
+        self.holds_until_ns: int | None = None
+        """When a policy may decide otherwise even if nothing else changes."""
+
+    @cached_property
+    def node_view(self) -> NodeView:
+        """The node as placement policies see it; made only if a suspended task waits."""
+        offered = self.view.node(self.node.name)
+        assert offered is not None
+        return offered
+
+    def holds_until(self, at_ns: int | None) -> None:
+        """A decision may change at ``at_ns``; keep the earliest such time."""
+        if at_ns is not None and (self.holds_until_ns is None or at_ns < self.holds_until_ns):
+            self.holds_until_ns = at_ns
+
+
+Choose = Callable[[Offer], Grant | None]
+"""Whose request gets the container offered; None: nobody's."""
+
+
+class Offers:
+    """Part of an allocation that answers nodes' heartbeats; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, state: ClusterState) -> None:
+        self.given_up = 0
+        """Stopped processes that were given up because their tasks resume elsewhere."""
+        self._placement = settings.scheduler.placement
+        one_rack = len({node.rack for node in settings.nodes}) == 1
+        self._strangers_are_alike = self._placement.strangers_are_alike and one_rack
+        self._state = state
+
+    def answer(self, node: Node, now_ns: int, choose: Choose) -> Iterator[Grant]:
+        """Give out the free containers of ``node``.  Raises PolicyError."""
+        state, given = self._state, 0
+        state.attention.selection_left_out = False
+        while node.free and state.queues.pending:
+            if state.used >= state.limit:
+                state.attention.refused(node_address(node.name), self._is_awaited(node), None)
+                return
+            offer = Offer(node, state.view(now_ns), given)
+            grant = choose(offer)
+            if grant is None:
+                another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
+                if not another and not state.attention.selection_left_out:  # else another beat may still get one
+                    state.attention.refused(node_address(node.name), offer.is_host, offer.holds_until_ns)
+                return
+            yield grant
+            given += 1
+
+    def due_ns(self, now_ns: int) -> int | None:
+        """From when on the heartbeat of any node with a free container may get one; None: none is wanted, or none would
+        be given unless something changes."""
+        state = self._state
+        if not state.free_nodes or not state.queues.pending or state.used >= state.limit:
+            return None
+        return state.attention.free_node_ns(now_ns)
+
+    def _is_awaited(self, node: Node) -> bool:
+        """Whether a suspended task waits that was suspended there."""
+        waiting = (application.requests.resumes.values() for application in self._state.applications.values())
+        return any(resume.node == node.name for resumes in waiting for resume, _ in resumes)
+
+    def master_of(self, application: Application, offer: Offer) -> Grant | None:
+        """The job's request for its ApplicationMaster's container."""
+        is_wanted = application.requests.application_master is not None
+        return Grant(application, Kind.APPLICATION_MASTER, offer.node) if is_wanted else None
+
+    def task_of(
+        self, application: Application, offer: Offer, kinds: tuple[Kind, ...], resumes: bool = True
+    ) -> Grant | None:
+        """The job's request for a task of these kinds that can use the container: a map, a suspended task if such are
+        considered, a new reduce."""
+        since, avoids = application.requests.since, offer.node.name in application.requests.avoided
+        offer.is_for_others |= avoids
+        if Kind.MAP in kinds and since[Kind.MAP] and not avoids:
+            return Grant(application, Kind.MAP, offer.node)
+        if Kind.REDUCE not in kinds:
+            return None
+        grant = self.resume_of(application, offer) if resumes else None
+        if grant is None and since[Kind.REDUCE] and not avoids:
+            return Grant(application, Kind.REDUCE, offer.node)
+        return grant
+
+    def resume_of(self, application: Application, offer: Offer) -> Grant | None:
+        """The suspended task of ``application`` that resumes in the container, if any: the one with the lowest
+        placement rank; among equals, the first in the job's own order."""
+        task = self._resuming(application, offer) if application.requests.resumes else None
+        return None if task is None else Grant(application, task.kind, offer.node, task)
+
+    def _resuming(self, application: Application, offer: Offer) -> TaskId | None:
+        maps_wait = bool(application.requests.since[Kind.MAP])
+        best: tuple[int, TaskId] | None = None
+        for task, (resume, since_ns) in application.requests.resumes.items():
+            if maps_wait and task.kind is Kind.REDUCE:
+                break  # maps come first, else its reduces would wait for their output for ever
+            offer.is_host |= resume.node == offer.node.name
+            if resume.container is not None:
+                if self._is_stopped_at(resume.container, offer.node):
+                    return task
+                if self._placement.gives_up:
+                    self._consider_giving_up(application, resume, since_ns, offer)
+                continue
+            if offer.node.name in application.requests.avoided:
+                offer.is_for_others = True
+                continue
+            if resume.node in application.requests.avoided:
+                return task  # its old node is to be avoided, so it does not wait for that
+            if best is not None and best[0] == _BEST_ELSEWHERE and resume.node != offer.node.name:
+                continue
+            suspended = _suspended_view(application, resume, since_ns)
+            decision = place(self._placement, offer.view, suspended, offer.node_view)
+            if not decision.take:
+                offer.is_declined = True
+                offer.holds_until(decision.holds_until_ns)
+            elif decision.rank == 0:
+                return task
+            elif best is None or decision.rank < best[0]:
+                best = (decision.rank, task)
+        return None if best is None else best[1]
+
+    def _is_stopped_at(self, container: str, node: Node) -> bool:
+        """Whether the process can resume there; not before its node has reported that it stopped."""
+        held = self._state.containers.get(container)
+        return held is not None and held.node == node.name and not held.given_up and not node.ledger.on_slot(held.id)
+
+    def _consider_giving_up(self, application: Application, resume: ResumeAsk, since_ns: int, offer: Offer) -> None:
+        """Ask the placement policy whether to give up a process that is stopped on another node.  Its ApplicationMaster
+        asks for a container for another attempt only when the end of the process is known."""
+        held = self._state.containers.get(resume.container or "")
+        if held is None or held.given_up or resume.node == offer.node.name:
+            return
+        decision = place(self._placement, offer.view, _suspended_view(application, resume, since_ns), offer.node_view)
+        offer.holds_until(decision.holds_until_ns)
+        if not decision.gives_up:
+            offer.is_declined = True
+            return
+        held.given_up = True
+        self.given_up += 1
+        why = f"given up: {resume.node} had no room for it in time"
+        application.orders.append(TaskOrder(resume.task, Order.KILL, held.id, why))
+        self._state.attention.expect(job_address(application.name))
+
+
+def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) -> SuspendedView:
+    task = resume.task
+    return SuspendedView(
+        application.name,
+        task.kind,
+        task.number,
+        resume.node,
+        resume.suspended_ns,
+        since_ns,
+        resume.container is not None,
+        image_bytes=resume.image_bytes,
+        avoids=application.requests.avoided,
+    )

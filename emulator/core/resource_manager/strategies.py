@@ -1,0 +1,24 @@
+"""Which strategy an allocation has, by the form of its record: chosen when the ResourceManager is assembled."""
+
+from __future__ import annotations
+
+from emulator.core.resource_manager.allocation import Allocation
+from emulator.core.resource_manager.by_contract import Parts
+from emulator.core.resource_manager.by_cycles import ByCycles
+from emulator.core.resource_manager.by_queues import ByQueues
+from emulator.core.resource_manager.by_shares import ByShares
+from emulator.core.resource_manager.paced import Paced
+from emulator.policies.allocation_forms import CycleAllocation, PacedAllocation, ShareAllocation
+
+
+def strategy(parts: Parts) -> Allocation:
+    """The strategy for the allocation of the settings."""
+    match parts.settings.scheduler.allocation:
+        case ShareAllocation():
+            return ByShares(parts)
+        case PacedAllocation(pace=pace) if pace is not None:
+            return Paced(parts, pace)
+        case CycleAllocation():
+            return ByCycles(parts)
+        case _:
+            return ByQueues(parts)

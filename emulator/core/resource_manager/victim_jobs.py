@@ -1,0 +1,66 @@
+"""Victim jobs: which job must give a container, by the job eviction policy (natjam, section 3.2).
+
+Theory of operation
+-------------------
+A job can give what it holds in tasks that may be victims, net of what it was asked for before: otherwise one of two
+equal jobs would lose everything.  The ResourceManager sees no progress of tasks, so it chooses a job; the job's
+ApplicationMaster chooses the task (``emulator.core.application_master.releaser``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from emulator.core.decisions import choose_job
+from emulator.core.effects import Effect
+from emulator.core.explanation import JobChoice, explain_jobs
+from emulator.core.machine import keyed_random
+from emulator.core.resource_manager.allocation import Contract
+from emulator.core.resource_manager.preemptor import Preemptor
+from emulator.core.settings import Settings
+from emulator.policies.views import ClusterView, JobView
+
+
+class VictimJobs:
+    """Part of an allocation that takes back by contract; see the module's theory of operation."""
+
+    def __init__(self, settings: Settings, preemptor: Preemptor) -> None:
+        self._seed = settings.seed
+        self._policy = settings.scheduler.job_eviction
+        self._preemptor = preemptor
+        self._decisions = 0
+        self._choices: list[JobChoice] = []
+        """Choices made since the last ``explain``."""
+
+    def among(self, jobs: Iterable[JobView]) -> dict[str, JobView]:
+        """Those of ``jobs`` with a task to give, without the tasks already asked back."""
+        asked = self._preemptor.asked()
+        views = (net_of(view, asked[view.name]) if view.name in asked else view for view in jobs if view.reclaimable)
+        return {view.name: view for view in views if view.reclaimable > 0}
+
+    def choose(
+        self, requester: str, among: tuple[JobView, ...], jobs: dict[str, JobView], view: ClusterView
+    ) -> Contract:
+        """A contract with one of the jobs ``among``; updates ``jobs``, all jobs that have a container to give."""
+        self._decisions += 1
+        random = keyed_random(self._seed, "rm", "job-eviction", self._decisions)
+        victim = choose_job(self._policy, view, among, random)
+        self._choices.append(JobChoice(requester, among[0].facts.queue, victim, view.now_ns, among))
+        jobs[victim] = net_of(jobs[victim], 1)
+        if not jobs[victim].reclaimable:
+            del jobs[victim]
+        return Contract(requester, victim)
+
+    def explain(self) -> list[Effect]:
+        """Explanations of the victims chosen since the last call."""
+        if not self._choices:
+            return []
+        choices, self._choices = self._choices, []
+        return explain_jobs(self._policy, choices)
+
+
+def net_of(view: JobView, asked: int) -> JobView:
+    """The job as the eviction must see it: without the containers already asked back."""
+    return replace(view, containers=view.containers - asked, reclaimable=view.reclaimable - asked)

@@ -1,0 +1,114 @@
+"""The forms that an allocation can have; each is a record, and the machines have a strategy for each.
+
+An ``AllocationPolicy`` orders queues and says who may take from whom; a ``ShareAllocation`` gives every job a number of
+containers; a ``PacedAllocation`` orders queues, and names the containers that it takes back; a ``CycleAllocation``
+chooses a node for each request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Protocol, cast
+
+from emulator.policies.policy import AllocationRule, Policy
+from emulator.policies.views import ClusterView, Take
+from emulator.vocabulary import Frozen
+
+
+class TakesBack(Enum):
+    """When an allocation takes containers back; it decides which mechanisms an experiment may name."""
+
+    ALWAYS = "with checkpoint, unless the experiment names another mechanism"
+    IF_NAMED = "with the mechanism that the experiment names; if it names none, it waits"
+    NEVER = "the only mechanism is wait"
+
+
+class Maximum(Enum):
+    """What the ``maximum`` of a queue is under an allocation."""
+
+    FREE = "any part of the cluster"
+    CAPACITY = "its capacity"
+    NONE = "only jobs have one"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """The queues that an allocation works with."""
+
+    fewest: int = 1
+    most: int | None = None
+    maximum: Maximum = Maximum.FREE
+    may_be_left_out: bool = False
+    """Whether an experiment need not name any: it then has one, without a capacity of its own."""
+
+
+_MACHINES = frozenset({"live", "sim"})
+FLUID = frozenset({"fluid"})
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationPolicy(Policy[AllocationRule]):
+    """An allocation that orders queues and says who may take from whom.
+
+    The Preemptor asks back as many containers as are wanted.
+    """
+
+    takes_back: TakesBack = TakesBack.ALWAYS
+    queues: QueueRules = QueueRules()
+    engines: frozenset[str] = _MACHINES
+    """Engines that know it."""
+
+    @property
+    def interval_ns(self) -> int | None:
+        """Time between two of its rounds of taking back; None: the period of the Preemptor."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareAllocation(AllocationPolicy):
+    """An allocation that gives every job a number of containers."""
+
+    takes_back: TakesBack = TakesBack.IF_NAMED
+    queues: QueueRules = QueueRules(maximum=Maximum.NONE, may_be_left_out=True)
+    engines: frozenset[str] = _MACHINES | FLUID
+
+
+class Pace(Protocol):
+    """How and when an allocation takes back containers that it names."""
+
+    @property
+    def interval_ns(self) -> int:
+        """Time between two rounds."""
+        ...
+
+    @property
+    def wait_ns(self) -> int:
+        """How long a container must stay chosen before it is taken."""
+        ...
+
+    def takes(self, view: ClusterView) -> tuple[Take, ...]:
+        """What this round would take back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PacedAllocation(AllocationPolicy):
+    """An allocation that orders queues, and at its own pace takes back containers that it names."""
+
+    pace: Pace | None = None
+    """None: nothing is taken back."""
+
+    @property
+    def interval_ns(self) -> int | None:
+        """See ``AllocationPolicy``."""
+        return None if self.pace is None else self.pace.interval_ns
+
+    def with_options(self, options: Frozen) -> PacedAllocation:
+        """See ``Policy``: ``options.pace`` is its pace."""
+        return replace(cast(PacedAllocation, Policy.with_options(self, options)), pace=cast(Any, options).pace)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleAllocation(AllocationPolicy):
+    """An allocation that is asked whenever something has changed, and chooses nodes for requests."""
