@@ -13,6 +13,7 @@ Standard library only.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
@@ -25,6 +26,7 @@ from emulator.live.cgroups import PREFIX, Controller
 _PROGRAMS = f"{PREFIX}programs-"
 _STOPPED, _ENDED = frozenset("Tt"), frozenset("ZX")
 _UNINTERRUPTIBLE = "D"
+_SIGSTOP_BIT = 1 << signal.SIGSTOP - 1
 
 
 class Members(Protocol):
@@ -150,6 +152,14 @@ def is_stopped(pid: int, told: bool) -> bool:
     """
     still = _STOPPED | _ENDED | ({_UNINTERRUPTIBLE} if told else set())
     return _states(pid) <= still
+
+
+def is_told_to_stop(pid: int) -> bool:
+    """Whether SIGSTOP waits for a process.  One that has stopped already takes it only when it is continued."""
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        return bool(int(next(line for line in lines if line.startswith("ShdPnd:")).split()[1], 16) & _SIGSTOP_BIT)
+    return False
 
 
 # ---- where groups can be made ----

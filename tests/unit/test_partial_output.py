@@ -161,6 +161,27 @@ def test_any_damage_to_a_sealed_output_is_found(tmp_path: Path):
         assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a"]) == []
 
 
+def test_the_sealed_output_of_another_task_or_attempt_does_not_pass_for_its_own(tmp_path: Path):
+    """They have as many keys, and each has its own seal."""
+    first, second = sealed(tmp_path, "a", 0, 4), sealed(tmp_path, "b", 4, 8)
+    other = PartialOutput(str(tmp_path), JOB, TASK + 1, "c", REDUCE_KEYS, None)
+    for key, values in KEYS[:4]:
+        other.append(key, values)
+    other.seal()
+    write(tmp_path, "d", 8, 9)
+    assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a", "b"]) == [4, 4]
+    contents = {path: path.read_bytes() for path in (first, second)}
+    for swapped in (second, Path(other.path)):
+        first.write_bytes(swapped.read_bytes())
+        second.write_bytes(contents[first])
+        assert partial_output.sound_partials(str(tmp_path), JOB, TASK, ["a", "b"]) == []
+        with pytest.raises(OutputError, match=r"part-r-00001\.a does not match its seal: it was changed"):
+            partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b", "d"], len(KEYS))
+        for path, content in contents.items():
+            path.write_bytes(content)
+    partial_output.commit(str(tmp_path), JOB, TASK, ["a", "b", "d"], len(KEYS))
+
+
 @pytest.mark.parametrize("room", [0, 10])
 def test_a_full_disk_as_it_is_sealed_is_said(tmp_path: Path, room: int):
     output = PartialOutput(str(tmp_path), JOB, TASK, "c", REDUCE_KEYS, None)

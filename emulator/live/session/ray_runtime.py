@@ -27,8 +27,9 @@ import shutil
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from emulator.errors import RunError
@@ -41,6 +42,7 @@ from emulator.live.memory.left_over import end_memory
 _REACH_PATIENCE_REAL_S = 5.0
 _END_PATIENCE_REAL_S = 15.0
 """For Ray to end by itself; usually it takes one or two seconds."""
+_LOOK_REAL_S = 0.1
 _FORCED_PATIENCE_REAL_S = 5.0
 """For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
@@ -138,6 +140,22 @@ class RayRuntime:
         for name, value in values.items():
             self._held.callback(_set_variable, name, os.environ.get(name))
             os.environ[name] = value
+
+    def answer(self, call: Callable[[], Any], patience_real_s: float) -> Any:
+        """The result of a call that waits for Ray's own processes.
+
+        Raises TimeoutError if they do not answer in time, KeyboardInterrupt, and what the call raises.
+        """
+        assert self._thread is not None
+        called = self._thread.submit(call)
+        until_real_s = time.monotonic() + patience_real_s
+        while not called.done():
+            check_interrupted()
+            if time.monotonic() > until_real_s:
+                self.hangs = True
+                raise TimeoutError
+            wait([called], _LOOK_REAL_S)
+        return called.result()
 
     def kill(self, actors: Sequence[Any]) -> None:
         """Let Ray kill actors, if it still can."""

@@ -100,6 +100,7 @@ class LiveSession:
         self._started_real_s = started_real_s
         self._root = run_directory(self.run_id)
         self._held = contextlib.ExitStack()
+        self._runtime: RayRuntime | None = None
         self._ray: Any = None
         self._gauges: RunGauges | None = None
         self._hosts: dict[str, Any] = {}
@@ -149,7 +150,7 @@ class LiveSession:
         runtime = self._held.enter_context(ray_of_a_run())
         self._held.enter_context(self._nothing_left_at_the_end(runtime))
         self._show("starting Ray")
-        self._ray = runtime.start()
+        self._runtime, self._ray = runtime, runtime.start()
         self._gauges = self._make_gauges()
         self._show("starting hosts")
         plan, machines = self._start_hosts()
@@ -349,7 +350,8 @@ class LiveSession:
                 silent = RunError(f"{name} has not answered for {_ANSWER_PATIENCE_REAL_S:g} s")
                 if name not in plan.node_hosts:
                     raise silent from None
-                self._ray.kill(self._hosts[name])  # in case it can be reached again
+                assert self._runtime is not None
+                self._runtime.kill([self._hosts[name]])  # in case it can be reached again
                 died[name] = silent
                 self._journal.forget(name)
                 continue
@@ -370,9 +372,19 @@ class LiveSession:
             self._node_host_died(name, plan, died[name])
 
     def _create_successor(self, name: str, plan: RunPlan) -> None:
-        with contextlib.suppress(Exception):
-            self._ray.kill(self._hosts[name])
-        self._create_on_head(name, plan)
+        def create() -> None:
+            with contextlib.suppress(Exception):
+                self._ray.kill(self._hosts[name])
+            self._create_on_head(name, plan)
+
+        assert self._runtime is not None
+        try:
+            self._runtime.answer(create, _SUCCESSOR_PATIENCE_REAL_S)
+        except TimeoutError:
+            raise RunError(
+                f"{name} has died and cannot be replaced: Ray's own processes have not answered for "
+                f"{_SUCCESSOR_PATIENCE_REAL_S:g} s"
+            ) from None
 
     def _node_host_died(self, name: str, plan: RunPlan, error: Exception) -> None:
         if self._lost.issuperset(plan.node_hosts):

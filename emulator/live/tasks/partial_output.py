@@ -6,9 +6,10 @@ output size ``O`` is given, the line of key ``g`` of the job's ``T`` keys (reduc
 ``O*(g+1)//T - O*g//T`` bytes: it is filled with a tab and the digest repeated.  A line is never cut below its own
 length.
 
-What a checkpoint counts is sealed: the partial file ends with a line of its keys, its bytes and the CRC-32 of these and
-of all before, which the commit leaves out.  Seals are checked at each resume and commit.  If one does not match, or is
-not there, work continues from the last checkpoint before it.
+What a checkpoint counts is sealed: the partial file ends with a line of its keys, its bytes and the CRC-32 of its name,
+of these and of all before, which the commit leaves out.  With the name in it, the file of another task or attempt does
+not pass for its own.  Seals are checked at each resume and commit.  If one does not match, or at a resume is not there,
+work continues from the last checkpoint before it.
 """
 
 from __future__ import annotations
@@ -99,8 +100,8 @@ class PartialOutput:
         self._next_key = sum(reduce_keys[:task]) + keys_done
         self._buffer = bytearray()
         self._offset = 0
-        self._crc = 0
-        """CRC-32 of the first ``_offset`` bytes."""
+        self._crc = _crc_of_name(self.path)
+        """CRC-32 of the name and the first ``_offset`` bytes."""
         self._descriptor = -1
         self._open(os.O_CREAT | os.O_TRUNC)
 
@@ -232,7 +233,7 @@ def sound_partials(output_directory: str, job: str, task: int, containers: Seque
         path = partial_path(final, container)
         try:
             seal = _seal_of(path)
-            if seal is None or _seal_line(seal.keys, seal.size_bytes, _crc(path, seal.size_bytes)) != seal.line:
+            if seal is None or not _matches(path, seal):
                 break
         except OSError:
             break
@@ -250,6 +251,10 @@ class _Seal(NamedTuple):
 def _seal_line(keys: int, size_bytes: int, crc: int) -> bytes:
     sealed = _SEALED % (keys, size_bytes)
     return b"%b %08x\n" % (sealed, zlib.crc32(sealed, crc))
+
+
+def _matches(path: str, seal: _Seal) -> bool:
+    return _seal_line(seal.keys, seal.size_bytes, _crc(path, seal.size_bytes)) == seal.line
 
 
 def _seal_of(path: str) -> _Seal | None:
@@ -271,8 +276,12 @@ def _blocks(path: str, size_bytes: int) -> Iterator[bytes]:
             yield block
 
 
+def _crc_of_name(path: str) -> int:
+    return zlib.crc32(os.path.basename(path).encode())
+
+
 def _crc(path: str, size_bytes: int) -> int:
-    crc = 0
+    crc = _crc_of_name(path)
     for block in _blocks(path, size_bytes):
         crc = zlib.crc32(block, crc)
     return crc
@@ -302,6 +311,9 @@ def commit(output_directory: str, job: str, task: int, containers: Sequence[str]
 
 def _join(paths: list[str], final: str, keys: int) -> None:
     seals = [_seal_of(path) for path in paths]
+    for path, seal in zip(paths, seals, strict=True):
+        if seal is not None and not _matches(path, seal):
+            raise OutputError(f"commit of {final}: {os.path.basename(path)} does not match its seal: it was changed")
     sizes = [
         os.stat(path).st_size if seal is None else seal.size_bytes for path, seal in zip(paths, seals, strict=True)
     ]

@@ -6,7 +6,8 @@ SIGTSTP and SIGCONT go to the process group of a program, as a terminal would se
 group, or ignores them, is caught afterwards:
 
 - *stop*: when the program itself has stopped, all other members of its attempt that still run get SIGSTOP, again and
-  again until none runs.  Only then is the program suspended.
+  again until none runs.  Only then is the program suspended.  criu fails with "task interruption" where another SIGSTOP
+  and a SIGCHLD wait for a stopped process; so before an image is made, such a one is continued and stopped once.
 - *continue*: those get SIGCONT.
 - *kill* and *end*: when the program has ended, in whatever way, its other members get SIGKILL until none is left.  Only
   then the attempt has ended, and only then, if it has succeeded, a helper makes its directory the task's output.
@@ -23,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from emulator.live.program_members import ByDescent, InGroup, Members, is_stopped, parent_of, waits
+from emulator.live.program_members import ByDescent, InGroup, Members, is_stopped, is_told_to_stop, parent_of, waits
 from emulator.live.tasks import command
 from emulator.live.tasks.containers import ContainerProcess
 from emulator.live.tasks.task import EXIT_DONE, EXIT_IO_FAILED, failure_reason
@@ -98,8 +99,11 @@ class ProgramWork:
             running = [pid for pid in attempt.members.pids() if pid not in stopped and pid not in starting]
             self._send(running, signal.SIGSTOP)
         self._send(sorted(starting & stopped), signal.SIGCONT)
-        told.update(running)
-        if running or starting:
+        twice = [pid for pid in stopped if container.is_to_be_saved and is_told_to_stop(pid)]
+        for number in (signal.SIGCONT, signal.SIGSTOP):
+            self._send(twice, number)
+        told.update(running, twice)
+        if running or starting or twice:
             self.after(_BETWEEN_ROUNDS_REAL_NS, lambda: self._stop_round(attempt, then))
             return
         attempt.is_stopping = False
