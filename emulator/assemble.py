@@ -58,6 +58,7 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
             profile.resume_ns,
             profile.launch_ns,
             profile.application_start_ns,
+            profile.cleanup_ns,
             profile.amrm_client,
         ),
         scheduler=_scheduler(experiment),

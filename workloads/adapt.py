@@ -123,6 +123,9 @@ def window_of(open_trace: Callable[[], Trace], entry: TraceEntry) -> tuple[Heade
         kept = [job for job in trace.jobs if _inside(job, origin_ns + seconds_to_ns(from_s), to_s - from_s)]
     begin_ns = origin_ns + seconds_to_ns(from_s)
     shifted = [_shifted(job, begin_ns) for job in kept]
+    if entry.superpose_s is not None:
+        stretch_ns = seconds_to_ns(entry.superpose_s)
+        shifted = [_shifted(job, job.submit_ns // stretch_ns * stretch_ns) for job in shifted]
     for job in shifted:
         if job.submit_ns > LARGEST_TIME_S * 1e9:
             raise ConfigError(
@@ -142,7 +145,9 @@ def _inside(job: WorkloadJob, from_ns: int, length_s: float) -> bool:
 
 
 def _span_ns(jobs: Sequence[WorkloadJob], entry: TraceEntry) -> int:
-    """Length of the window; for a whole trace, the time from its start to its last submission."""
+    """Length of the window, or of its stretches; for a whole trace, the time from its start to its last submission."""
+    if entry.superpose_s is not None:
+        return seconds_to_ns(entry.superpose_s)
     if entry.window_s is None:
         return max(1, jobs[-1].submit_ns)
     from_s, to_s = _bounds_s(entry)

@@ -330,6 +330,9 @@ class TraceEntry(Strict):
     """If true, broken rows are skipped and counted; if false, the first one is an error."""
     window_s: Length | tuple[Seconds, Length] | None = None
     """Submissions to keep: those in the first seconds, or in [from, to); null: all."""
+    superpose_s: Length | None = None
+    """Lays the stretches of this length that the window consists of on top of each other: all begin at time 0.  More
+    jobs in the same time, for a larger cluster; null: they follow each other."""
     load: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
     """Work offered to the cluster, as a multiple of what it can do; null: the number of tasks is not scaled."""
     data_scale: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None

@@ -102,9 +102,9 @@ class Sweep(Strict):
 class Difference(Strict):
     """Jobs of two variants compared one by one, in runs of the same seed, as in ``natjam compare``; one figure per run.
 
-    Give either ``share`` or ``between``.  ``share`` is the percentage of jobs whose difference (the variant's minus the
-    other's) is at most, at least, below or above a number.  ``between`` is the difference of the jobs' medians or
-    means.
+    Give one of ``share``, ``between``, ``percentile`` and ``nth``.  A job's difference is the variant's value minus the
+    other's.  ``share`` is the percentage of jobs whose difference is at most, at least, below or above a number.
+    ``between`` is the difference of the jobs' medians or means.
     """
 
     against: str
@@ -114,11 +114,18 @@ class Difference(Strict):
     by: Literal["completion_s", "margin_s"] = "completion_s"
     share: dict[Literal["at_most", "at_least", "below", "above"], Number] = Field(default_factory=dict)
     between: Literal["medians", "means"] | None = None
+    percentile: Annotated[int, Field(ge=1, le=99)] | None = None
+    """The difference that this percentage of the jobs is below."""
+    nth: int | None = None
+    """The n-th smallest difference, from 1; -1: the largest, -2: the second largest."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Difference:
-        if len(self.share) + (self.between is not None) != 1:
-            raise ValueError("give one of share, with one bound, and between")
+        others = [self.between, self.percentile, self.nth]
+        if len(self.share) + sum(kind is not None for kind in others) != 1:
+            raise ValueError("give one of share, with one bound, between, percentile and nth")
+        if self.nth == 0:
+            raise ValueError("nth: 1 is the smallest difference, -1 the largest")
         return self
 
 
@@ -206,7 +213,8 @@ class Cell(Strict):
 
     The value is one from a run's summary (``value``); or the least, the largest or the count of non-negative ones of
     several (``values``, ``take``); or from the comparison of its jobs with another variant's (``difference``).
-    Instead, ``cell`` and ``over`` give the ratio of the means of two other cells; ``level`` is a figure over the grid;
+    Instead, ``cell`` is the mean of another cell, ``less`` that of one more, divided by that of ``over``, with at least
+    one of these two; ``level`` is a figure over the grid;
     and ``first_met`` is the lowest value of the sweep from which on all named figures are 0 or more.
     """
 
@@ -219,6 +227,7 @@ class Cell(Strict):
     scale: Number = 1.0
     difference: Difference | None = None
     cell: str | None = None
+    less: str | None = None
     over: str | None = None
     first_met: tuple[str, ...] = ()
     ratio: Ratio | None = None
@@ -242,8 +251,8 @@ class Cell(Strict):
             raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio, level, straight")
         if any(of_variant) != (self.variant is not None):
             raise ValueError("value, values and difference need a variant; the others have none")
-        if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
-            raise ValueError("values go with take, cell with over")
+        if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is self.less is None):
+            raise ValueError("values go with take, cell with over or less")
         return self
 
 
@@ -421,7 +430,7 @@ class FigureDefinition(Strict):
                 self._check_grid(name, cell.straight.at, (cell.straight.of, cell.straight.over))
             if cell.first_met and self.sweep is None:
                 raise ValueError(f"cell '{name}': first_met needs a sweep")
-            self._check_cells(name, [cell.cell, cell.over])
+            self._check_cells(name, [cell.cell, cell.less, cell.over])
         for claim in self.orders:
             for cells in self.ordered(claim).values():
                 self._check_cells(claim, list(cells.values()))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
 from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
 from analysis.statistics import mean_interval
 
@@ -63,10 +65,8 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
     }
     measured = {}
     for name, cell in figure.cells.items():
-        if cell.cell is not None and cell.over is not None:
-            above, below = found[cell.cell], found[cell.over]
-            mean = _ratio(_mean(above), _mean(below))
-            by_seed = _parts_of_ratio(above, below, mean)
+        if cell.cell is not None:
+            by_seed, mean = _of_cells(cell, found)
         elif cell.ratio is not None:
             by_seed, mean = _of_ratio(figure, cell.ratio, summaries)
         elif cell.straight is not None:
@@ -80,6 +80,20 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
         published = cell.published if claim is None else claim.published_of(cell.part)
         measured[name] = Measured(name, cell, by_seed, mean, published)
     return measured
+
+
+def _of_cells(cell: Cell, found: Mapping[str, Mapping[int, float]]) -> tuple[dict[int, float], float | None]:
+    """Of other cells: by seed, and of their means."""
+    above = dict(found[cell.cell or ""])
+    if cell.less is not None:
+        less = found[cell.less]
+        above = {seed: above[seed] - less[seed] for seed in above if seed in less}
+    above = {seed: value * cell.scale for seed, value in above.items()}
+    if cell.over is None:
+        return above, _mean(above)
+    below = found[cell.over]
+    mean = _ratio(_mean(above), _mean(below))
+    return _parts_of_ratio(above, below, mean), mean
 
 
 def ratios(
@@ -197,9 +211,15 @@ def _compared(difference: Difference, pairs: list[tuple[str, float, float]]) -> 
     if difference.between is not None:
         middle = statistics.median if difference.between == "medians" else statistics.fmean
         return abs(middle(mine for _, mine, _ in pairs) - middle(theirs for _, _, theirs in pairs))
+    apart = sorted(mine - theirs for _, mine, theirs in pairs)
+    if difference.percentile is not None:
+        return float(numpy.percentile(apart, difference.percentile))
+    if difference.nth is not None:  # of fewer jobs: the last that there is
+        first = min(difference.nth, len(apart)) - 1 if difference.nth > 0 else max(difference.nth, -len(apart))
+        return apart[first]
     ((bound, limit),) = difference.share.items()
     holds = _HOLDS[bound]
-    return 100 * sum(holds(mine - theirs, limit) for _, mine, theirs in pairs) / len(pairs)
+    return 100 * sum(holds(value, limit) for value in apart) / len(apart)
 
 
 _HOLDS = {"at_most": operator.le, "at_least": operator.ge, "below": operator.lt, "above": operator.gt}

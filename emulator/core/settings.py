@@ -114,6 +114,9 @@ class OverheadSettings:
     """For a task, from the launch order to its first key; waits for containers and heartbeats come on top."""
     application_start_ns: int = 0
     """For an ApplicationMaster, in the same way."""
+    cleanup_ns: int = 0
+    """How long the container of a killed task stays taken by the task that removes what it has written, as in Hadoop 1
+    (os-assisted-preemption, section IV-C); not at all if it has not begun its first key."""
     amrm_client: bool = False
     """Whether an ApplicationMaster talks to the ResourceManager like Hadoop's client: it asks for containers when it
     registers, and learns of the end of a container in answer to its own heartbeat."""

@@ -5,7 +5,8 @@ run from the later of (request at the ResourceManager, container free) to the fi
 ApplicationMaster asking the task to the container free at the ResourceManager.
 
 A profile may instead give the time of a *launch* alone, from the order to the first key (for an ApplicationMaster, to
-its start).  Waits for containers and heartbeats then come from the emulation.
+its start), and of the *cleanup* of a killed task, during which its container stays taken.  Waits for containers and
+heartbeats then come from the emulation.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class OverheadProfile:
     resume_ns: int
     launch_ns: int = 0
     application_start_ns: int = 0
+    cleanup_ns: int = 0
     amrm_client: bool = False
     """Whether ApplicationMasters talk to the ResourceManager as Hadoop's client does: they request containers when they
     register, and learn of a container's end from the answers to their own heartbeats, not from its node."""
@@ -87,5 +89,6 @@ def _read_profile(path: Path) -> OverheadProfile:
         seconds_to_ns(profile.resume_s),
         seconds_to_ns(profile.launch_s),
         seconds_to_ns(profile.application_start_s),
+        seconds_to_ns(profile.cleanup_s),
         profile.amrm_client,
     )

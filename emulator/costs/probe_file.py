@@ -38,6 +38,7 @@ class OverheadNumbers(Strict):
     resume_s: float = Field(ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     launch_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     application_start_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
+    cleanup_s: float = Field(default=0, ge=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     amrm_client: bool = False
     heartbeat_s: float | None = Field(default=None, gt=0, le=LARGEST_OVERHEAD_S, allow_inf_nan=False)
     """Heartbeat period with which they were measured, for the reader's information."""

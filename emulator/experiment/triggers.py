@@ -70,7 +70,9 @@ def _task_problems(where: Location, name: str, jobs: dict[str, JobEntry]) -> Ite
     if job not in jobs:
         yield where, _no_job(job, jobs)
         return
-    count = jobs[job].maps if task.kind is Kind.MAP else jobs[job].reduces
+    programs = jobs[job].tasks
+    reduces = jobs[job].reduces if programs is None else programs.count  # a program is ordered about as a reduce is
+    count = jobs[job].maps if task.kind is Kind.MAP else reduces
     if task.number >= count:
         yield where, f"'{job}' has {count} {task.kind.value}s, counted from 0"
 

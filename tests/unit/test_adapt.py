@@ -90,6 +90,14 @@ class TestWindow:
         (found,) = fit_jobs(replace(job("a", 100, 1), finish_ns=150 * S), origin="first-submission")
         assert (found.submit_ns, found.finish_ns) == (0, 50 * S)
 
+    def test_stretches_lie_on_top_of_each_other(self):
+        hours = (job("a", 100, 1), job("b", 3600, 1), job("c", 3650, 1), job("d", 7300, 1))
+        found = fit_jobs(*hours, window_s=(50.0, 7250.0), superpose_s=3600.0)
+        assert [(one.job, one.submit_ns // S) for one in found] == [("c", 0), ("a", 50), ("b", 3550)]
+        twice = (job("a", 0, 100), job("b", 100, 100))
+        (one, other) = fit_jobs(*twice, window_s=200.0, superpose_s=100.0, load=2 * (100 + 100) / 72 / 100)
+        assert len(one.tasks or ()) == len(other.tasks or ()) == 1, "offered within one stretch, not two"
+
     def test_an_empty_one_and_one_too_far_away(self):
         with pytest.raises(ConfigError, match="no job of the trace is in the window"):
             fit_jobs(*self.JOBS, window_s=(1.0, 2.0))

@@ -51,8 +51,9 @@ CHECKPOINT = KeyCheckpoint(("c1",), 3, "input", "node-1")
 class Bench:
     """A NodeManager and a clock that moves a second with each message."""
 
-    def __init__(self, containers: int = 2, max_suspended: int = 2) -> None:
-        settings = make_settings(containers=containers, max_suspended=max_suspended)
+    def __init__(self, containers: int = 2, max_suspended: int = 2, cleanup_s: int = 0) -> None:
+        overheads = OverheadSettings(cleanup_ns=cleanup_s * SECOND_NS)
+        settings = make_settings(containers=containers, max_suspended=max_suspended, overheads=overheads)
         self.machine = NodeManager(settings.nodes[0], settings)
         self.now_ns = 0
         self(Start())
@@ -325,6 +326,28 @@ def test_a_launch_carries_the_checkpoint_and_the_padding_of_a_resume() -> None:
     resumed = machine.handle(StartContainer("c2", "a", Kind.REDUCE, 1, "a/r001.1", 100, CHECKPOINT), 150)
     assert fresh == [Launch("c1", "a", Kind.REDUCE, 0, "a/r000.0", 107)]
     assert resumed == [Launch("c2", "a", Kind.REDUCE, 1, "a/r001.1", 105, CHECKPOINT)]
+
+
+@pytest.mark.parametrize(
+    ("began", "stopped", "waits"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_the_container_of_a_killed_task_is_free_when_it_has_been_cleaned_up(
+    began: bool, stopped: bool, waits: bool
+) -> None:
+    """Only of a task that may have written something, and only if it still held its container."""
+    bench = Bench(cleanup_s=10)
+    bench.run()
+    if began:
+        bench(FirstKey("c1", bench.now_ns, bench.now_ns, FREE))
+    if stopped:
+        bench.suspend(asked_ns=100)
+        bench(Suspended("c1", 1, FREE))
+        assert [report.container for report in bench.heartbeat().freed] == ["c1"]
+    bench(KillContainer("c1", "a", "test"))
+    assert report_of(bench(Exited("c1", None, 9, 1))).outcome is Outcome.KILLED, "its job knows at once"
+    heartbeats = [bench.heartbeat() for _ in range(10)]
+    told = [number for number, heartbeat in enumerate(heartbeats, 1) if heartbeat.freed]
+    assert told == ([10] if waits else list(range(1, 11)))
 
 
 def snapshot(machine: NodeManager) -> dict[str, object]:

@@ -230,7 +230,13 @@ def test_one_set_of_parameters_serves_figures_3_to_6() -> None:
 def test_the_experiment_of_figure_4_has_the_jobs_of_the_microbenchmark() -> None:
     whole = {job.name: job for job in load_experiment(CATALOG / "natjam-microbenchmark.yaml").workload.jobs or ()}
     for job in load_experiment(CATALOG / "natjam-fig4.yaml").workload.jobs or ():
-        assert job == whole[job.name]
+        assert job == whole[job.name].model_copy(update={"maps": 4}), "all but the number of maps, as the file says"
+
+
+def test_maps_of_the_microbenchmark_are_in_the_proportion_of_section_7() -> None:
+    """Eight maps for fifty reduces is the only proportion that the paper prints (section 7)."""
+    jobs = load_experiment(CATALOG / "natjam-microbenchmark.yaml").workload.jobs or ()
+    assert {job.name: job.maps for job in jobs} == {job.name: round(8 / 50 * (job.reduces or 0)) for job in jobs}
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
@@ -275,6 +281,8 @@ _FIGURE = {
         ),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "w", "share": {"below": 0}}}}}, "no variant 'w'"),
         ({"cells": {"c": {"variant": "v", "difference": {"against": "v"}}}}, "give one of share"),
+        ({"cells": {"c": {"variant": "v", "difference": {"against": "v", "nth": 0}}}}, "nth: 1 is the smallest"),
+        ({"cells": {"c": {"cell": "c"}}}, "cell with over or less"),
     ],
 )
 def test_a_wrong_figure_is_refused_with_its_place(tmp_path: Path, changed: dict[str, object], words: str) -> None:
@@ -423,6 +431,8 @@ def test_cells_are_means_over_the_runs() -> None:
                 "met": {"variant": "v", "values": ("jobs.x.margin_s", "jobs.y.margin_s"), "take": "met"},
                 "alone": {"variant": "alone", "value": "jobs.x.completion_s", "scale": 0.5},
                 "over": {"cell": "x", "over": "alone"},
+                "less": {"cell": "x", "less": "later"},
+                "less over": {"cell": "later", "less": "x", "over": "x", "scale": 100},
                 "none": {"variant": "v", "value": "jobs.z.completion_s"},
             },
         }
@@ -435,6 +445,8 @@ def test_cells_are_means_over_the_runs() -> None:
     assert (found["alone"].mean, found["alone"].sd) == (35, None)
     assert (found["over"].mean, found["over"].by_seed) == (3, {1: pytest.approx(90 / 35)})
     assert found["over"].interval is None
+    assert (found["less"].mean, found["less"].by_seed) == (-10, {1: -20, 2: 0})
+    assert found["less over"].mean == pytest.approx(100 * 10 / 105)
     assert (found["none"].mean, found["none"].n) == (None, 0)
 
 
@@ -481,6 +493,11 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
                 "medians": compared(queue="p", between="medians"),
                 "means": compared(queue="p", between="means"),
                 "nobody": compared(queue="q", share={"below": 0}),
+                "middle": compared(queue="p", percentile=50),
+                "quarter": compared(queue="p", percentile=25),
+                "least": compared(queue="p", nth=1),
+                "most": compared(queue="p", nth=-1),
+                "second": compared(queue="p", nth=-2),
             },
             "plot": {"form": "differences", "x": "s", "y": ""},
         }
@@ -508,6 +525,9 @@ def test_differences_are_those_of_the_same_job_in_runs_of_the_same_seed() -> Non
     assert found["medians"].by_seed == {1: 5, 2: 0}, "20 and 15"
     assert found["means"].by_seed == {1: 0, 2: 0}
     assert found["nobody"].mean is None
+    assert [found[name].by_seed[1] for name in ("least", "middle", "second", "most")] == [-5, -1, -1, 6]
+    assert found["quarter"].by_seed == {1: -3, 2: 0}, "halfway between -5 and -1; seed 2 has one job"
+    assert found["second"].by_seed[2] == 0, "of one job: that one"
 
 
 def test_a_sweep_is_met_from_where_it_stays_met() -> None:

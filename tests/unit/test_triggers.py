@@ -16,6 +16,7 @@ from emulator.core.application_master.task_attempt import task_named
 from emulator.core.job import JobSpec
 from emulator.core.messages import OrderTask, TaskId, TaskOrder
 from emulator.core.settings import Settings, Trigger
+from emulator.experiment.load import load_experiment
 from emulator.records.history import HistoryBuilder, JobRow
 from emulator.vocabulary import Kind, Order
 
@@ -130,3 +131,15 @@ workload:
 )
 def test_what_a_trigger_must_be(tmp_path: Path, text: str, change: str, words: str) -> None:
     assert words in refusal(write(tmp_path, FILE.replace(text, change)))
+
+
+PROGRAMS = FILE.replace("reduces: 1, reduce_s: 80", 'tasks: {command: ["true"], count: 2, length_s: 80}').replace(
+    "submit_when: {job: low, progress: 0.5}", "submit_s: 41"
+)
+
+
+def test_a_program_is_ordered_about_as_a_reduce_is(tmp_path: Path) -> None:
+    path = write(tmp_path, PROGRAMS)
+    assert [trigger.task for trigger in load_experiment(path).scheduler.triggers] == ["low/r0"]
+    refused = refusal(write(tmp_path, PROGRAMS.replace("low/r0", "low/r2")))
+    assert "triggers.0.task: 'low' has 2 reduces, counted from 0" in refused

@@ -357,13 +357,18 @@ class NodeManager(StateMachine):
             self.ledger.stop(container.id)
         elif container.id in self.ledger:  # a refused start was never charged
             self.ledger.end(container.id)
+        was_taken = container.slot_free_ns is None
         container.slot_free_ns = now_ns
         effects = self._report(container)
         suspended = container.state is ContainerState.SUSPENDED or container.outcome is Outcome.CHECKPOINTED
+        wrote = container.kind is not Kind.APPLICATION_MASTER and container.first_key_ns is not None
         if suspended and self._overheads.suspend_ns and container.suspend_asked_ns is not None:
             container.slot_free_ns = max(now_ns, container.suspend_asked_ns + self._overheads.suspend_ns)
-            effects.append(self._timers.set(f"release {container.id}", container.slot_free_ns))
-        return effects
+        elif container.outcome is Outcome.KILLED and wrote and was_taken and self._overheads.cleanup_ns:
+            container.slot_free_ns = now_ns + self._overheads.cleanup_ns
+        else:
+            return effects
+        return [*effects, self._timers.set(f"release {container.id}", container.slot_free_ns)]
 
     def _report_change(self, container: Container) -> list[Effect]:
         container.revision += 1
