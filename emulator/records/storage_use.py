@@ -10,8 +10,8 @@ from emulator.vocabulary import Tier, transfer_ns
 
 
 def storage_facts(images: Sequence[ImageRow], tier: Tier | None, nodes: int, makespan_ns: int | None) -> dict[str, Any]:
-    """``peak_bytes``: most bytes on all devices together at one time; ``mean_bytes``: the mean over the makespan, None if
-    no images are made.
+    """``peak_bytes``: most bytes on all devices together at a time; ``mean_bytes``: their mean over the makespan, None
+    if no images are made.
 
     ``io_fraction``: the mean share of a device's time that its images took, each at the device's full speed; None if
     no images are made.
