@@ -136,11 +136,13 @@ class _Work(TypedDict):
     lost_s: float
     overhead_s: NotRequired[float]
     wasted_fraction: float
+    wasted_of_capacity: NotRequired[float | None]
     utilization: float | None
 
 
 class _Storage(TypedDict):
     peak_bytes: int
+    mean_bytes: NotRequired[float | None]
     io_fraction: float | None
 
 

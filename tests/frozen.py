@@ -87,7 +87,7 @@ CASES = (
     Case("facebook", "facebook-50", ("scheduler.job_eviction=pr", "protocol.speculation={after_s: 20}")),
     Case("facebook-chaos", "facebook-50", chaos=True),
     Case("flex", "flex-fig4"),
-    Case("images", "ckpt-facebook"),
+    Case("images", "ckpt-facebook", ("workload.only.jobs=[low-1, high-1, low-2, high-2]",)),
     Case("adaptive", "ckpt-kmeans"),
     Case("suspended-memory", "os-assisted-cluster"),
     Case("reverse-adaptive", "reverse-adaptive-tasks"),

@@ -4,7 +4,8 @@ Theory of operation
 -------------------
 A mechanism takes a container back.  Mechanisms differ in what they free, in what happens to the process, and in what is
 left of its work: nothing, the stopped process itself, or something ``Saved``.  If a task cannot be saved in the way of
-its mechanism, it is killed instead (``applied_to``): for example, a map has no key counter.
+its mechanism, it is killed instead (``applied_to``): for example, a map has no key counter.  So is a task that has done
+nothing since it was saved: what it resumes from is still there.
 """
 
 from __future__ import annotations
@@ -62,9 +63,13 @@ SAVED_AS: dict[Kind, frozenset[type[KeyCheckpoint] | type[ProcessImage]]] = {
 """How a task of each kind can be saved: only a reduce counts keys."""
 
 
-def applied_to(mechanism: Mechanism, kind: Kind) -> Mechanism:
-    """What happens to a task of that kind under ``mechanism``: it is killed if it cannot be saved in that way."""
-    saves = TRAITS[mechanism].saves
+def applied_to(mechanism: Mechanism, kind: Kind, is_saved: bool = False) -> Mechanism:
+    """What happens to a task of that kind under ``mechanism``: it is killed if it cannot be saved in that way, or if
+    all its work is saved already."""
+    traits = TRAITS[mechanism]
+    if is_saved and traits.frees_slot:
+        return Mechanism.KILL
+    saves = traits.saves
     return mechanism if saves is None or saves in SAVED_AS[kind] else Mechanism.KILL
 
 

@@ -95,9 +95,12 @@ class TaskView(Frozen):
     """How often its node has refused to stop it."""
     has_image: bool = False
     """Whether it was restored from a process image, so that its next image can be incremental."""
+    is_saved: bool = False
+    """Whether all its work is saved, because it is still being restored or has done nothing since: whatever frees its
+    container ends it as it is."""
     image_overhead_ns: int | None = None
     """Time to make an image of it now and to restore it, the wait for the device included (adaptive-checkpointing,
-    Algorithm 1); None if no images are made."""
+    Algorithm 1); None if no images are made; 0 if it is saved already."""
     image_dump_ns: int | None = None
     """The part of it that writes the image; the next image on this node would wait that long."""
     memory_bytes: int | None = None

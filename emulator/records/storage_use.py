@@ -10,7 +10,8 @@ from emulator.vocabulary import Tier, transfer_ns
 
 
 def storage_facts(images: Sequence[ImageRow], tier: Tier | None, nodes: int, makespan_ns: int | None) -> dict[str, Any]:
-    """``peak_bytes``: most bytes on all devices together at one time.
+    """``peak_bytes``: most bytes on all devices together at a time; ``mean_bytes``: their mean over the makespan, None
+    if no images are made.
 
     ``io_fraction``: the mean share of a device's time that its images took, each at the device's full speed; None if
     no images are made.
@@ -21,9 +22,11 @@ def storage_facts(images: Sequence[ImageRow], tier: Tier | None, nodes: int, mak
     for _, change in sorted(changes):
         stored_bytes += change
         peak_bytes = max(peak_bytes, stored_bytes)
+    byte_ns = sum(i.written_bytes * (i.gone_ns - i.written_ns) for i in images if i.gone_ns is not None)
     busy_ns = device_ns(images, tier)
     return {
         "peak_bytes": peak_bytes,
+        "mean_bytes": byte_ns / makespan_ns if tier is not None and makespan_ns else None,
         "io_fraction": busy_ns / (nodes * makespan_ns) if tier is not None and makespan_ns else None,
     }
 

@@ -118,13 +118,15 @@ def _work(jobs: Sequence[JobRow], cluster: Cluster, makespan_ns: int | None) -> 
     if cluster.application_masters == "outside":
         busy_ns -= sum(row.masters_busy_ns for row in jobs)
     wasted_ns = lost_ns + overhead_ns
+    capacity_ns = cluster.containers * makespan_ns if makespan_ns else None
     return {
         "useful_s": ns_to_seconds(useful_ns),
         "lost_s": ns_to_seconds(lost_ns),
         "overhead_s": ns_to_seconds(overhead_ns),
         "overhead_fraction": overhead_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
         "wasted_fraction": wasted_ns / (useful_ns + wasted_ns) if useful_ns + wasted_ns else 0.0,
-        "utilization": busy_ns / (cluster.containers * makespan_ns) if makespan_ns else None,
+        "wasted_of_capacity": wasted_ns / capacity_ns if capacity_ns else None,
+        "utilization": busy_ns / capacity_ns if capacity_ns else None,
     }
 
 

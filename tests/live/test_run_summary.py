@@ -112,9 +112,9 @@ def test_the_summary_has_every_field_and_no_other(ended: Ended) -> None:
         _check(cost, {"n": int, **expected, "overruns": int, "real_ms": dict})
         assert {"heartbeat", "key", "mechanism", "total"} == set(cost["real_ms"])
         assert all(set(part) == {"mean", "p50", "p99"} for part in cost["real_ms"].values())
-    shares = ("wasted_fraction", "overhead_fraction", "utilization")
+    shares = ("wasted_fraction", "wasted_of_capacity", "overhead_fraction", "utilization")
     _check(summary["work"], dict.fromkeys(("useful_s", "lost_s", "overhead_s", *shares), NUMBER))
-    _check(summary["storage"], {"peak_bytes": int, "io_fraction": OPTIONAL})
+    _check(summary["storage"], {"peak_bytes": int, "mean_bytes": OPTIONAL, "io_fraction": OPTIONAL})
     assert {"p50_real_ms", "p99_real_ms", "max_real_ms", "p99_emulated_s"} <= set(summary["lag"])
     assert summary["startup_real_s"] < summary["real_s"]
 

@@ -35,11 +35,12 @@ from emulator.core.messages import (
     StartContainer,
     SuspendContainer,
     TaskId,
+    TaskOrder,
     Tick,
     TimerFired,
 )
-from emulator.core.saved import KeyCheckpoint
-from emulator.vocabulary import Kind
+from emulator.core.saved import KeyCheckpoint, ProcessImage, Saved
+from emulator.vocabulary import Kind, Order
 
 RUNNING, SUSPENDED, DONE = ContainerState.RUNNING, ContainerState.SUSPENDED, ContainerState.DONE
 
@@ -409,6 +410,47 @@ def test_a_checkpoint_is_what_the_next_attempt_and_a_retry_start_from() -> None:
     bench.report("c2", DONE, 5, outcome=Outcome.CRASHED)
     (start,) = sent(bench.give("c3", task=0), StartContainer)
     assert start.saved == saved
+
+
+KEYS = KeyCheckpoint(("c1",), 4, "input", "node-1")
+IMAGE = ProcessImage(("c1",), 4, "image", "node-1", 1 << 30, "")
+
+
+@pytest.mark.parametrize("saved", [KEYS, IMAGE])
+def test_a_victim_that_is_still_being_restored_is_killed_and_what_was_saved_stays(saved: Saved) -> None:
+    bench = Bench("checkpoint", reduces=1)
+    bench.run("c1")
+    bench.suspend("c1")
+    bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, saved=saved)
+    bench.give("c2", task=0)
+    (kill,) = sent(bench.answer(reclaim=1), KillContainer)
+    assert (kill.container, bench.attempt().state) == ("c2", AttemptState.CHOSEN)
+    bench.report("c2", RUNNING, 2)  # it has crossed the kill
+    assert bench.attempt().state is AttemptState.CHOSEN
+    bench.report("c2", DONE, 4, outcome=Outcome.KILLED)
+    (start,) = sent(bench.give("c3", task=0), StartContainer)
+    assert start.saved == saved
+    bench.report("c3", RUNNING, 2)
+    assert bench.suspend("c3").container == "c3"  # it has worked
+
+
+def test_a_victim_that_is_launched_for_the_first_time_is_not_broken_off() -> None:
+    bench = Bench("checkpoint", reduces=1)
+    bench.give("c1")
+    assert sent(bench.answer(reclaim=1), KillContainer) == []
+    assert bench.attempt().state is AttemptState.ASSIGNED
+
+
+def test_a_held_task_that_is_being_restored_is_suspended_when_it_runs() -> None:
+    bench = Bench("checkpoint", reduces=1)
+    bench.run("c1")
+    bench.suspend("c1")
+    bench.report("c1", DONE, 5, outcome=Outcome.CHECKPOINTED, saved=IMAGE)
+    bench.give("c2", task=0)
+    bench.answer(orders=(TaskOrder(TaskId(Kind.REDUCE, 0), Order.SUSPEND),))
+    assert bench.attempt().state is AttemptState.ASSIGNED
+    bench.report("c2", RUNNING, 2)
+    assert bench.attempt().state is AttemptState.CHOSEN
 
 
 @pytest.mark.parametrize("message", [NodeLost("node-1"), Launched("c1", RealCost(0))])

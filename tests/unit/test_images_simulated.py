@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from emulator.core.messages import Outcome
 from emulator.errors import ConfigError
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
@@ -62,6 +63,20 @@ def test_adaptive_kills_where_an_image_costs_more_than_is_lost(tmp_path: Path) -
     assert "Checkpointed" in fast_outcomes
     assert slow <= simulated(tmp_path, "image", "hdd")[0]
     assert fast <= simulated(tmp_path, "kill", "nvm")[0]
+
+
+def test_a_restore_that_is_preempted_is_broken_off_and_no_image_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "images.yaml"
+    again = "    - {name: again, queue: production, submit_s: 85, maps: 1, map_s: 1, reduces: 4, reduce_s: [20]}\n"
+    path.write_text(EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", "image") + again)
+    experiment = load_experiment(path)
+    attempts = simulated_history(experiment, expand(experiment, 1)).attempts
+    broken_off = [row for row in attempts if row.resumed_from and row.outcome is Outcome.KILLED]
+    assert broken_off
+    assert all(row.lost_ns == 0 < row.overhead_ns for row in broken_off)
+    saved = [row for row in attempts if row.outcome is Outcome.CHECKPOINTED]
+    assert saved
+    assert all(row.useful_ns > 0 for row in saved)
 
 
 @pytest.mark.parametrize(

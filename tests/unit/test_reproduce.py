@@ -629,7 +629,11 @@ def test_a_table_that_is_counted_in_a_trace_needs_no_runs(tmp_path: Path) -> Non
     assert claim["measured"]["free"] > 5 > claim["measured"]["production"]
     assert (tmp_path / "adaptive-checkpointing-table1.png").read_bytes().startswith(b"\x89PNG")
     counted = google_preemptions()
-    assert sum(hour[band]["scheduled"] for hour in counted.values() for band in hour) == 77_238
+    assert sum(hour["all"]["scheduled"] for hour in counted.values()) == 77_238
+    for hour in counted.values():
+        bands = [hour[band] for band in ("free", "middle", "production")]
+        assert sum(band["scheduled"] for band in bands) == hour["all"]["scheduled"]
+        assert sum(band["of_preempted"] or 0 for band in bands) in (0, pytest.approx(1))
 
 
 def test_a_figure_that_is_smaller_than_the_papers_has_a_full_form() -> None:

@@ -81,7 +81,7 @@ def test_it_has_the_names_of_the_contract(experiment: Experiment) -> None:
         "real_s": 3.5,
         "swap_bytes": 7,
         "checkpoint_bytes": 321,
-        "storage": {"peak_bytes": 0, "io_fraction": None},
+        "storage": {"peak_bytes": 0, "mean_bytes": None, "io_fraction": None},
         "response": {"mean_s": 75.0, "weighted_mean_s": 75.0},
         "energy_j": 2 * 100 * 66 + 181 * made["work"]["useful_s"] / 2 + 181 * made["work"]["lost_s"] / 2,
         "transactional": None,
@@ -140,6 +140,7 @@ def test_work_and_utilization(experiment: Experiment) -> None:
         "overhead_s": 0.0,
         "overhead_fraction": 0.0,
         "wasted_fraction": 0.5,
+        "wasted_of_capacity": 6.4 / 400,
         "utilization": 0.025,
     }
     outside = experiment.model_copy(
@@ -160,9 +161,9 @@ def test_images_take_storage_and_devices_and_power(tmp_path: Path) -> None:
     ]
     row = replace(job("a", 0, 100), useful_ns=6 * SECOND_NS, lost_work_ns=4 * SECOND_NS, overhead_ns=10 * SECOND_NS)
     made = summary(experiment, History([row], [], [], [], 0, images=images), output=None)
-    assert made["storage"] == {"peak_bytes": 500, "io_fraction": 15 / 200}
+    assert made["storage"] == {"peak_bytes": 500, "mean_bytes": (400 * 2 + 200) / 100, "io_fraction": 15 / 200}
     assert (made["work"]["overhead_s"], made["work"]["wasted_fraction"]) == (10.0, 0.7)
-    assert made["work"]["overhead_fraction"] == 0.5
+    assert (made["work"]["overhead_fraction"], made["work"]["wasted_of_capacity"]) == (0.5, 14 / 400)
     assert made["energy_j"] == 2 * 100 * 10 + (10 + 15) / 2 * 20
 
 
@@ -175,6 +176,7 @@ def test_a_run_that_did_nothing_has_no_fractions(experiment: Experiment) -> None
         "overhead_s": 0.0,
         "overhead_fraction": 0.0,
         "wasted_fraction": 0.0,
+        "wasted_of_capacity": None,
         "utilization": None,
     }
     assert made["energy_j"] is None

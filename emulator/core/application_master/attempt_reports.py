@@ -41,7 +41,7 @@ class AttemptReports:
         attempt.revision = report.revision
         if report.state is ContainerState.LAUNCHING:
             return []
-        if attempt.state is AttemptState.ASSIGNED and report.outcome is not Outcome.LAUNCH_FAILED:
+        if not attempt.was_launched and report.outcome is not Outcome.LAUNCH_FAILED:
             self._launched(attempt, now_ns)
         has_gone_on = report.state in _GOES_ON or report.outcome is Outcome.SUCCEEDED
         if attempt.state is AttemptState.RESUMING and has_gone_on:
@@ -64,8 +64,9 @@ class AttemptReports:
         attempt.estimate = attempt.estimate.unanchored()
 
     def _launched(self, attempt: TaskAttempt, now_ns: int) -> None:
-        attempt.move(AttemptEvent.LAUNCH)
-        attempt.running_since_ns = now_ns
+        if attempt.state is AttemptState.ASSIGNED:  # else its restore is to be broken off
+            attempt.move(AttemptEvent.LAUNCH)
+        attempt.was_launched, attempt.running_since_ns = True, now_ns
         self._tasks.of(attempt).move(TaskEvent.LAUNCHED)
 
     def _refused(self, attempt: TaskAttempt, now_ns: int) -> None:

@@ -27,6 +27,8 @@ class ImageCosts:
         tier = self._tier
         if tier is None:
             return task
+        if task.is_saved:
+            return structs.replace(task, image_overhead_ns=0, image_dump_ns=0)
         dump_bytes, size_bytes = self._dump_bytes(tier, task), self._facts.footprint_bytes(task.task or 0)
         queue_ns = self._queue(task.node, now_ns).wait_ns(now_ns)
         overhead_ns = image_overhead_ns(dump_bytes, size_bytes, tier.write_bytes_s, tier.read_bytes_s, queue_ns)

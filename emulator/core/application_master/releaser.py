@@ -60,16 +60,16 @@ class Releaser:
 
     @staticmethod
     def candidates(tasks: Iterable[TaskAttempt], now_ns: int) -> list[TaskAttempt]:
-        """The RUNNING attempts; those already chosen, or refused a moment ago, are left out."""
+        """Attempts that run or are being restored; those already chosen, or refused a moment ago, are left out."""
         running = AttemptState.RUNNING
-        return [a for a in tasks if a.state is running and a.spared_until_ns <= now_ns]
+        return [a for a in tasks if (a.state is running or a.is_being_restored) and a.spared_until_ns <= now_ns]
 
     def read(self, message: ProgressSamples, attempts: dict[str, TaskAttempt], now_ns: int) -> None:
         """Add the readings up to the last refresh to the estimates of ``attempts`` (by container)."""
         until_ns = self._refresh.until(now_ns)
         for container, readings in message.samples:
             attempt = attempts.get(container)
-            if attempt is None:
+            if attempt is None or not attempt.was_launched:
                 continue
             for at_ns, keys_done in readings:
                 if attempt.running_since_ns <= at_ns <= until_ns:
@@ -115,7 +115,7 @@ class Releaser:
                 break
             task = self._images.weighed(by_container[container], view.now_ns)  # images chosen before it may queue
             decision = choose_mechanism(self._mechanism, view, task, self._has_device)
-            applied = applied_to(decision.mechanism, task.kind)
+            applied = applied_to(decision.mechanism, task.kind, task.is_saved)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)
             if decision.mechanism is Mechanism.IMAGE:
@@ -132,12 +132,13 @@ class Releaser:
 def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
     """The attempt as task eviction sees it."""
     container, node = attempt.place
+    started_ns = attempt.running_since_ns if attempt.was_launched else now_ns
     return TaskView(
         container=container,
         job=job,
         kind=attempt.kind,
         node=node,
-        started_ns=attempt.running_since_ns,
+        started_ns=started_ns,
         task=attempt.task.number,
         keys_done=attempt.estimate.keys_done,
         keys_total=attempt.keys_total,
@@ -145,4 +146,5 @@ def view_of(job: str, attempt: TaskAttempt, now_ns: int) -> TaskView:
         memory_bytes=attempt.memory_bytes,
         refusals=attempt.refusals,
         has_image=isinstance(attempt.saved, ProcessImage),
+        is_saved=attempt.saved is not None and started_ns == now_ns,
     )

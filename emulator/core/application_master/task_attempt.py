@@ -5,7 +5,7 @@ Theory of operation
 An attempt asks for a container (``UNASSIGNED``), gets one (``ASSIGNED``), is launched (``RUNNING``), walks its keys,
 commits and succeeds.  Natjam adds ``SUSPEND_PENDING`` (the task was asked to suspend, S1) and ``SUSPENDED`` (its
 checkpoint is saved, S2).  Before that, a victim is ``CHOSEN`` until its own heartbeat comes, or until its end if it is
-killed.
+killed.  One that is still being restored may be chosen too: its restore is broken off.
 
 Under *checkpoint*, SUSPENDED is terminal and a new attempt resumes from NEW.  R1: every heartbeat asks for a container
 and names the old node.  R2: the checkpoint is sent with the launch.  C1 joins the partial outputs at commit.  Under
@@ -68,6 +68,7 @@ ATTEMPT_TABLE: TransitionTable[AttemptState, AttemptEvent] = TransitionTable(
         (_S.UNASSIGNED, _E.ASSIGN): _S.ASSIGNED,
         (_S.UNASSIGNED, _E.KILL): _S.KILLED,
         (_S.ASSIGNED, _E.LAUNCH): _S.RUNNING,
+        (_S.ASSIGNED, _E.CHOOSE): _S.CHOSEN,
         (_S.ASSIGNED, _E.FAIL): _S.FAILED,
         (_S.ASSIGNED, _E.KILL): _S.KILLED,
         (_S.RUNNING, _E.CHOOSE): _S.CHOSEN,
@@ -138,6 +139,7 @@ class TaskAttempt:
     state: AttemptState = AttemptState.NEW
     container: str | None = None
     node: str | None = None
+    was_launched: bool = False
     running_since_ns: int = 0
     mechanism: Mechanism = Mechanism.WAIT
     """The mechanism chosen when it last became a victim."""
@@ -153,6 +155,11 @@ class TaskAttempt:
     def kind(self) -> Kind:
         """Kind of its task."""
         return self.task.kind
+
+    @property
+    def is_being_restored(self) -> bool:
+        """Whether it has a container, and its process is still being made from what was saved."""
+        return self.state is AttemptState.ASSIGNED and self.saved is not None
 
     @property
     def place(self) -> tuple[str, str]:

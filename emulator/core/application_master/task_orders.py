@@ -57,7 +57,8 @@ class TaskOrders:
 
     def victims(self, now_ns: int) -> list[TaskAttempt]:
         """Running attempts at held tasks; they become victims."""
-        running = [attempt for task in self._tasks.held for attempt in self._open_attempts(task)]
+        held = [attempt for task in self._tasks.held for attempt in self._open_attempts(task)]
+        running = [attempt for attempt in held if not attempt.is_being_restored]
         chosen = self._tasks.releaser.candidates(running, now_ns)
         for attempt in chosen:
             attempt.move(AttemptEvent.CHOOSE)
