@@ -91,12 +91,6 @@ def experiment_of_trace(
     return file, window.problems, notes
 
 
-def caution_of(experiment: Experiment) -> str | None:
-    """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
-    entry = experiment.workload.trace
-    return None if entry is None else open_entry(entry, Problems(lenient=True)).header.caution
-
-
 def with_window_kept(experiment: Experiment, out: Path, on_bytes: OnBytes, notes: list[str]) -> list[str]:
     """Overrides with which the runs of an experiment read only the part of its trace that they use.
 

@@ -45,6 +45,8 @@ def sentences(verdict: Verdict) -> Iterator[str]:
     for one in verdict.policies:
         if one.is_sure:
             yield f"  {called(one.outcome)} {_against(one, chosen)}."
+    if len(rivals) > 1 and verdict.seeds >= LEAST_SEEDS:
+        yield f"  The intervals are 95% ones, widened (Bonferroni) so that all {len(rivals)} comparisons hold together."
     if any(not one.is_sure and one.reason is Reason.TIMES for one in rivals):
         yield f"  More seeds would give more certainty; these are {verdict.seeds} (--seeds)."
 

@@ -101,8 +101,8 @@ def advise(
     from analysis.advise.candidates import make_question
     from analysis.advise.outcomes import outcomes_of
     from analysis.advise.report import advice_json
-    from analysis.advise.traces import caution_of
     from analysis.advise.verdict import judge
+    from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
 
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
@@ -112,7 +112,7 @@ def advise(
     options = _Trace(format, columns_of(columns), production, seeds)
     out, path, overrides = _prepared(file, options, overrides, out, notes)
     question = make_question(path, overrides, production, also or ())
-    if caution := caution_of(question.experiment):
+    if caution := trace_caution(question.experiment):
         progress.print(Text(f"note: {caution}"), soft_wrap=True)
     assumed = [*assumptions(question, notes)]
     if not as_json:

@@ -83,7 +83,7 @@ def campaign(
         again += [] if baseline is None else [f"--baseline={baseline}"]
         detached.start("campaign", file, out, again, cluster, detach)
         return
-    _warn_of_calibrations(wanted.variants)
+    _warn(wanted.variants)
     console = results_console()
     with CampaignDisplay(console) as display:
         result = run_campaign(wanted.name, planned_runs(wanted.variants), out, run_experiment, display.update)
@@ -238,14 +238,18 @@ def _with_summaries(result: CampaignResult) -> list[Variant]:
     return [Variant(name, tuple(found[name])) for name in order if name in found]
 
 
-def _warn_of_calibrations(variants: tuple[PlannedVariant, ...]) -> None:
-    """Print the warnings about the calibrations that simulations use.  Raises ConfigError where one is missing."""
+def _warn(variants: tuple[PlannedVariant, ...]) -> None:
+    """Print what is to be known of the traces and calibrations that the runs use.
+
+    Raises ConfigError where a calibration is missing, TraceError where a trace cannot be read.
+    """
+    from emulator.experiment.warnings import trace_caution
     from emulator.sim.session import calibration_warning
 
-    rests_on = {
-        (variant.experiment.overheads, variant.experiment.calibration): variant.experiment
-        for variant in variants
-        if variant.experiment.engine == "sim"
-    }
+    experiments = [variant.experiment for variant in variants]
+    traces = {entry.path: one for one in experiments if (entry := one.workload.trace) is not None}
+    for caution in dict.fromkeys(filter(None, map(trace_caution, traces.values()))):
+        say(f"note: {caution}", error=True)
+    rests_on = {(one.overheads, one.calibration): one for one in experiments if one.engine == "sim"}
     for warning in dict.fromkeys(filter(None, map(calibration_warning, rests_on.values()))):
         warn(warning)

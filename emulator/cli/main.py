@@ -173,7 +173,7 @@ def run(
     from emulator.display.closing_tables import MOST_JOBS, closing_tables, failures
     from emulator.display.run_display import RunDisplay
     from emulator.experiment.load import load_experiment
-    from emulator.experiment.warnings import minima_warning
+    from emulator.experiment.warnings import minima_warning, trace_caution
     from emulator.records.disturbance import disturbed_text
 
     given = {"engine": engine, "time_scale": time_scale, "seed": seed, "repeats": repeats}
@@ -182,6 +182,8 @@ def run(
     experiment = load_experiment(file, [*(set_ or ()), *options])
     if warning := minima_warning(experiment):
         warn(warning)
+    if caution := trace_caution(experiment):
+        say(f"note: {caution}", error=True)
     if experiment.engine == "live":
         from emulator.live.memory.fitting import swap_warning
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.experiment.model import Experiment
 from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import ShareAllocation
+from workloads.errors import Problems
 
 
 def minima_warning(experiment: Experiment) -> str | None:
@@ -21,3 +22,11 @@ def minima_warning(experiment: Experiment) -> str | None:
         f"the jobs' min_containers add up to {wanted}, and there are {there} {what}: while these jobs run together,"
         " their minima are lowered in proportion"
     )
+
+
+def trace_caution(experiment: Experiment) -> str | None:
+    """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
+    from workloads.importers import open_entry  # here, because most experiments have no trace
+
+    entry = experiment.workload.trace
+    return None if entry is None else open_entry(entry, Problems(lenient=True)).header.caution

@@ -109,7 +109,7 @@ def read_document(path: Path) -> Document:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The contents of a regular file of at most ``most`` bytes.  Raises ConfigError."""
+    """The contents of a regular file of at most ``most`` bytes, a whole number of MiB.  Raises ConfigError."""
     try:
         if path.is_dir():
             raise ConfigError(f"{path}: is a directory; name a file")
@@ -123,7 +123,7 @@ def read_bytes(path: Path, most: int) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
     if len(raw) > most:
-        raise ConfigError(f"{path}: is larger than {most // 2**20} MiB; an experiment is smaller")
+        raise ConfigError(f"{path}: is larger than {most // 2**20} MiB, the most that natjam reads of such a file")
     return raw
 
 

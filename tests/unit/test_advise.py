@@ -110,6 +110,8 @@ def test_there_is_no_preference_where_nothing_is_surely_better_than_waiting(seed
     said = list(sentences(verdict))
     assert said[0].startswith("No preference: ")
     assert not any("Choose" in line for line in said)
+    widened = "  The intervals are 95% ones, widened (Bonferroni) so that all 2 comparisons hold together."
+    assert (widened in said) == (seeds >= 3)
     (rival,) = [one for one in (verdict.itself, *verdict.rivals) if one.outcome.candidate.mechanism == "suspend"]
     assert rival.production_to_wait is not None
     assert (rival.production_to_wait.low is None) == (seeds < 3)

@@ -42,7 +42,14 @@ def test_rigid_jobs_are_called_independent_tasks_in_the_first_line(tmp_path: Pat
     ]
     advised = CliRunner().invoke(app, ["advise", str(SWF), "--seeds", "1", "--out", str(tmp_path / "advice")])
     assert advised.exit_code == 0, advised.output
-    for text in (*said, advised.stdout):
+    experiment, campaign = tmp_path / "advice/experiment.yaml", tmp_path / "campaign.yaml"
+    campaign.write_text(f"name: two\nexperiment: {experiment}\ngrid: {{seed: [1, 2]}}\n")
+    run = CliRunner().invoke(app, ["run", str(experiment), "--engine", "sim", "--out", str(tmp_path / "run")])
+    runs = CliRunner().invoke(app, ["campaign", str(campaign), "--set", "engine=sim", "--out", str(tmp_path / "runs")])
+    for result in (run, runs):
+        assert result.exit_code == 0, result.output
+        assert result.stderr.count("rigid") == 1
+    for text in (*said, advised.stdout, run.stderr, runs.stderr):
         assert text.startswith("note: rigid parallel jobs are treated as independent tasks"), text
     assert "rigid" not in done("inspect", FIRST_50)
 
