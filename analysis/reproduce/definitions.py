@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from analysis.reproduce.example_numbers import NUMBERS
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
@@ -226,6 +227,8 @@ class Cell(Strict):
     level: Level | None = None
     straight: Straight | None = None
     """Instead: over the grid."""
+    number: str | None = None
+    """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -235,13 +238,17 @@ class Cell(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
-        of_variant = [self.value is not None, bool(self.values), self.difference is not None]
+        of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
         over_grid = [self.ratio is not None, self.level is not None, self.straight is not None]
         others = [self.cell is not None, bool(self.first_met), *over_grid]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio, level, straight")
+            raise ValueError(
+                "give exactly one of value, values, difference, number, cell, first_met, ratio, level, straight"
+            )
         if any(of_variant) != (self.variant is not None):
-            raise ValueError("value, values and difference need a variant; the others have none")
+            raise ValueError("value, values, difference and number need a variant; the others have none")
+        if self.number is not None and self.number not in NUMBERS:
+            raise ValueError(f"there is no number '{self.number}'{suggestion(self.number, NUMBERS)}")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is None):
             raise ValueError("values go with take, cell with over")
         return self

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
+from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -207,6 +208,8 @@ _Read = Callable[[Mapping[str, Any]], float | None]
 
 
 def _reader(cell: Cell) -> _Read:
+    if cell.number is not None:
+        return NUMBERS[cell.number]
     if cell.value is not None:
         read = _path(cell.value)
         return lambda summary: None if (value := read(summary)) is None else value * cell.scale
