@@ -6,6 +6,7 @@ import itertools
 import math
 from pathlib import Path
 
+import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -130,6 +131,17 @@ def test_no_container_would_make_the_least_satisfied_more_satisfied(rows, late, 
             after = map_utility(shares[rich] - 1, *rows_of[rich])
             assert min(utilities[poor], utilities[rich]) >= min(after, utilities[poor]) - 1e-4
             assert after <= utilities[poor] + 1e-4 or after < map_utility(shares[poor] + 1, *rows_of[poor]) + 1e-4
+
+
+@given(NEEDS, st.lists(st.booleans(), min_size=6, max_size=6), st.integers(0, 120))
+def test_the_shares_are_those_of_the_highest_utility_that_the_containers_allow(rows, late, containers: int) -> None:
+    needs = needs_of(rows, late)
+    shares = numpy.array(max_min_shares(needs, containers))
+    allowed = [at_utility(needs, utility) for utility in (LEAST, 0, *range(LEAST, ONE, 997), ONE)]
+    for of_utility in allowed:
+        given_to_all = int(of_utility.sum())
+        assert (shares >= of_utility).all() or given_to_all > containers
+        assert (shares <= of_utility).all() or given_to_all < containers
 
 
 # ---- the policies ----
