@@ -133,9 +133,9 @@ class Ratio(Strict):
     over: str
     at: Annotated[tuple[str, ...], Field(min_length=1)]
     """Points of the grid."""
-    take: Literal["mean", "worst", "peak", "gain", "excess"] = "mean"
+    take: Literal["mean", "least", "worst", "peak", "gain", "excess"] = "mean"
     """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
-    largest, and ``peak`` is that point: the number at the end of its name.  ``gain`` is 1 minus the mean, ``excess``
+    largest, ``least`` where it is smallest; ``peak`` is the point with the largest: the number at the end of its name.  ``gain`` is 1 minus the mean, ``excess``
     the mean minus 1."""
     against: tuple[str, ...] = ()
     """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""

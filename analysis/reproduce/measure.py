@@ -127,6 +127,8 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
         return {seed: 1 - value for seed, value in found[at].items()}, 1 - known[at]
     if ratio.take == "excess":
         return {seed: value - 1 for seed, value in found[at].items()}, known[at] - 1
+    if ratio.take == "least":
+        at = min(known, key=lambda point: known[point])
     if ratio.take == "peak":
         return {}, float(at.rpartition("-")[2])
     return found[at], known[at]

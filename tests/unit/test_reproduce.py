@@ -63,6 +63,7 @@ def test_ratios_over_a_grid() -> None:
                 "mean": cell(at=("small-0",)),
                 "worst": cell(take="worst"),
                 "peak": cell(take="peak"),
+                "least": cell(take="least"),
                 "behind": cell(against=("fair",)),
                 "gain": cell(at=("small-0",), take="gain"),
             },
@@ -79,6 +80,7 @@ def test_ratios_over_a_grid() -> None:
     assert found["mean"].mean == 1.5
     assert (found["worst"].mean, found["worst"].by_seed) == (3, {0: 3, 1: 2})
     assert found["peak"].mean == 10
+    assert found["least"].mean == 1.5
     assert (found["gain"].mean, found["gain"].by_seed) == (-0.5, {0: 0, 1: -1})
     assert found["behind"].mean == max(1.5 / 2, 2.25 / 2.5)
 
