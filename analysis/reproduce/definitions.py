@@ -135,8 +135,8 @@ class Ratio(Strict):
     """Points of the grid."""
     take: Literal["mean", "least", "worst", "peak", "gain", "excess"] = "mean"
     """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
-    largest, ``least`` where it is smallest; ``peak`` is the point with the largest: the number at the end of its name.  ``gain`` is 1 minus the mean, ``excess``
-    the mean minus 1."""
+    largest, ``least`` where it is smallest, and ``peak`` is the point with the largest: the number at the end of its
+    name.  ``gain`` is 1 minus the mean, ``excess`` the mean minus 1."""
     against: tuple[str, ...] = ()
     """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""
     value: str | None = None
