@@ -9,20 +9,18 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.figures.holders import draw_holders
 from analysis.reproduce.definitions import Level, Scaled
+from analysis.reproduce.example_numbers import R_PEND, S_FIT, S_PEND, S_REQ, example_periods
 from analysis.reproduce.measure import level_by_seed
 from analysis.reproduce.run import Reproduced
 from emulator.experiment.availability import capacity_of
-from emulator.files.times import seconds_to_ns
 from emulator.policies.capacity import Capacity
-from emulator.policies.reverse_adaptive.fitting import Goal, Period, fitted
+from emulator.policies.reverse_adaptive.fitting import Period
 from emulator.policies.reverse_adaptive.utility import map_utility, reduce_utility
 
-_COLOURS = (style.VERMILLION, style.ORANGE, style.BLUE)
+_COLOURS = (style.VERMILLION, style.ORANGE, style.BLUE, style.GREEN, style.PURPLE, style.SKY)
 _JOB_COLOURS = (style.BLUE, style.ORANGE, style.GREEN)
 _WIDTH = 0.8
 _HOUR_NS = 3600 * 10**9
-_FIT, _REQUIRED, _PENDING, _REDUCES = 10, 15, 35, 10
-"""The job of the paper's Fig. 4."""
 
 
 def holder_panels(figure: Reproduced) -> Figure:
@@ -42,13 +40,9 @@ def fit_steps(figure: Reproduced) -> Figure:
     experiment = next(iter(next(iter(figure.runs.values())).values())).experiment
     jobs, cluster = experiment.workload.jobs or (), experiment.cluster
     capacity = capacity_of(cluster.availability, cluster.containers)
-    goals = [
-        Goal(seconds_to_ns(job.deadline_s or 0), job.maps * seconds_to_ns(float(str(job.map_s))), job.maps)
-        for job in jobs
-    ]
-    _, periods = fitted(goals, capacity, 0)
+    _, periods = example_periods(experiment)
     drawing, panels = style.new_figure(columns=len(periods) + 1, width=3.6)
-    end_ns = max(goal.deadline_ns for goal in goals)
+    end_ns = periods[0].end_ns
     for count, panel in enumerate(panels[:-1], start=1):
         _draw_fit(panel, periods[:count], capacity, [job.name for job in jobs])
         panel.set_xlim(0, end_ns / _HOUR_NS)
@@ -83,11 +77,11 @@ def _draw_fit(panel: Axes, periods: list[Period], capacity: Capacity, names: lis
 
 def _draw_utility(panel: Axes) -> None:
     allocs = list(range(1, 51))
-    for place, reduces in enumerate((1, 2, 5, _REDUCES)):
-        worth = reduce_utility(reduces, _REDUCES)
-        values = [map_utility(alloc, _FIT, _REQUIRED, _PENDING) + worth for alloc in allocs]
+    for place, reduces in enumerate((1, 2, 5, R_PEND)):
+        worth = reduce_utility(reduces, R_PEND)
+        values = [map_utility(alloc, S_FIT, S_REQ, S_PEND) + worth for alloc in allocs]
         panel.plot(allocs, values, label=f"{reduces} reduce slots", **style.line(place))
-    style.finish(panel, "Map slots", "Utility", f"s_fit {_FIT}, s_req {_REQUIRED}, s_pend {_PENDING}")
+    style.finish(panel, "Map slots", "Utility", f"s_fit {S_FIT}, s_req {S_REQ}, s_pend {S_PEND}")
 
 
 def week_panels(figure: Reproduced) -> Figure:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from analysis.reproduce.example_numbers import NUMBERS
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
 from emulator.files.problems import suggestion, validated
@@ -139,10 +140,10 @@ class Ratio(Strict):
     over: str
     at: Annotated[tuple[str, ...], Field(min_length=1)]
     """Points of the grid."""
-    take: Literal["mean", "worst", "peak", "gain", "excess"] = "mean"
+    take: Literal["mean", "least", "worst", "peak", "gain", "excess"] = "mean"
     """What to take over all runs and points.  With several points, ``mean`` is the mean at the point where it is
-    largest, and ``peak`` is that point: the number at the end of its name.  ``gain`` is 1 minus the mean, ``excess``
-    the mean minus 1."""
+    largest, ``least`` where it is smallest, and ``peak`` is the point with the largest: the number at the end of its
+    name.  ``gain`` is 1 minus the mean, ``excess`` the mean minus 1."""
     against: tuple[str, ...] = ()
     """Instead of the ratio: the ratio divided by the least mean ratio of these, where that is largest."""
     value: str | None = None
@@ -235,6 +236,8 @@ class Cell(Strict):
     level: Level | None = None
     straight: Straight | None = None
     """Instead: over the grid."""
+    number: str | None = None
+    """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -244,13 +247,17 @@ class Cell(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
-        of_variant = [self.value is not None, bool(self.values), self.difference is not None]
+        of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
         over_grid = [self.ratio is not None, self.level is not None, self.straight is not None]
         others = [self.cell is not None, bool(self.first_met), *over_grid]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError("give exactly one of value, values, difference, cell, first_met, ratio, level, straight")
+            raise ValueError(
+                "give exactly one of value, values, difference, number, cell, first_met, ratio, level, straight"
+            )
         if any(of_variant) != (self.variant is not None):
-            raise ValueError("value, values and difference need a variant; the others have none")
+            raise ValueError("value, values, difference and number need a variant; the others have none")
+        if self.number is not None and self.number not in NUMBERS:
+            raise ValueError(f"there is no number '{self.number}'{suggestion(self.number, NUMBERS)}")
         if bool(self.values) != (self.take is not None) or (self.cell is None) != (self.over is self.less is None):
             raise ValueError("values go with take, cell with over or less")
         return self

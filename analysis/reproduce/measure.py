@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
+from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -140,6 +141,8 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
         return {seed: 1 - value for seed, value in found[at].items()}, 1 - known[at]
     if ratio.take == "excess":
         return {seed: value - 1 for seed, value in found[at].items()}, known[at] - 1
+    if ratio.take == "least":
+        at = min(known, key=lambda point: known[point])
     if ratio.take == "peak":
         return {}, float(at.rpartition("-")[2])
     return found[at], known[at]
@@ -227,6 +230,8 @@ _Read = Callable[[Mapping[str, Any]], float | None]
 
 
 def _reader(cell: Cell) -> _Read:
+    if cell.number is not None:
+        return NUMBERS[cell.number]
     if cell.value is not None:
         read = _path(cell.value)
         return lambda summary: None if (value := read(summary)) is None else value * cell.scale

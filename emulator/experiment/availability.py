@@ -22,6 +22,7 @@ from workloads.draws import normal
 
 Containers = Annotated[int, Field(ge=0, le=10**9)]
 Point = tuple[Seconds, Containers]
+CurvePoint = tuple[Seconds, Containers | Annotated[float, Field(ge=0, le=10**9, allow_inf_nan=False)]]
 MOST_STEPS = 100_000
 SHORTEST_PERIOD_S = 60
 _ERROR_NS = 3600 * 10**9
@@ -63,8 +64,9 @@ class Availability(Strict):
 
     steps: Annotated[tuple[Point, ...], Field(min_length=1)] | None = None
     """Pairs of a time in emulated seconds and the containers from then on; before the first: the whole cluster."""
-    spline: Annotated[tuple[Point, ...], Field(min_length=2)] | None = None
-    """Points of a curve, the first at 0.  The curve is monotone between neighbouring points."""
+    spline: Annotated[tuple[CurvePoint, ...], Field(min_length=2)] | None = None
+    """Points of a curve, the first at 0; a point may lie between two whole numbers of containers, and what the curve
+    leaves is rounded down.  The curve is monotone between neighbouring points."""
     file: Annotated[str, Field(min_length=1)] | None = None
     """CSV with the header ``time_s,containers`` or ``time_s,share`` (of the cluster's): steps, the first at 0."""
     period_s: Annotated[float, Field(ge=SHORTEST_PERIOD_S, le=LARGEST_TIME_S, allow_inf_nan=False)] | None = None
@@ -79,7 +81,7 @@ class Availability(Strict):
 
     @field_validator("steps", "spline")
     @classmethod
-    def _rising(cls, points: tuple[Point, ...] | None, info: ValidationInfo) -> tuple[Point, ...] | None:
+    def _rising(cls, points: tuple[CurvePoint, ...] | None, info: ValidationInfo) -> tuple[CurvePoint, ...] | None:
         instants_ns = [seconds_to_ns(time_s) for time_s, _ in points or ()]
         if any(before >= after for before, after in pairwise(instants_ns)):
             raise ValueError(f"the times of the {info.field_name} must increase")
@@ -176,7 +178,7 @@ def _capacity(steps: list[Step], availability: Availability) -> Capacity:
     return Capacity(kept, seconds_to_ns(availability.period_s or 0) if comes_again else None)
 
 
-def _followed(availability: Availability, points: tuple[Point, ...], containers: int) -> list[Step]:
+def _followed(availability: Availability, points: tuple[CurvePoint, ...], containers: int) -> list[Step]:
     """The curve as steps of whole containers; each step has the value of the curve at its middle, rounded down."""
     from scipy.interpolate import PchipInterpolator  # here, because its import takes a second and few runs need it
 
@@ -191,7 +193,7 @@ def _followed(availability: Availability, points: tuple[Point, ...], containers:
         (seconds_to_ns(start_s), min(containers, int(value + 1e-9)))
         for start_s, value in zip(starts_s, values.tolist(), strict=True)
     ]
-    return steps if period_s else [*steps, (seconds_to_ns(end_s), points[-1][1])]
+    return steps if period_s else [*steps, (seconds_to_ns(end_s), int(points[-1][1]))]
 
 
 def _mistaken(capacity: Capacity, error: ForecastError, containers: int, seed: int) -> Capacity:

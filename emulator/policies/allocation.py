@@ -12,8 +12,8 @@ from emulator.policies.allocation_forms import (
 )
 from emulator.policies.policy import Axis, Reads
 from emulator.policies.queue_order import most_underserved
-from emulator.policies.reverse_adaptive.allocations import Cycle, adaptive, fewest_misses, reverse_adaptive
-from emulator.policies.shares import Flex, fair, fifo_by_job, flex, optimum
+from emulator.policies.reverse_adaptive.allocations import Cycle, Deadlines, adaptive, fewest_misses, reverse_adaptive
+from emulator.policies.shares import Flex, Searching, fair, fifo_by_job, flex, optimum
 from emulator.policies.views import AllocationDecision, ClusterView
 from emulator.policies.yarn import YARN_CAPACITY
 
@@ -75,16 +75,16 @@ ALLOCATION: Axis[AllocationPolicy] = Axis(
         YARN_CAPACITY,
         ShareAllocation("fifo", fifo_by_job, "flex, section 4"),
         ShareAllocation("fair", fair, "flex, section 1"),
-        ShareAllocation("flex", flex, "flex, section 3", options=Flex),
+        ShareAllocation("flex", flex, "flex, section 3", options=Searching),
         # It takes too long for the machines.
         ShareAllocation("optimum", optimum, "flex, section 4.1", options=Flex, engines=FLUID),
-        ShareAllocation("adaptive", adaptive, "reverse-adaptive, section IV", options=Cycle),
+        ShareAllocation("adaptive", adaptive, "reverse-adaptive, section IV", reads=_READS_FORECAST, options=Deadlines),
         ShareAllocation(
             "reverse-adaptive",
             reverse_adaptive,
             "reverse-adaptive, section IV",
             reads=_READS_FORECAST,
-            options=Cycle,
+            options=Deadlines,
         ),
         ShareAllocation(
             "fewest-misses", fewest_misses, "reverse-adaptive, section V-C", reads=_READS_FORECAST, options=Cycle

@@ -17,7 +17,7 @@ from emulator.vocabulary import Frozen
 
 
 class Flex(Frozen):
-    """Options of ``flex`` and ``optimum``."""
+    """Options of ``optimum``, and of ``flex``."""
 
     metric: Metric = Metric()
     """Metric of all jobs."""
@@ -26,7 +26,16 @@ class Flex(Frozen):
     maximum is taken."""
 
 
+class Searching(Flex):
+    """Options of ``flex``."""
+
+    search: bool = True
+    """With up to 12 jobs: whether a search goes on from the best of the orders.  The search is ours; without it, FLEX
+    is the paper's."""
+
+
 DEFAULT = Flex()
+SEARCHING = Searching()
 
 
 def fifo_by_job(view: ClusterView) -> ShareDecision:
@@ -41,14 +50,14 @@ def fair(view: ClusterView) -> ShareDecision:
     return _decision(jobs, fair_shares(normalised(demands(view, jobs), view.containers), view.containers))
 
 
-def flex(view: ClusterView, options: Flex = DEFAULT) -> ShareDecision:
+def flex(view: ClusterView, options: Searching = SEARCHING) -> ShareDecision:
     """The shares of the schedule with the least cost under the metric, within the jobs' minima and maxima."""
-    return _planned(view, options, optimal=False)
+    return _planned(view, options, optimal=False, search=options.search)
 
 
 def optimum(view: ClusterView, options: Flex = DEFAULT) -> ShareDecision:
     """Like ``flex``, but the best of all orders, as a reference for it.  For up to ten jobs, all there at once."""
-    return _planned(view, options, optimal=True)
+    return _planned(view, options, optimal=True, search=True)
 
 
 def demands(view: ClusterView, jobs: Sequence[JobView]) -> list[Demand]:
@@ -80,10 +89,10 @@ def objective(view: ClusterView, jobs: Sequence[JobView], options: Flex) -> Obje
     return Objective(penalties, options.metric.total)
 
 
-def _planned(view: ClusterView, options: Flex, optimal: bool) -> ShareDecision:
+def _planned(view: ClusterView, options: Flex, optimal: bool, search: bool) -> ShareDecision:
     jobs = tuple(view.jobs.values())
-    shares = plan(demands(view, jobs), objective(view, jobs, options), view.containers, optimal).shares
-    return _decision(jobs, shares)
+    found = plan(demands(view, jobs), objective(view, jobs, options), view.containers, optimal, search)
+    return _decision(jobs, found.shares)
 
 
 def _decision(jobs: Sequence[JobView], shares: Sequence[int]) -> ShareDecision:

@@ -63,6 +63,7 @@ def test_ratios_over_a_grid() -> None:
                 "mean": cell(at=("small-0",)),
                 "worst": cell(take="worst"),
                 "peak": cell(take="peak"),
+                "least": cell(take="least"),
                 "behind": cell(against=("fair",)),
                 "gain": cell(at=("small-0",), take="gain"),
             },
@@ -79,6 +80,7 @@ def test_ratios_over_a_grid() -> None:
     assert found["mean"].mean == 1.5
     assert (found["worst"].mean, found["worst"].by_seed) == (3, {0: 3, 1: 2})
     assert found["peak"].mean == 10
+    assert found["least"].mean == 1.5
     assert (found["gain"].mean, found["gain"].by_seed) == (-0.5, {0: 0, 1: -1})
     assert found["behind"].mean == max(1.5 / 2, 2.25 / 2.5)
 
@@ -271,7 +273,7 @@ _FIGURE = {
     [
         ({"sim_repeats": None}, "say with how many seeds"),
         ({"cells": {"c": {"variant": "w", "value": "x"}}}, "cell 'c': there is no variant 'w'"),
-        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, cell"),
+        ({"cells": {"c": {"variant": "v"}}}, "give exactly one of value, values, difference, number, cell"),
         ({"cells": {"c": {"value": "x"}}}, "need a variant"),
         ({"cells": {"c": {"variant": "v", "values": ["x"]}}}, "values go with take"),
         ({"orders": {"o": {"a": "d"}}}, "'o': 'd' is not a cell"),

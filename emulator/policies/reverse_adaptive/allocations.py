@@ -4,17 +4,17 @@ Where work comes in tasks, a job plans to end one task length before its deadlin
 late.  A job without a deadline should end as early as possible: it requires as many containers as it can use, but none
 of its work is urgent.
 
-A job may be unable to meet its deadline: the deadline has passed, or all containers until then cannot do its work.  The
-paper does not say what such a job needs.  Here it needs nothing, because s_fit protects the chance to meet a deadline
-and this job has none; it gets only what the other jobs cannot use.  If it needed all that it can use, then under
-overload it would make every other job late too, and FIFO would miss fewer deadlines than either policy.
+A job may be unable to meet its deadline: the deadline has passed, or all containers until then cannot do its work.  By
+the text of Algorithm 1 nothing of its work fits any more, so that it keeps s_fit = s_pend and needs all that it can use
+(``gives_up: never``).  The two other rules are ours: such a job needs nothing, because it has no chance left that s_fit
+could protect, and gets only what the other jobs cannot use.  They differ in when a job counts as lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -37,29 +37,39 @@ class Cycle(Frozen):
         return round(self.cycle_s * 10**9)
 
 
+class Deadlines(Cycle):
+    """Options of the two schedulers of the paper."""
+
+    gives_up: Literal["never", "by-deadline", "by-forecast"] = "never"
+    """When a job that cannot meet its deadline counts as lost, and gets only what others cannot use.  ``never``: it
+    needs all that it can use, as Algorithm 1 has it.  ``by-deadline``: once its deadline has passed, or all the
+    containers that it can use would not do until then.  ``by-forecast``: also if the forecast leaves too few."""
+
+
 DEFAULT = Cycle()
+AS_PUBLISHED = Deadlines()
 _NEVER_NS = 1 << 62
 
 
-def adaptive(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
+def adaptive(view: ClusterView, options: Deadlines = AS_PUBLISHED) -> ShareDecision:
     """The Adaptive Scheduler: jobs get the containers that they need on average until their deadlines; the rest goes
-    to the least satisfied jobs.  Does not use the forecast of capacity.
+    to the least satisfied jobs.  Uses the forecast of capacity only to give jobs up by it.
     """
     names, goals = _goals(view)
     required = _required(view.now_ns, goals)
     at_least = [need if goal.work_ns else 0 for goal, need in zip(goals, required, strict=True)]
-    shares = _shares(view.containers, goals, chances(goals, view.now_ns), at_least, required)
+    shares = _shares(view.containers, goals, _hopeful(view, goals, options), at_least, required)
     return _decision(view, options, names, shares)
 
 
-def reverse_adaptive(view: ClusterView, options: Cycle = DEFAULT) -> ShareDecision:
+def reverse_adaptive(view: ClusterView, options: Deadlines = AS_PUBLISHED) -> ShareDecision:
     """Work is done now if, after this cycle, it would no longer fit into the forecast capacity before its deadline;
     the rest goes to the least satisfied jobs.
     """
     names, goals = _goals(view)
-    now_ns, forecast, length_ns = view.now_ns, view.forecast, options.length_ns
-    can = chances(goals, now_ns, forecast)
-    late_ns = left_over(list(compress(goals, can)), forecast, now_ns + length_ns)
+    now_ns, length_ns = view.now_ns, options.length_ns
+    can = _hopeful(view, goals, options)
+    late_ns = left_over(list(compress(goals, can)), view.forecast, now_ns + length_ns)
     needed = iter([-(-late // length_ns) if late else 0 for late in late_ns])
     fit = [next(needed) if chance else 0 for chance in can]
     return _decision(view, options, names, _shares(view.containers, goals, can, fit, _required(now_ns, goals)))
@@ -97,6 +107,13 @@ def _goals(view: ClusterView) -> tuple[list[str], list[Goal]]:
     return [name for _, name in found], [goal for goal, _ in found]
 
 
+def _hopeful(view: ClusterView, goals: Sequence[Goal], options: Deadlines) -> list[bool]:
+    """Which jobs have not been given up."""
+    if options.gives_up == "never":
+        return [True] * len(goals)
+    return chances(goals, view.now_ns, view.forecast if options.gives_up == "by-forecast" else None)
+
+
 def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
     """Average containers needed until the deadline: s_req; without a deadline, as many as the job can use."""
     found = []
@@ -111,7 +128,7 @@ def _required(now_ns: int, goals: Sequence[Goal]) -> list[int]:
 def _shares(
     containers: int, goals: Sequence[Goal], can: Sequence[bool], fit: Sequence[int], required: Sequence[int]
 ) -> list[int]:
-    """Shares of the jobs: first those that can meet their deadlines; the others share the rest equally."""
+    """Shares of the jobs: first those that are not given up; the others share the rest equally."""
     first = [goal.most if chance else 0 for goal, chance in zip(goals, can, strict=True)]
     shares = max_min_shares(Needs.of(fit, required, first), containers)
     left = containers - sum(shares)

@@ -48,13 +48,22 @@ def max_min_shares(needs: Needs, containers: int) -> list[int]:
     wanting = numpy.minimum(needs.fit, 1)
     if int(wanting.sum()) >= containers:  # no job can have a second one
         return _first(wanting, containers).tolist()
-    low, high = (0, ONE) if int(needs.fit.sum()) <= containers else (LEAST, 0)
+    fit, least = int(needs.fit.sum()), int(wanting.sum())
+    enough = fit <= containers
+    low, high, below, above = (0, ONE, fit, int(needs.pending.sum())) if enough else (LEAST, 0, least, fit)
+    halve = False
     while high - low > 1:
-        middle = (low + high) // 2
-        if int(at_utility(needs, middle).sum()) <= containers:
-            low = middle
+        # Guess where the containers run out; every second time halve, so that a poor guess costs little.
+        guess = (low + high) // 2 if halve else low + (high - low) * (containers - below) // (above - below)
+        middle, halve = min(max(guess, low + 1), high - 1), not halve
+        shares = at_utility(needs, middle)
+        given = int(shares.sum())
+        if given == containers:
+            return shares.tolist()
+        if given < containers:
+            low, below = middle, given
         else:
-            high = middle
+            high, above = middle, given
     shares = at_utility(needs, low)
     return (shares + _first(at_utility(needs, high) - shares, containers - int(shares.sum()))).tolist()
 
