@@ -12,7 +12,6 @@ from emulator.assemble import make_machine
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import may_be_endless, require
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
-from emulator.chaos.shrink import shortest
 from emulator.core.messages import JobState
 from emulator.errors import EndlessPreemptionError
 from emulator.experiment.model import Experiment
@@ -22,6 +21,7 @@ from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
 from emulator.resolved import Resolved, resolve
 from emulator.run.run import without_collector
+from emulator.shrink import shortest
 from emulator.sim.session import simulate, simulated_history
 
 _TIMES_AS_LONG = 20

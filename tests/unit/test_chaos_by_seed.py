@@ -20,7 +20,6 @@ from emulator.assemble import make_machine, make_settings
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import Violation
 from emulator.chaos.schedule import Fault, FaultKind, draw_faults
-from emulator.chaos.shrink import shortest
 from emulator.chaos.simulated import judge
 from emulator.cli.main import app
 from emulator.core.messages import RESOURCE_MANAGER, JobState, NodeLost, Start, StartContainer, node_address
@@ -34,6 +33,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.resolved import resolve
+from emulator.shrink import shortest
 from emulator.sim.disks import VirtualDisks
 from emulator.sim.session import simulate
 from emulator.vocabulary import Kind

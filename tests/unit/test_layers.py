@@ -133,6 +133,7 @@ def test_signals_are_sent_by_supervisor_janitor_and_probe_only(path: Path) -> No
 
 ROOMS = (
     *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
+    "emulator.shrink",
     *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
     *("emulator.core.application_master", "emulator.core.resource_manager"),
     *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),
