@@ -12,6 +12,7 @@ import pyarrow.parquet
 from emulator.files.whole_files import written_whole
 from emulator.policies.capacity import Capacity
 from emulator.records.run_directory import EXPERIMENT_NAME, SHARES_NAME
+from emulator.resolved import Resolved
 
 if TYPE_CHECKING:
     from analysis.report.payload import RunTables
@@ -37,7 +38,7 @@ def why_left_out(attempts: int) -> str | None:
 def write_pictures(
     directory: Path,
     tables: Mapping[str, pyarrow.Table],
-    cluster: Mapping[str, Any],
+    run: Resolved,
     summary: Mapping[str, Any],
 ) -> None:
     """Write both; for a fluid run also ``packing.svg``; for it, and for a run with a transactional workload, also
@@ -46,7 +47,7 @@ def write_pictures(
     Args:
         directory: of the run.
         tables: ``jobs``, ``attempts``, ``operations`` and ``decisions``, as in their Parquet files.
-        cluster: this section of the resolved experiment.
+        run: the run.
         summary: the contents of ``summary.json``.
 
     Raises:
@@ -55,20 +56,21 @@ def write_pictures(
     from analysis.perfetto import write_perfetto  # here, because a large simulation does not need these imports
     from analysis.report.build import run_tables
     from analysis.report.page import ReportRun, render_report
-    from analysis.report.payload import make_payload
+    from analysis.report.payload import ClusterShape, make_payload
 
-    run = run_tables(tables, cluster)
+    available = None if run.settings.availability is None else run.settings.availability.capacity
+    shape = ClusterShape(len(run.settings.nodes), run.containers_per_node)
+    shown = run_tables(tables, shape, available)
     if (directory / SHARES_NAME).exists():
-        whole = Capacity([(0, run.shape.nodes * run.shape.containers_per_node)])
-        _draw_shares(directory, summary["jobs"], run.available or whole)
-    if run.available is not None and len(tables["attempts"]):
-        _draw_holders(directory, summary["jobs"], tables["attempts"], run)
-    timeline = run.timeline()
+        _draw_shares(directory, summary["jobs"], available or Capacity([(0, run.containers)]))
+    if available is not None and len(tables["attempts"]):
+        _draw_holders(directory, summary["jobs"], tables["attempts"], shown)
+    timeline = shown.timeline()
     with written_whole(directory / PERFETTO_NAME) as unfinished:
         write_perfetto(unfinished, tables["attempts"], timeline)
     configuration = (directory / EXPERIMENT_NAME).read_text()
     page = render_report(
-        [ReportRun(directory.name, directory.name, summary, configuration, make_payload(run, timeline))]
+        [ReportRun(directory.name, directory.name, summary, configuration, make_payload(shown, timeline))]
     )
     with written_whole(directory / REPORT_NAME) as unfinished:
         unfinished.write_text(page)

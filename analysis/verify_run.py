@@ -18,17 +18,15 @@ import pyarrow
 from analysis.load import read_configuration, read_table
 from analysis.run_paths import find_runs, read_repeats, read_summary
 from analysis.verify import verify_output
-from emulator.assemble import own_evictions
 from emulator.errors import ConfigError, NatjamError, RunError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.experiment.model import Experiment
 from emulator.records.checked_output import what_was_checked, what_was_not_checked
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.parquet_tables import tables_of
 from emulator.records.replay_run import replay_journal, whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, SUMMARY_NAME, RunDirectory, sha256_of
 from emulator.records.summary import FINISHED, build_summary, summarise_repeats
+from emulator.resolved import Resolved, resolve
 from emulator.storage.places import output_at, place_at
 
 
@@ -63,8 +61,8 @@ def _check(checked: Checked) -> None:
     path = checked.path
     try:
         summary, _ = read_summary(path), read_configuration(path)
-        experiment = load_experiment(path / EXPERIMENT_NAME)
-        if experiment.journal == "off":
+        run = resolve(load_experiment(path / EXPERIMENT_NAME))
+        if run.journal == "off":
             checked.said.append("nothing to compare it with: sim.journal is off")
             return
         journal = RunDirectory(path).found_journal() or RunDirectory(path).journal_path
@@ -76,20 +74,20 @@ def _check(checked: Checked) -> None:
         checked.findings += [f"{replayed.journal}: {line.strip()}" for line in str(replayed.difference).splitlines()]
         return
     checked.said.append(f"{replayed.records} records replayed")
-    builder = _folded(journal, experiment)
+    builder = _folded(journal, run)
     digests = builder.program_digests
     history = builder.finish()
     _check_tables(checked, history)
-    output = _check_output(checked, experiment, summary, digests)
-    again = _built_again(history, experiment, summary, output)
+    output = _check_output(checked, run, summary, digests)
+    again = _built_again(history, run, summary, output)
     del again["lag"]  # it is in no other file
     _check_summary(checked, again, summary)
     _check_files(checked, summary)
 
 
-def _folded(journal: Path, experiment: Experiment) -> HistoryBuilder:
-    history = HistoryBuilder(expand(experiment, experiment.seed), own_evictions(experiment))
-    for record in whole_records(journal, experiment):
+def _folded(journal: Path, run: Resolved) -> HistoryBuilder:
+    history = HistoryBuilder(run.jobs, run.own_evictions)
+    for record in whole_records(journal, run):
         history.add(record)
     return history
 
@@ -145,15 +143,15 @@ def _difference(expected: pyarrow.Table, found: pyarrow.Table) -> str:
 
 
 def _check_output(
-    checked: Checked, experiment: Experiment, summary: Mapping[str, Any], digests: Mapping[tuple[str, int], str]
+    checked: Checked, run: Resolved, summary: Mapping[str, Any], digests: Mapping[tuple[str, int], str]
 ) -> dict[str, Any] | None:
     if summary["output"] is None:
         checked.said.append("no output: simulated")
         return None
-    root = output_at(experiment.storage.url, RunDirectory(checked.path).output_path)
+    root = output_at(run.storage_url, RunDirectory(checked.path).output_path)
     try:
         with place_at(root).files() as files:
-            output = verify_output(expand(experiment, experiment.seed), experiment.seed, files, digests).to_summary()
+            output = verify_output(run.jobs, run.seed, files, digests).to_summary()
     except RunError as error:
         checked.findings.append(error.message)
         return summary["output"]
@@ -173,12 +171,12 @@ def _check_output(
 
 
 def _built_again(
-    history: History, experiment: Experiment, summary: Mapping[str, Any], output: Mapping[str, Any] | None
+    history: History, run: Resolved, summary: Mapping[str, Any], output: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """The summary from journal, experiment and output; values that only the run itself could measure are copied."""
     return build_summary(
         history,
-        experiment,
+        run,
         state=summary.get("state", FINISHED),
         versions=summary["versions"],
         machines=summary["machines"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -36,7 +35,7 @@ from emulator.experiment.model import Cluster, Experiment, Speculation
 from emulator.experiment.policies import find_policy
 from emulator.experiment.triggers import make_triggers, marks_of
 from emulator.files.times import seconds_to_ns
-from emulator.policies.policy import Axis, Policy, PolicyT
+from emulator.policies.policy import Axis, PolicyT
 from emulator.vocabulary import Tier
 
 GIB_BYTES = 1 << 30
@@ -63,13 +62,13 @@ def make_settings(experiment: Experiment, seed: int, overheads: OverheadProfile 
         ),
         scheduler=_scheduler(experiment),
         nodes=_nodes(experiment),
-        tier=storage_tier(experiment),
-        availability=availability_settings(experiment.cluster, seed),
+        tier=_storage_tier(experiment),
+        availability=_availability(experiment.cluster, seed),
         marks=marks_of(experiment),
     )
 
 
-def storage_tier(experiment: Experiment) -> Tier | None:
+def _storage_tier(experiment: Experiment) -> Tier | None:
     """The storage device of each node; None: the run makes no process images.  Raises ConfigError."""
     if experiment.storage.tier is None:
         return None
@@ -78,7 +77,7 @@ def storage_tier(experiment: Experiment) -> Tier | None:
     return replace(tier, network_bytes_s=network_bytes_s, incremental=experiment.storage.incremental)
 
 
-def availability_settings(cluster: Cluster, seed: int) -> AvailabilitySettings | None:
+def _availability(cluster: Cluster, seed: int) -> AvailabilitySettings | None:
     """What a transactional workload leaves; None: everything, always.  Raises ConfigError."""
     availability = cluster.availability
     if availability is None:
@@ -150,16 +149,6 @@ def _speculation(speculation: Speculation | None) -> SpeculationSettings | None:
     )
 
 
-def own_evictions(experiment: Experiment) -> dict[str, Policy[Any]]:
-    """The evictions of the experiment that are the user's own, by their names in the file; raises ConfigError."""
-    return {
-        choice.name: find_policy(axis, choice, Path.cwd())
-        for axis in (policies.AXES["job_eviction"], policies.AXES["task_eviction"])
-        for choice in (experiment.scheduler.choice(axis.name),)
-        if choice.name not in axis.by_name
-    }
-
-
 def _scheduler(experiment: Experiment) -> SchedulerSettings:
     def chosen(axis: Axis[PolicyT]) -> PolicyT:
         return find_policy(axis, experiment.scheduler.choice(axis.name), Path.cwd())
@@ -177,7 +166,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
         mechanism=chosen(policies.MECHANISM),
         placement=chosen(policies.PLACEMENT),
         resume_order=chosen(policies.RESUME_ORDER),
-        queues=make_queues(experiment),
+        queues=_queues(experiment),
         victims=VICTIMS[experiment.scheduler.victims],
         epoch_ns=seconds_to_ns(experiment.scheduler.epoch_s),
         triggers=make_triggers(experiment.scheduler),
@@ -185,7 +174,7 @@ def _scheduler(experiment: Experiment) -> SchedulerSettings:
     )
 
 
-def make_queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
+def _queues(experiment: Experiment) -> tuple[QueueSettings, ...]:
     """The queues in the order of the file, the most urgent first.  Shares are rounded down to whole containers."""
     total = experiment.cluster.containers
     return tuple(

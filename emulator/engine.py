@@ -15,6 +15,7 @@ from emulator.records.gaps import Gap
 from emulator.records.journal import Record
 from emulator.records.lag import LagRecorder
 from emulator.records.run_directory import RunDirectory
+from emulator.resolved import Resolved
 
 if TYPE_CHECKING:
     import pyarrow
@@ -58,12 +59,11 @@ class EngineResult:
 
 
 class Engine(Protocol):
-    """Runs an experiment once, with its records to the sink from ``open_records``.  Raises RunError, ConfigError."""
+    """Does one run, with its records to the sink from ``open_records``.  Raises RunError, ConfigError."""
 
     def __call__(
         self,
-        experiment: Experiment,
-        jobs: tuple[JobSpec, ...],
+        run: Resolved,
         directory: RunDirectory,
         on_status: OnStatus,
         open_records: OpenRecords,
@@ -90,7 +90,7 @@ class Aftermath(Protocol):
         self,
         directory: Path,
         tables: Mapping[str, pyarrow.Table],
-        cluster: Mapping[str, Any],
+        run: Resolved,
         summary: Mapping[str, Any],
     ) -> None:
         """Write the pictures of a run into its directory.  Raises RunError."""

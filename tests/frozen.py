@@ -43,6 +43,7 @@ from emulator.experiment.load import load_experiment  # noqa: E402
 from emulator.records.history import HistoryBuilder  # noqa: E402
 from emulator.records.journal import Record  # noqa: E402
 from emulator.records.parquet_tables import tables_of  # noqa: E402
+from emulator.resolved import resolve  # noqa: E402
 from emulator.run.run import without_collector  # noqa: E402
 from emulator.sim.cluster import SimulatedCluster  # noqa: E402
 from emulator.sim.session import MakeCluster, simulate  # noqa: E402
@@ -142,11 +143,11 @@ def simulated(case: Case, seed: int, columns: dict[str, list[str]] | None) -> di
     with without_collector():
         make: MakeCluster = SimulatedCluster
         if case.chaos:
-            span_ns = simulate(experiment, jobs, HistoryBuilder(jobs).follow).kernel.now_ns
+            span_ns = simulate(resolve(experiment, jobs), HistoryBuilder(jobs).follow).kernel.now_ns
             faults = draw_faults(seed, span_ns, tuple(FaultKind))
             make = partial(FaultyCluster, faults=faults, limit_ns=30 * span_ns)
         with contextlib.suppress(EndlessPreemptionError):  # what was decided until then is compared
-            simulate(experiment, jobs, take, make_cluster=make)
+            simulate(resolve(experiment, jobs), take, make_cluster=make)
     tables = tables_of(history.finish())
     digest = hashlib.sha256()
     for name, table in sorted(tables.items()):

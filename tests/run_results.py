@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow.parquet
 
-from emulator.assemble import make_machine, make_settings
+from emulator.assemble import make_machine
 from emulator.core.machine import Machine
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.journal import Record
 from emulator.records.replay_run import whole_records
+from emulator.resolved import resolve
 
 
 class RunResults:
@@ -39,13 +39,12 @@ class RunResults:
     def records(self) -> list[Record]:
         """The records of the journal."""
         experiment = load_experiment(self.out / "experiment.yaml")
-        return list(whole_records(self.out / "journal.jsonl.zst", experiment))
+        return list(whole_records(self.out / "journal.jsonl.zst", resolve(experiment)))
 
     def machine(self, address: str) -> Machine:
         """A new machine like the run's, from the resolved experiment."""
-        experiment = load_experiment(self.out / "experiment.yaml")
-        jobs = {job.name: job for job in expand(experiment, experiment.seed)}
-        return make_machine(address, make_settings(experiment, experiment.seed), jobs)
+        run = resolve(load_experiment(self.out / "experiment.yaml"))
+        return make_machine(address, run.settings, run.jobs_by_name)
 
 
 def job_of(summary: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from emulator.costs.calibration import AUTO, chosen_path, load_calibration
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import simulated as simulated_fluid
@@ -29,6 +28,7 @@ from emulator.policies import ALLOCATION, AXES
 from emulator.policies.allocation_forms import ShareAllocation
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import build_summary
+from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
 SIMULATED_RUNS = 10
@@ -199,16 +199,15 @@ def _fluid(case: Case) -> list[Mapping[str, float]]:
         return []
     found: list[Mapping[str, float]] = []
     for seed in dict.fromkeys(experiment.seed for experiment in case.experiments):
-        jobs = expand(case.experiment, seed)
-        ends_ns = simulated_fluid(case.experiment, jobs, lambda record: None)[1].ends_ns
-        found.append({job.name: (ends_ns[job.name] - job.submit_ns) / 1e9 for job in jobs})
+        run = resolve(case.experiment.model_copy(update={"seed": seed}))
+        ends_ns = simulated_fluid(run, lambda record: None)[1].ends_ns
+        found.append({job.name: (ends_ns[job.name] - job.submit_ns) / 1e9 for job in run.jobs})
     return found
 
 
 def _simulated_summary(experiment: Experiment, draw: int) -> Mapping[str, Any]:
-    jobs = expand(experiment, experiment.seed)
-    history = simulated_history(experiment, jobs, draw)
-    return build_summary(history, experiment, versions={}, machines=(), real_s=0.0, lag={}, output=None)
+    run = resolve(experiment)
+    return build_summary(simulated_history(run, draw), run, versions={}, machines=(), real_s=0.0, lag={}, output=None)
 
 
 def _earlier_summary(experiment: Experiment, run_dir: Path) -> Mapping[str, Any] | None:

@@ -51,7 +51,10 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     summary, configuration = read_summary(run.path), read_configuration(run.path)
     payload = None
     if detailed:
-        tables = run_tables({name: read_table(run.path, name) for name in REPORT_TABLES}, configuration["cluster"])
+        cluster = configuration["cluster"]
+        shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
+        read = {name: read_table(run.path, name) for name in REPORT_TABLES}
+        tables = run_tables(read, shape, available_of(cluster))
         payload = make_payload(tables, tables.timeline())
     try:
         text = (run.path / EXPERIMENT_NAME).read_text()
@@ -60,12 +63,11 @@ def _report_run(run: RunPath, numbered: bool, detailed: bool) -> ReportRun:
     return ReportRun(f"{run.run} {run.repeat}" if numbered else run.run, run.run, summary, text, payload)
 
 
-def run_tables(tables: Mapping[str, pyarrow.Table], cluster: Mapping[str, Any]) -> RunTables:
-    """The tables of a finished run, from ``REPORT_TABLES`` by name and the section ``cluster`` of its experiment."""
+def run_tables(tables: Mapping[str, pyarrow.Table], shape: ClusterShape, available: Capacity | None) -> RunTables:
+    """The tables of a finished run, from ``REPORT_TABLES`` by name; ``available``: to jobs; None: everything."""
     jobs, attempts, operations, decisions = (tables[name] for name in REPORT_TABLES)
-    shape = ClusterShape(cluster["nodes"], cluster["containers_per_node"])
     end_s = last_instant_s(jobs, attempts)
-    return RunTables(jobs, attempts, operations, decisions, shape, end_s, available_of(cluster))
+    return RunTables(jobs, attempts, operations, decisions, shape, end_s, available)
 
 
 def available_of(cluster: Mapping[str, Any]) -> Capacity | None:

@@ -2,7 +2,7 @@
 
 A fault has a time, a duration, and a number.  When it happens, the number selects its target among those that exist at
 that moment.  So any part of a list is again a valid list of faults, which makes it possible to shrink a list
-(``emulator.chaos.shrink``).
+(``emulator.shrink``).
 """
 
 from __future__ import annotations

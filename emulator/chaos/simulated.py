@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from emulator.assemble import make_machine, make_settings
+from emulator.assemble import make_machine
 from emulator.chaos.faulty_cluster import FaultyCluster
 from emulator.chaos.invariants import may_be_endless, require
 from emulator.chaos.schedule import DESTRUCTIVE, Fault, FaultKind, draw_faults
-from emulator.chaos.shrink import shortest
 from emulator.core.messages import JobState
 from emulator.errors import EndlessPreemptionError
-from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.replay import replay
 from emulator.records.summary import makespan_of
+from emulator.resolved import Resolved, resolve
 from emulator.run.run import without_collector
+from emulator.shrink import shortest
 from emulator.sim.session import simulate, simulated_history
 
 _TIMES_AS_LONG = 20
@@ -58,8 +58,8 @@ class Judged:
 
 def undisturbed_ns(experiment: Experiment) -> int:
     """How long a run takes without faults.  Raises ConfigError, RunError."""
-    jobs = expand(experiment, experiment.seed)
-    return simulate(experiment, jobs, HistoryBuilder(jobs).follow).kernel.now_ns
+    run = resolve(experiment)
+    return simulate(run, HistoryBuilder(run.jobs).follow).kernel.now_ns
 
 
 def judge_seeds(experiment: Experiment, span_ns: int, kinds: Sequence[FaultKind], seeds: Sequence[int]) -> list[Judged]:
@@ -78,25 +78,24 @@ def _judge_and_shrink(experiment: Experiment, span_ns: int, seed: int, faults: t
 def judge(experiment: Experiment, span_ns: int, seed: int, faults: Sequence[Fault]) -> Judged:
     """Simulate ``experiment`` with ``seed`` and ``faults``; any exception is a violation, unless tasks are
     preempted without end where that may happen (``may_be_endless``)."""
-    once = experiment.model_copy(update={"seed": seed, "repeats": 1})
+    run = resolve(experiment.model_copy(update={"seed": seed, "repeats": 1}))
     try:
         with without_collector():
-            cluster, history = _run(once, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
+            cluster, history = _run(run, faults, _TIMES_AS_LONG * span_ns + _AND_NS)
     except Exception as error:
-        if isinstance(error, EndlessPreemptionError) and may_be_endless(make_settings(once, seed)):
+        if isinstance(error, EndlessPreemptionError) and may_be_endless(run.settings):
             return Judged(seed, tuple(faults), None, is_endless=True)
         return Judged(seed, tuple(faults), f"{type(error).__name__}: {error}")
     jobs = Counter(finished.state for finished in cluster.invariants.finished.values())
     is_alone = len(cluster.happened) == 1 and not jobs[JobState.FAILED]
-    cost = _cost(once, history) if is_alone else None
+    cost = _cost(run, history) if is_alone else None
     return Judged(seed, tuple(faults), None, tuple(cluster.happened), jobs, cost)
 
 
-def _cost(experiment: Experiment, history: History) -> Cost | None:
-    jobs = expand(experiment, experiment.seed)
+def _cost(run: Resolved, history: History) -> Cost | None:
     try:
         with without_collector():
-            undisturbed = simulated_history(experiment, jobs)
+            undisturbed = simulated_history(run)
     except EndlessPreemptionError:
         return None
     (with_ns, lost_ns), (without_ns, lost_anyway_ns) = map(_totals, (history, undisturbed))
@@ -107,16 +106,15 @@ def _totals(history: History) -> tuple[int, int]:
     return makespan_of(history.jobs) or 0, sum(job.lost_work_ns for job in history.jobs)
 
 
-def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyCluster, History]:
-    jobs = expand(experiment, experiment.seed)
+def _run(run: Resolved, faults: Sequence[Fault], limit_ns: int) -> tuple[FaultyCluster, History]:
     records: list[Record] = []
-    history = HistoryBuilder(jobs)
+    history = HistoryBuilder(run.jobs)
 
     def take(record: Record) -> None:
         records.append(record)
         history.follow(record)
 
-    cluster = simulate(experiment, jobs, take, make_cluster=partial(FaultyCluster, faults=faults, limit_ns=limit_ns))
+    cluster = simulate(run, take, make_cluster=partial(FaultyCluster, faults=faults, limit_ns=limit_ns))
     assert isinstance(cluster, FaultyCluster)
     for job, finished in cluster.invariants.finished.items():
         harmless = DESTRUCTIVE.isdisjoint(cluster.happened)
@@ -124,7 +122,7 @@ def _run(experiment: Experiment, faults: Sequence[Fault], limit_ns: int) -> tupl
             finished.state is JobState.SUCCEEDED or not harmless,
             f"{job} has {finished.state.value} and nothing was destroyed: {finished.reason}",
         )
-    settings, by_name = make_settings(experiment, experiment.seed), {job.name: job for job in jobs}
-    difference = replay(records, lambda address: make_machine(address, settings, by_name))
+    by_name = run.jobs_by_name
+    difference = replay(records, lambda address: make_machine(address, run.settings, by_name))
     require(difference is None, f"the journal does not replay: {difference}")
     return cluster, history.finish()

@@ -231,6 +231,11 @@ class Settings:
     nodes_by_name: dict[str, NodeSettings] = field(init=False, repr=False, compare=False)
 
     @property
+    def masters_outside(self) -> bool:
+        """Whether an ApplicationMaster takes no container, as in Hadoop 1."""
+        return self.nodes[0].masters_outside
+
+    @property
     def preemptor_period_ns(self) -> int:
         """Time between two rounds of taking back."""
         return self.scheduler.allocation.interval_ns or self.protocol.preemptor_period_ns

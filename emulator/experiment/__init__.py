@@ -1,1 +1,5 @@
-"""The experiment file: its models, checks, reading and writing."""
+"""The experiment file: its models, checks, reading and writing.
+
+In: YAML and overrides.
+Out: a frozen model and its jobs, or every problem with file, line and field.
+"""

@@ -5,30 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 
-from emulator.assemble import make_queues
 from emulator.core.decisions import PolicyError
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, JobFinished, JobState, SubmitJob
 from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.experiment.availability import capacity_of, forecast_of
-from emulator.experiment.model import Experiment
-from emulator.experiment.policies import find_policy
 from emulator.files.whole_files import written_whole
 from emulator.fluid.metrics import metrics_of
 from emulator.fluid.model import Outcome, Stuck, simulate
-from emulator.policies import ALLOCATION
+from emulator.policies.capacity import Capacity
 from emulator.policies.policy import AllocationRule
 from emulator.policies.views import AllocationDecision, ClusterView, QueueView, ShareDecision
 from emulator.records.journal import Record
 from emulator.records.run_directory import SHARES_NAME, RunDirectory
+from emulator.resolved import Resolved
 
 MOST_PENALISED = 190
 """Runs with more jobs are not evaluated with FLEX's metrics, because that takes longer than the run."""
@@ -43,40 +39,33 @@ _SHARES_SCHEMA = pyarrow.schema(
 
 
 def run_fluid(
-    experiment: Experiment,
-    jobs: tuple[JobSpec, ...],
+    run: Resolved,
     directory: RunDirectory,
     on_status: OnStatus,
     open_records: OpenRecords,
 ) -> EngineResult:
-    """Run ``experiment`` for ``natjam run``; see ``emulator.engine.Engine``."""
-    on_status(_status(experiment, jobs))
+    """Do ``run`` for ``natjam run``; see ``emulator.engine.Engine``."""
+    on_status(_status(run))
     with open_records() as records:
-        result, outcome = simulated(experiment, jobs, records.write)
+        result, outcome = simulated(run, records.write)
     with written_whole(directory.path / SHARES_NAME) as unfinished:
         pyarrow.parquet.write_table(shares_table(outcome), unfinished)
     return result
 
 
-def simulated(
-    experiment: Experiment, jobs: tuple[JobSpec, ...], write: Callable[[Record], None]
-) -> tuple[EngineResult, Outcome]:
-    """Run ``experiment``; pass the records that its tables need (submissions and ends) to ``write``.
+def simulated(run: Resolved, write: Callable[[Record], None]) -> tuple[EngineResult, Outcome]:
+    """Do ``run``; pass the records that its tables need (submissions and ends) to ``write``.
 
     Raises:
-        ConfigError: there is no such allocation, or the file of an availability cannot be used.
         RunError: jobs wait for ever, or the allocation does not give shares.
     """
     began_real_s = time.monotonic()
-    policy = find_policy(ALLOCATION, experiment.scheduler.choice(ALLOCATION.name), Path.cwd())
-    queues = [
-        QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, 0, 0) for queue in make_queues(experiment)
-    ]
-    availability, containers = experiment.cluster.availability, experiment.cluster.containers
-    capacity = capacity_of(availability, containers)
-    forecast = forecast_of(availability, containers, experiment.seed)
+    scheduler, availability, jobs = run.settings.scheduler, run.settings.availability, run.jobs
+    queues = [QueueView(queue.name, queue.rank, queue.capacity, queue.maximum, 0, 0) for queue in scheduler.queues]
+    whole = Capacity([(0, run.containers)])
+    capacity, forecast = (whole, whole) if availability is None else (availability.capacity, availability.forecast)
     took_real_ms: list[float] = []
-    policy = replace(policy, function=_timed(policy.function, took_real_ms))
+    policy = replace(scheduler.allocation, function=_timed(scheduler.allocation.function, took_real_ms))
     try:
         outcome = simulate(jobs, queues, capacity, policy, forecast)
     except (Stuck, PolicyError) as error:
@@ -93,7 +82,7 @@ def simulated(
             "utilization": useful_ns / room_ns if room_ns else None,
         },
         "overheads": {},
-        "penalties": metrics_of(jobs, outcome.ends_ns, containers) if len(jobs) <= MOST_PENALISED else None,
+        "penalties": metrics_of(jobs, outcome.ends_ns, run.containers) if len(jobs) <= MOST_PENALISED else None,
         "decisions": {
             "n": len(took_real_ms),
             "real_ms": {"mean": sum(took_real_ms) / (len(took_real_ms) or 1), "max": max(took_real_ms, default=0.0)},
@@ -139,6 +128,6 @@ def _records(jobs: Sequence[JobSpec], outcome: Outcome) -> list[Record]:
     return records
 
 
-def _status(experiment: Experiment, jobs: Sequence[JobSpec]) -> RunStatus:
-    waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in jobs)
-    return RunStatus(0, 0.0, experiment.time_scale, "sharing out", waiting, experiment.cluster.containers, {}, 0, None)
+def _status(run: Resolved) -> RunStatus:
+    waiting = tuple(JobStatus(job.name, job.queue, "submitted", 0, 0, 0, 0, 0) for job in run.jobs)
+    return RunStatus(0, 0.0, run.time_scale, "sharing out", waiting, run.containers, {}, 0, None)

@@ -8,12 +8,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from emulator.chaos.shrink import shortest
 from emulator.loops.draw import SECOND_NS, Drawer, Plan
 from emulator.policies.kueue.cycle import Decision
 from emulator.policies.kueue.model import Cluster, PodSet, first_name
 from emulator.policies.kueue.player import Arrival, Player
 from emulator.policies.kueue.returns import Loop, StateReturns
+from emulator.shrink import shortest
 
 Log = list[tuple[int, int, Decision]]
 """Time, cycle and decision."""

@@ -15,13 +15,13 @@ from typing import Any
 from emulator.core.completions import FirstKey, Launched
 from emulator.core.effects import Launch, Send
 from emulator.core.messages import CLIENT, NodeHeartbeatResponse, Start, StartContainer, Tick, TimerFired
-from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.live.session.session import LiveSession
 from emulator.measure.parts import WARM_UP_ROUNDS, Surroundings
 from emulator.measure.processes import REFERENCE_MAPS
 from emulator.measure.samples import Samples
 from emulator.records.journal import Record
+from emulator.resolved import resolve
 from emulator.vocabulary import Kind
 
 _BETWEEN_SMALL_S, _FIRST_S, _SETTLE_S = 0.035, 0.5, 1.0
@@ -39,9 +39,8 @@ def measure_cluster(around: Surroundings) -> Samples:
     Raises:
         RunError: the run failed.
     """
-    experiment = _experiment(around.rounds)
-    jobs = expand(experiment, experiment.seed)
-    last_ns = jobs[-1].submit_ns + round(_BETWEEN_BURSTS_S * 1e9)
+    run = resolve(_experiment(around.rounds))
+    last_ns = run.jobs[-1].submit_ns + round(_BETWEEN_BURSTS_S * 1e9)
     began_real_s = time.monotonic()
 
     def progress(_: object) -> None:
@@ -50,7 +49,7 @@ def measure_cluster(around: Surroundings) -> Samples:
     output_dir = around.directory / "output"
     output_dir.mkdir()
     records = _Records()
-    with LiveSession(experiment, jobs, around.directory, str(output_dir), progress, began_real_s) as session:
+    with LiveSession(run, around.directory, str(output_dir), progress, began_real_s) as session:
         result = session.run(records)
     bursts_ns = round(_bursts_begin_s(around.rounds) * 1e9)
     samples = Samples()

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from emulator.assemble import make_machine, make_settings
+from emulator.assemble import make_machine
 from emulator.errors import ConfigError, RunError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.experiment.model import Experiment
 from emulator.records.journal import EffectsDiffer, EffectsDigest, JournalError, Record, read_journal
 from emulator.records.replay import Difference, replay, with_effects
 from emulator.records.run_directory import EXPERIMENT_NAME, JOURNAL_NAME
+from emulator.resolved import Resolved, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +59,15 @@ def replay_journal(journal: Path) -> Replayed:
     try:
         made = EffectsDigest()
         header, records = read_journal(journal, made)
-        experiment = load_experiment(beside)
+        run = resolve(load_experiment(beside))
         if hashlib.sha256(beside.read_bytes()).hexdigest() != header.config_sha256:  # the hash of the file's bytes
             raise ConfigError(
                 f"{journal}: was not made from {beside}: the hash of the experiment in its header differs; "
                 "replay a journal beside the experiment.yaml that its run wrote"
             )
-        jobs = {job.name: job for job in expand(experiment, header.seed)}
-        settings = make_settings(experiment, header.seed)
         count = _Count()
         counted = count.each(records)
-        make = partial(make_machine, settings=settings, jobs=jobs)
+        make = partial(make_machine, settings=run.settings, jobs=run.jobs_by_name)
         difference = replay(counted, make, made if header.journal == "messages" else None)
         with contextlib.suppress(EffectsDiffer):
             deque(counted, maxlen=0)  # read to the end: a broken journal is reported before a difference in it
@@ -81,16 +78,15 @@ def replay_journal(journal: Path) -> Replayed:
     return Replayed(journal, count.records, len(count.actors), difference)
 
 
-def whole_records(journal: Path, experiment: Experiment) -> Iterator[Record]:
-    """Records of a journal with their effects.  Fresh machines make those that the journal left out.
+def whole_records(journal: Path, run: Resolved) -> Iterator[Record]:
+    """Records of the journal of ``run`` with their effects.  Fresh machines make those that the journal left out.
 
-    ``experiment`` is the run's.  Raises JournalError.
+    Raises JournalError.
     """
     header, records = read_journal(journal)
     if header.journal == "full":
         return records
-    jobs = {job.name: job for job in expand(experiment, header.seed)}
-    return with_effects(records, partial(make_machine, settings=make_settings(experiment, header.seed), jobs=jobs))
+    return with_effects(records, partial(make_machine, settings=run.settings, jobs=run.jobs_by_name))
 
 
 class _Count:

@@ -10,29 +10,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from emulator.experiment.availability import capacity_of
-from emulator.experiment.model import Cluster
-from emulator.files.times import seconds_to_ns
 from emulator.policies.capacity import Capacity, Step
 from emulator.records.history.rows import AttemptRow
+from emulator.resolved import Resolved
 from emulator.vocabulary import Kind
 
 Change = tuple[int, int]
 """At this instant, so many containers more in use."""
 
 
-def transactional_facts(attempts: Iterable[AttemptRow], cluster: Cluster, end_ns: int) -> dict[str, Any] | None:
+def transactional_facts(attempts: Iterable[AttemptRow], run: Resolved, end_ns: int) -> dict[str, Any] | None:
     """Until ``end_ns``, container-seconds: ``withheld_container_s`` for the transactional workload, and of those
     ``shortfall_container_s`` that jobs held longer than the grace; None where the cluster has no such workload."""
-    if cluster.availability is None:
+    availability, outside = run.settings.availability, run.settings.masters_outside
+    if availability is None:
         return None
-    capacity = capacity_of(cluster.availability, cluster.containers)
-    outside = cluster.application_masters == "outside"
     counted = (row for row in attempts if not outside or row.kind is not Kind.APPLICATION_MASTER)
-    tolerated = tolerated_steps(capacity, seconds_to_ns(cluster.availability.grace_s), end_ns)
+    tolerated = tolerated_steps(availability.capacity, availability.grace_ns, end_ns)
     return {
         "shortfall_container_s": shortfall_ns(changes_of(counted, end_ns), tolerated) / 1e9,
-        "withheld_container_s": (cluster.containers * end_ns - capacity.until(end_ns)) / 1e9,
+        "withheld_container_s": (run.containers * end_ns - availability.capacity.until(end_ns)) / 1e9,
     }
 
 

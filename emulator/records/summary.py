@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
-from emulator.assemble import storage_tier
 from emulator.core.messages import JobState
-from emulator.costs.overheads import load_overheads
-from emulator.experiment.model import Cluster, Experiment
 from emulator.files.times import ns_to_seconds
 from emulator.records.deadlines import deadline_facts
 from emulator.records.disturbance import disturbances
@@ -19,7 +15,7 @@ from emulator.records.history import History, JobRow, overhead_statistics
 from emulator.records.history.columns import Mark, Unit, columns_of
 from emulator.records.shortfall import transactional_facts
 from emulator.records.storage_use import device_ns, storage_facts
-from emulator.vocabulary import Tier
+from emulator.resolved import Resolved
 
 CONFIDENCE = 0.95
 FINISHED, FAILED = "finished", "failed"
@@ -31,7 +27,7 @@ _JOB_VALUES = [(column.name, attrgetter(column.source), column.unit is Unit.SECO
 
 def build_summary(
     history: History,
-    experiment: Experiment,
+    run: Resolved,
     *,
     state: str = FINISHED,
     versions: Mapping[str, str],
@@ -45,7 +41,7 @@ def build_summary(
     Args:
         history: made from the run's journal; only its jobs are used, which have the sums of their tasks and attempts;
             with an ``availability`` also its attempts.
-        experiment: the experiment that was run, with the seed of this repeat.
+        run: the run.
         state: ``FINISHED`` or ``FAILED``.
         versions: of natjam and of the libraries it uses.
         machines: one object each, with at least ``name`` and ``clock_offset_ns``.
@@ -53,28 +49,26 @@ def build_summary(
         lag: ``p50_real_ms``, ``p99_real_ms``, ``max_real_ms``, ``p99_emulated_s``.
         output: the result of verification; None if the engine writes no output.
     """
-    poisson = experiment.workload.poisson
-    makespan_ns, tier = makespan_of(history.jobs), storage_tier(experiment)
-    profile = load_overheads(experiment.overheads, Path.cwd())
-    overheads = overhead_statistics(history.operations, profile, experiment.time_scale)
+    makespan_ns, settings = makespan_of(history.jobs), run.settings
+    overheads = overhead_statistics(history.operations, run.profile, run.time_scale)
     return {
-        "name": experiment.name,
+        "name": run.name,
         "state": state,
-        "engine": experiment.engine,
-        "time_scale": experiment.time_scale,
-        "seed": experiment.seed,
+        "engine": run.engine,
+        "time_scale": run.time_scale,
+        "seed": run.seed,
         "versions": dict(versions),
         "machines": [dict(machine) for machine in machines],
         "makespan_s": ns_to_seconds(makespan_ns),
         "real_s": real_s,
         "jobs": [_job(row) for row in history.jobs],
         "response": _response(history.jobs),
-        "deadlines": deadline_facts(history.jobs, poisson.counted_s if poisson is not None else None),
+        "deadlines": deadline_facts(history.jobs, run.counted_s),
         "overheads": overheads,
-        "work": _work(history.jobs, experiment.cluster, makespan_ns),
-        "storage": storage_facts(history.images, tier, experiment.cluster.nodes, makespan_ns),
-        "energy_j": _energy_j(history, experiment.cluster, tier, makespan_ns),
-        "transactional": transactional_facts(history.attempts, experiment.cluster, _end_ns(history)),
+        "work": _work(history.jobs, run, makespan_ns),
+        "storage": storage_facts(history.images, settings.tier, len(settings.nodes), makespan_ns),
+        "energy_j": _energy_j(history, run, makespan_ns),
+        "transactional": transactional_facts(history.attempts, run, _end_ns(history)),
         "swap_bytes": history.swapped_bytes,
         "checkpoint_bytes": history.checkpoint_bytes,
         "disturbed": bool(disturbances({"lag": lag, "overheads": overheads})),
@@ -112,13 +106,13 @@ def _response(jobs: Sequence[JobRow]) -> dict[str, float | None]:
     }
 
 
-def _work(jobs: Sequence[JobRow], cluster: Cluster, makespan_ns: int | None) -> dict[str, Any]:
+def _work(jobs: Sequence[JobRow], run: Resolved, makespan_ns: int | None) -> dict[str, Any]:
     useful_ns, lost_ns = sum(row.useful_ns for row in jobs), sum(row.lost_work_ns for row in jobs)
     busy_ns, overhead_ns = sum(row.busy_ns for row in jobs), sum(row.overhead_ns for row in jobs)
-    if cluster.application_masters == "outside":
+    if run.settings.masters_outside:
         busy_ns -= sum(row.masters_busy_ns for row in jobs)
     wasted_ns = lost_ns + overhead_ns
-    capacity_ns = cluster.containers * makespan_ns if makespan_ns else None
+    capacity_ns = run.containers * makespan_ns if makespan_ns else None
     return {
         "useful_s": ns_to_seconds(useful_ns),
         "lost_s": ns_to_seconds(lost_ns),
@@ -130,13 +124,16 @@ def _work(jobs: Sequence[JobRow], cluster: Cluster, makespan_ns: int | None) -> 
     }
 
 
-def _energy_j(history: History, cluster: Cluster, tier: Tier | None, makespan_ns: int | None) -> float | None:
+def _energy_j(history: History, run: Resolved, makespan_ns: int | None) -> float | None:
     """Energy of all nodes until the last job has ended; tasks, dumps and restores count as busy, waits as idle."""
     if makespan_ns is None:
         return None
-    busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_ns(history.images, tier)
-    busy_machine_s = busy_ns / 1e9 * cluster.nodes / cluster.containers
-    return cluster.power.energy_j(cluster.nodes, makespan_ns / 1e9, busy_machine_s)
+    busy_ns = sum(row.useful_ns + row.lost_work_ns for row in history.jobs) + device_ns(
+        history.images, run.settings.tier
+    )
+    nodes = len(run.settings.nodes)
+    busy_machine_s = busy_ns / 1e9 * nodes / run.containers
+    return run.power.energy_j(nodes, makespan_ns / 1e9, busy_machine_s)
 
 
 # ---- repeats ----

@@ -9,11 +9,11 @@ import msgspec
 
 from emulator.core.job import JobSpec
 from emulator.engine import OnStatus
-from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.fluid.session import MOST_PENALISED, simulated
 from emulator.records.history import HistoryBuilder
 from emulator.records.run_directory import RunDirectory
+from emulator.resolved import resolve
 from emulator.run.results import summary_of
 
 
@@ -22,10 +22,11 @@ def run_briefly(experiment: Experiment, out_dir: Path, on_status: OnStatus) -> d
 
     The summary has what every job held over time; for runs with many jobs it has neither that nor the jobs.
     """
-    jobs = expand(experiment, experiment.seed)
+    run = resolve(experiment)
+    jobs = run.jobs
     history = HistoryBuilder(list(map(_without_tasks, jobs)))  # nothing happens to tasks here
-    result, outcome = simulated(experiment, jobs, history.add)
-    summary = summary_of(experiment, history.finish(), result, None)
+    result, outcome = simulated(run, history.add)
+    summary = summary_of(run, history.finish(), result, None)
     if len(jobs) > MOST_PENALISED:
         summary |= {"jobs": [], "left_out": f"{len(jobs)} jobs"}
     else:

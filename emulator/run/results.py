@@ -8,12 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from emulator.assemble import own_evictions
 from emulator.engine import Aftermath, EngineResult
 from emulator.errors import ConfigError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
-from emulator.experiment.model import Experiment
 from emulator.records.gaps import gap_bound_ns, worst_gaps
 from emulator.records.history import History, HistoryBuilder, JobRow, joined
 from emulator.records.journal import JournalError
@@ -21,6 +18,7 @@ from emulator.records.lag import LagRecorder
 from emulator.records.replay_run import whole_records
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 from emulator.records.summary import FAILED, FINISHED, build_summary
+from emulator.resolved import Resolved, resolve
 
 _VERSIONS_OF = ("natjam", "ray", "numpy", "pandas", "pyarrow")
 LAG_BOUND_HEARTBEATS = 0.5
@@ -29,7 +27,7 @@ LAG_BOUND_HEARTBEATS = 0.5
 
 def write_results(
     directory: RunDirectory,
-    experiment: Experiment,
+    run: Resolved,
     history: HistoryBuilder,
     result: EngineResult,
     output: dict[str, Any] | None,
@@ -38,18 +36,18 @@ def write_results(
 ) -> dict[str, Any]:
     """Write tables, pictures and summary of one run; returns the content of ``summary.json``.
 
-    ``experiment`` is resolved to this run's seed; ``output`` is the result of verifying its output.
+    ``output`` is the result of verifying its output.
 
     Raises:
         RunError: a file cannot be written.
     """
     left_out = aftermath.why_no_pictures(history.attempts)
     summed: list[History] = []
-    noted = _noted(history.parts(), summed, with_attempts=experiment.cluster.availability is not None)
+    noted = _noted(history.parts(), summed, with_attempts=run.settings.availability is not None)
     tables = directory.write_tables(noted, keep=left_out is None)
-    summary = summary_of(experiment, joined(summed), result, output, state)
+    summary = summary_of(run, joined(summed), result, output, state)
     if left_out is None:
-        aftermath.write_pictures(directory.path, tables, experiment.model_dump(mode="json")["cluster"], summary)
+        aftermath.write_pictures(directory.path, tables, run, summary)
     else:
         summary["left_out"] = left_out
     summary["files"] = directory.digests()
@@ -58,17 +56,17 @@ def write_results(
 
 
 def summary_of(
-    experiment: Experiment, rows: History, result: EngineResult, output: dict[str, Any] | None, state: str = FINISHED
+    run: Resolved, rows: History, result: EngineResult, output: dict[str, Any] | None, state: str = FINISHED
 ) -> dict[str, Any]:
     """The content of ``summary.json`` for a run; arguments as for ``write_results``."""
     summary = build_summary(
         rows,
-        experiment,
+        run,
         state=state,
         versions=_versions(),
         machines=result.machines,
         real_s=result.real_s,
-        lag=_lag_summary(result, experiment, rows.jobs),
+        lag=_lag_summary(result, run, rows.jobs),
         output=output,
     )
     return summary | result.facts
@@ -85,7 +83,7 @@ def _noted(parts: Iterable[History], summed: list[History], with_attempts: bool)
 
 def write_failed(
     directory: RunDirectory,
-    experiment: Experiment,
+    run: Resolved,
     history: HistoryBuilder,
     reason: str,
     real_s: float | None,
@@ -99,7 +97,7 @@ def write_failed(
     if not history.attempts:
         return False
     unmeasured = EngineResult([], real_s, None, None, {"reason": reason, "lag": None})
-    write_results(directory, experiment, history, unmeasured, None, aftermath, FAILED)
+    write_results(directory, run, history, unmeasured, None, aftermath, FAILED)
     return True
 
 
@@ -115,12 +113,12 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
         journal = directory.found_journal()
         if journal is None:
             raise ConfigError(f"{path}: has no journal; name the directory of a run")
-        experiment = load_experiment(path / EXPERIMENT_NAME)
+        run = resolve(load_experiment(path / EXPERIMENT_NAME))
         try:
-            records = whole_records(journal, experiment)
+            records = whole_records(journal, run)
         except JournalError as error:
             raise ConfigError(error.message) from None
-        history = HistoryBuilder(expand(experiment, experiment.seed), own_evictions(experiment))
+        history = HistoryBuilder(run.jobs, run.own_evictions)
         last_ns = 0
         try:
             for record in records:
@@ -129,7 +127,7 @@ def salvage(path: Path, aftermath: Aftermath) -> None:
         except JournalError:
             pass  # the journal of a killed run may end in the middle of a record
         reason = f"the run did not come to its end; its journal goes up to {last_ns / 1e9:.1f} s"
-        if not write_failed(directory, experiment, history, reason, None, aftermath):
+        if not write_failed(directory, run, history, reason, None, aftermath):
             raise ConfigError(f"{path}: nothing had happened when the run ended: there is nothing to report")
 
 
@@ -138,10 +136,10 @@ def _versions() -> dict[str, str]:
     return {name: metadata.version(name) for name in _VERSIONS_OF}
 
 
-def _lag_summary(result: EngineResult, experiment: Experiment, jobs: Sequence[JobRow]) -> dict[str, Any]:
+def _lag_summary(result: EngineResult, run: Resolved, jobs: Sequence[JobRow]) -> dict[str, Any]:
     lag = result.lag or LagRecorder()
-    p99_emulated_s = lag.p99_real_ns / 1e9 * experiment.time_scale
-    bound_s = LAG_BOUND_HEARTBEATS * experiment.heartbeat_s
+    p99_emulated_s = lag.p99_real_ns / 1e9 * run.time_scale
+    bound_s = LAG_BOUND_HEARTBEATS * run.settings.protocol.heartbeat_ns / 1e9
     return {
         "p50_real_ms": lag.p50_real_ns / 1e6,
         "p99_real_ms": lag.p99_real_ns / 1e6,
@@ -153,5 +151,5 @@ def _lag_summary(result: EngineResult, experiment: Experiment, jobs: Sequence[Jo
             {"process": gap.process, "emulated_s": gap.length_ns / 1e9, "until_s": gap.ended_ns / 1e9}
             for gap in worst_gaps(result.gaps, jobs)
         ],
-        "gap_bound_emulated_s": gap_bound_ns(experiment.heartbeat_ns, jobs) / 1e9,
+        "gap_bound_emulated_s": gap_bound_ns(run.settings.protocol.heartbeat_ns, jobs) / 1e9,
     }

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from emulator import __version__
-from emulator.assemble import own_evictions
 from emulator.core.job import JobSpec
 from emulator.display.closing_tables import failures
 from emulator.display.status import RunStatus
@@ -23,6 +22,7 @@ from emulator.records.history import HistoryBuilder
 from emulator.records.journal import JournalHeader, JournalWriter, Record
 from emulator.records.run_directory import RunDirectory
 from emulator.records.summary import summarise_repeats
+from emulator.resolved import resolve
 from emulator.run.results import write_failed, write_results
 
 
@@ -101,17 +101,16 @@ def _run_and_write(
     experiment: Experiment, seed: int, directory: RunDirectory, on_status: OnStatus, aftermath: Aftermath
 ) -> dict[str, Any]:
     jobs = expand(experiment, seed)
-    once = _as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs)
-    sha256 = directory.write_experiment(once)
-    kept, versions = experiment.journal, {"natjam": __version__}
-    history = HistoryBuilder(jobs, own_evictions(experiment))
+    run = resolve(_as_it_can_be(experiment.model_copy(update={"seed": seed, "repeats": 1}), jobs), jobs)
+    sha256 = directory.write_experiment(run.experiment)
+    history = HistoryBuilder(jobs, run.own_evictions)
 
     @contextlib.contextmanager
     def open_records() -> Iterator[RecordSink]:
-        if kept == "off":
+        if run.journal == "off":
             yield _Records(None, history)
             return
-        header = JournalHeader(experiment.engine, seed, experiment.time_scale, sha256, versions, kept)
+        header = JournalHeader(run.engine, seed, run.time_scale, sha256, {"natjam": __version__}, run.journal)
         with directory.journal(header) as journal:
             yield _Records(journal, history)
 
@@ -123,10 +122,10 @@ def _run_and_write(
 
     began_real_s = time.monotonic()
     try:
-        result = _engine(experiment.engine)(once, jobs, directory, keep, open_records)
+        result = _engine(run.engine)(run, directory, keep, open_records)
     except NatjamError as error:
         with contextlib.suppress(NatjamError):  # report the first error, not this one
-            write_failed(directory, once, history, error.message, time.monotonic() - began_real_s, aftermath)
+            write_failed(directory, run, history, error.message, time.monotonic() - began_real_s, aftermath)
         raise
     with contextlib.ExitStack() as ending:
         ending.callback(result.end)
@@ -134,7 +133,7 @@ def _run_and_write(
         if result.output is not None:
             on_status(replace(last[0], phase="verifying the output", journal=()))
             output = aftermath.verify(jobs, seed, result.output, history.program_digests)
-        return write_results(directory, once, history, result, output, aftermath)
+        return write_results(directory, run, history, result, output, aftermath)
 
 
 def _as_it_can_be(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> Experiment:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Protocol
 
-from emulator.assemble import make_settings
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.client import Client
 from emulator.core.decisions import PolicyError
@@ -21,10 +20,11 @@ from emulator.display.standstill import standstill, stuck_attempts
 from emulator.display.status import JobStatus, RunStatus
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import RunError
-from emulator.experiment.model import Experiment, seconds_to_ns
+from emulator.experiment.model import Experiment
 from emulator.records.history import History, HistoryBuilder
 from emulator.records.journal import Record
 from emulator.records.run_directory import RunDirectory
+from emulator.resolved import Resolved
 from emulator.sim.calibrated_costs import CalibratedCosts, keyed_number
 from emulator.sim.cluster import SimulatedCluster
 from emulator.sim.cost_model import CostModel
@@ -52,40 +52,37 @@ class MakeCluster(Protocol):
 
 
 def run_simulation(
-    experiment: Experiment,
-    jobs: tuple[JobSpec, ...],
+    run: Resolved,
     directory: RunDirectory,
     on_status: OnStatus,
     open_records: OpenRecords,
 ) -> EngineResult:
-    """Simulate ``experiment`` for ``natjam run``; see ``emulator.engine.Engine``."""
+    """Simulate ``run`` for ``natjam run``; see ``emulator.engine.Engine``."""
     started_real_s = time.monotonic()
-    shown = _Shown(experiment, jobs, on_status, started_real_s)
+    shown = _Shown(run, on_status, started_real_s)
     with open_records() as records:
-        cluster = simulate(experiment, jobs, records.write, shown.now_and_then)
+        cluster = simulate(run, records.write, shown.now_and_then)
     shown.show(cluster, "writing the tables")
     return EngineResult(
         machines=[],
         real_s=time.monotonic() - started_real_s,
         lag=None,
         output=None,
-        facts={"events": cluster.kernel.events, **_calibration_facts(experiment)},
+        facts={"events": cluster.kernel.events, **_calibration_facts(run)},
     )
 
 
 def simulate(
-    experiment: Experiment,
-    jobs: tuple[JobSpec, ...],
+    run: Resolved,
     write: Callable[[Record], None],
     each_slice: Callable[[SimulatedCluster], None] = lambda cluster: None,
     draw: int = 0,
     make_cluster: MakeCluster = SimulatedCluster,
 ) -> SimulatedCluster:
-    """Simulate ``experiment`` from the start to the end of all jobs; returns the cluster at the end.
+    """Simulate ``run`` from the start to the end of all jobs; returns the cluster at the end.
 
     Args:
-        experiment: what to simulate; its ``repeats`` are ignored.
-        jobs: its workload.
+        run: what to simulate.
         write: takes the records, in the order of a journal.
         each_slice: called every few thousand events.
         draw: another number gives other durations of operations, with the same workload and the same random decisions;
@@ -97,14 +94,11 @@ def simulate(
         RunError: the run does not end, or a user's policy raised or returned something it must not.
     """
     in_order = _InOrder(write)
-    settings = make_settings(experiment, experiment.seed)
-    costs = make_costs(experiment, settings, jobs, draw)
-    by_name = {job.name: job for job in jobs}
-    every = experiment.sim.every_heartbeat
-    cluster = make_cluster(settings, by_name, in_order.take, costs, every_heartbeat=every)
-    last_submit_ns = max(job.submit_ns for job in jobs)
-    timeout_ns = seconds_to_ns(experiment.protocol.task_timeout_s)
-    patience_ns = max(timeout_ns, _PATIENCE_HEARTBEATS * experiment.heartbeat_ns)
+    settings = run.settings
+    costs = make_costs(run, draw)
+    cluster = make_cluster(settings, run.jobs_by_name, in_order.take, costs, every_heartbeat=run.every_heartbeat)
+    last_submit_ns = max(job.submit_ns for job in run.jobs)
+    patience_ns = max(run.task_timeout_ns, _PATIENCE_HEARTBEATS * settings.protocol.heartbeat_ns)
 
     def look() -> None:
         each_slice(cluster)
@@ -125,27 +119,26 @@ def simulate(
     return cluster
 
 
-def simulated_history(experiment: Experiment, jobs: tuple[JobSpec, ...], draw: int = 0) -> History:
-    """The history of a simulation of ``experiment``; see ``simulate``.  Also raises EndlessPreemptionError."""
-    history = HistoryBuilder(jobs)
-    simulate(experiment, jobs, history.follow, draw=draw)
+def simulated_history(run: Resolved, draw: int = 0) -> History:
+    """The history of a simulation of ``run``; see ``simulate``.  Also raises EndlessPreemptionError."""
+    history = HistoryBuilder(run.jobs)
+    simulate(run, history.follow, draw=draw)
     return history.finish()
 
 
-def make_costs(experiment: Experiment, settings: Settings, jobs: tuple[JobSpec, ...], draw: int = 0) -> CostModel:
-    """How long operations take in a simulation of ``experiment``; ``draw`` as in ``simulate``.
+def make_costs(run: Resolved, draw: int = 0) -> CostModel:
+    """How long operations take in a simulation of ``run``; ``draw`` as in ``simulate``.
 
     Raises:
         ConfigError: this machine's calibration is needed and missing, or a calibration file is invalid.
     """
-    path = chosen_path(experiment.overheads, experiment.calibration)
+    path = chosen_path(run.overheads, run.calibration)
     if path is None:
-        return CostModel(network_bytes_s=int(experiment.cluster.network_mbit_s * 125_000))
-    nodes = {node.name: node.containers for node in settings.nodes}
-    names = tuple(job.name for job in jobs)
-    seed = keyed_number(settings.seed, draw)
-    memory_scale = experiment.live.memory_scale
-    return CalibratedCosts(load_calibration(path), experiment.time_scale, seed, nodes, names, memory_scale)
+        return CostModel(network_bytes_s=int(run.network_bytes_s))
+    nodes = {node.name: node.containers for node in run.settings.nodes}
+    names = tuple(job.name for job in run.jobs)
+    seed = keyed_number(run.seed, draw)
+    return CalibratedCosts(load_calibration(path), run.time_scale, seed, nodes, names, run.memory_scale)
 
 
 def calibration_warning(experiment: Experiment) -> str | None:
@@ -157,8 +150,8 @@ def calibration_warning(experiment: Experiment) -> str | None:
     return None if path is None else load_calibration(path).warning(path)
 
 
-def _calibration_facts(experiment: Experiment) -> dict[str, Any]:
-    path = chosen_path(experiment.overheads, experiment.calibration)
+def _calibration_facts(run: Resolved) -> dict[str, Any]:
+    path = chosen_path(run.overheads, run.calibration)
     return {} if path is None else {"calibration": load_calibration(path).described(path)}
 
 
@@ -205,21 +198,15 @@ class _InOrder:
 class _Shown:
     """What the user sees of a simulation during the run."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        jobs: tuple[JobSpec, ...],
-        on_status: OnStatus,
-        started_real_s: float,
-    ) -> None:
-        self._experiment = experiment
-        self._queues = {job.name: job.queue for job in jobs}
+    def __init__(self, run: Resolved, on_status: OnStatus, started_real_s: float) -> None:
+        self._run = run
+        self._queues = {job.name: job.queue for job in run.jobs}
         self._on_status = on_status
         self._started_real_s = started_real_s
         self._next_real_s = started_real_s
         self._revisions: dict[str, int] = {}
         """Revision of each ApplicationMaster at its status in ``_jobs``."""
-        self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in jobs}
+        self._jobs: dict[str, JobStatus] = {job.name: unstarted_job_status(job, None) for job in run.jobs}
 
     def now_and_then(self, cluster: SimulatedCluster) -> None:
         """Show the state of the run, unless it was shown a short time ago."""
@@ -247,10 +234,10 @@ class _Shown:
             RunStatus(
                 emulated_ns=cluster.emulated_ns,
                 real_s=time.monotonic() - self._started_real_s,
-                time_scale=self._experiment.time_scale,
+                time_scale=self._run.time_scale,
                 phase=phase,
                 jobs=tuple(self._jobs.values()),
-                containers_total=self._experiment.cluster.containers,
+                containers_total=self._run.containers,
                 containers_used_by_queue=cluster.used_by_queue,
                 containers_suspended=cluster.suspended,
                 lag_p99_real_ms=None,

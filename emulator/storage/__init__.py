@@ -1,4 +1,5 @@
-"""Storage of task output and checkpoints.
+"""Storage of task output, checkpoints and process images.
 
-For now a local or shared directory; an object store would be added behind :mod:`emulator.storage.local`.
+In: a path, or the URL of an object store or of HDFS.
+Out: whole files under their final names, or none.
 """

@@ -17,6 +17,7 @@ import pytest
 
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 
 WORKLOADS = 50
@@ -64,7 +65,7 @@ def responses_s(path: Path, mechanism: str) -> dict[str, float]:
     """Mean response of the jobs of each queue that has some, and of all."""
     experiment = load_experiment(path, [f"scheduler.mechanism={mechanism}"])
     jobs = expand(experiment, experiment.seed)
-    history = simulated_history(experiment, jobs)
+    history = simulated_history(resolve(experiment, jobs))
     by_queue: dict[str, list[float]] = {ANY: []}
     for row in history.jobs:
         assert row.completion_ns is not None

@@ -30,6 +30,7 @@ from emulator.experiment.load import load_experiment
 from emulator.records.history import History
 from emulator.records.journal import Record
 from emulator.records.summary import makespan_of
+from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from tests.histories import fold
 from tests.live_faults import STRIKES, LiveFaults, Strike
@@ -216,7 +217,7 @@ class Simulation:
         jobs = expand(self._experiment, self._experiment.seed)
         records: list[Record] = []
         make_cluster = partial(FaultyCluster, faults=faults, limit_ns=10**15)
-        simulate(self._experiment, jobs, records.append, make_cluster=make_cluster)
+        simulate(resolve(self._experiment, jobs), records.append, make_cluster=make_cluster)
         return fold(records, jobs)
 
 

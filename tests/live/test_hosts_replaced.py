@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.assemble import make_machine, make_settings
+from emulator.assemble import make_machine
 from emulator.core.effects import Send
 from emulator.core.messages import Start, StartContainer
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.application_host import ApplicationHost
 from emulator.live.hosts.host import MachineHost
@@ -21,6 +20,7 @@ from emulator.live.hosts.resource_manager_host import ResourceManagerHost
 from emulator.live.session.journal_stream import JournalStream
 from emulator.records.journal import Record
 from emulator.records.replay import replay
+from emulator.resolved import resolve
 from tests.live_runs import SMALL
 
 BOUND_S = 120.0
@@ -108,11 +108,10 @@ def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, nam
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
     experiment = load_experiment(file, [ALONE, "time_scale=10"])
-    jobs = {job.name: job for job in expand(experiment, 1)}
     (tmp_path / "output").mkdir()
 
     async def run() -> list[Record]:
-        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
+        hosts = _Hosts(make_plan("00000000", resolve(experiment), str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
         await hosts.start()
         try:
             for name in names:
@@ -128,8 +127,8 @@ def test_machines_go_on_where_the_journal_of_their_host_ends(tmp_path: Path, nam
     starts = [record.actor for record in records if isinstance(record.message, Start)]
     assert starts.count("rm") == 1 + names.count("rm")
     assert starts.count("am:research") == 1 + names.count("applications-1")
-    settings = make_settings(experiment, 1)
-    assert replay(records, lambda address: make_machine(address, settings, jobs)) is None
+    made = resolve(experiment)
+    assert replay(records, lambda address: make_machine(address, made.settings, made.jobs_by_name)) is None
 
 
 def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path: Path) -> None:
@@ -137,11 +136,10 @@ def test_orders_that_come_before_the_nodes_have_started_are_carried_out(tmp_path
     file = tmp_path / "small.yaml"
     file.write_text(SMALL)
     experiment = load_experiment(file, [ALONE, "time_scale=20", *MASTERS_OUTSIDE])
-    jobs = {job.name: job for job in expand(experiment, 1)}
     (tmp_path / "output").mkdir()
 
     async def run() -> list[Record]:
-        hosts = _Hosts(make_plan("00000000", experiment, 1, jobs, str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
+        hosts = _Hosts(make_plan("00000000", resolve(experiment), str(tmp_path / "output"), ["127.0.0.1"]), tmp_path)
         await hosts.start(in_real_ns=500_000_000)
         try:
             await hosts.finished()

@@ -13,6 +13,7 @@ from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
 from emulator.live.janitor import find_run_processes
 from emulator.live.session.web import WebService
+from emulator.resolved import resolve
 from tests.experiment_files import write
 from tests.live_runs import NatjamRun, until
 
@@ -58,7 +59,7 @@ def test_latencies_are_beside_the_jobs(tmp_path: Path) -> None:
 def test_users_come_only_while_containers_are_withheld(experiment: Experiment) -> None:
     web = WebService()
     past_ns = time.monotonic_ns() - 100 * 10**9  # emulated time is long after the last step
-    with web.running(RUN_ID, experiment, past_ns):
+    with web.running(RUN_ID, resolve(experiment), past_ns):
         until(lambda: len(processes()) == 1 + experiment.cluster.containers, "a server for each container")
     assert web.facts["requests"] == 0
     assert web.facts["p99_real_ms"] is None
@@ -67,7 +68,7 @@ def test_users_come_only_while_containers_are_withheld(experiment: Experiment) -
 
 def test_a_service_that_dies_fails_the_run(experiment: Experiment) -> None:
     def run() -> None:
-        with WebService().running(RUN_ID, experiment, time.monotonic_ns()):
+        with WebService().running(RUN_ID, resolve(experiment), time.monotonic_ns()):
             until(lambda: len(processes()) == 1 + experiment.cluster.containers, "a server for each container")
             min(map(psutil.Process, processes()), key=lambda process: process.create_time()).kill()
 
@@ -78,7 +79,7 @@ def test_a_service_that_dies_fails_the_run(experiment: Experiment) -> None:
 
 def test_an_exception_in_the_run_ends_it(experiment: Experiment) -> None:
     def run() -> None:
-        with WebService().running(RUN_ID, experiment, time.monotonic_ns()):
+        with WebService().running(RUN_ID, resolve(experiment), time.monotonic_ns()):
             until(processes, "it has started")
             raise KeyError
 

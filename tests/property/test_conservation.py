@@ -18,6 +18,7 @@ from emulator.core.messages import JobState, Outcome
 from emulator.experiment.expand import expand
 from emulator.experiment.model import Experiment
 from emulator.records.journal import Record
+from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from tests.histories import fold
 
@@ -96,7 +97,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
 def check(experiment: Experiment) -> None:
     jobs = expand(experiment, experiment.seed)
     records: list[Record] = []
-    simulate(experiment, jobs, records.append)
+    simulate(resolve(experiment, jobs), records.append)
     times_ns = [record.t_ns for record in records]
     assert times_ns == sorted(times_ns)
     _check_tasks(records, jobs)

@@ -27,6 +27,7 @@ from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, ShareDecision
+from emulator.resolved import resolve
 from tests.experiment_files import refusal, write
 from tests.unit.test_fluid import EXPERIMENT, QUEUES, job
 
@@ -231,4 +232,4 @@ def test_the_fluid_engine_keeps_it_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 1]]},"))
     experiment = load_experiment(path)
     jobs = expand(experiment, 1)
-    assert simulated(experiment, jobs, lambda record: None)[1].ends_ns["long"] == 45 * SECOND_NS
+    assert simulated(resolve(experiment, jobs), lambda record: None)[1].ends_ns["long"] == 45 * SECOND_NS

@@ -17,6 +17,7 @@ from emulator.core.messages import Ask, Message
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.records.history.rows import JobRow
+from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from tests.histories import fold
 
@@ -121,7 +122,7 @@ def fig10(eviction: str, selection: str = "auto") -> list[JobRow]:
     pair = [f"scheduler.job_eviction={eviction}", f"scheduler.job_selection={selection}"]
     experiment = load_experiment(file, [*pair, "scheduler.allow_inconsistent=true", "engine=sim"])
     jobs, records = expand(experiment, 1), []
-    simulate(experiment, jobs, records.append)
+    simulate(resolve(experiment, jobs), records.append)
     return list(fold(records, jobs).jobs)
 
 

@@ -25,6 +25,7 @@ from emulator.policies import ALLOCATION
 from emulator.policies.allocation_forms import AllocationPolicy
 from emulator.policies.capacity import Capacity
 from emulator.policies.views import ClusterView, QueueView, ShareDecision
+from emulator.resolved import resolve
 from emulator.run.briefly import run_briefly
 from emulator.vocabulary import JobFacts
 from tests.experiment_files import refusal, write
@@ -203,7 +204,7 @@ def test_jobs_that_never_end_fail_the_run(tmp_path: Path) -> None:
     path = write(tmp_path, EXPERIMENT.replace("nodes: 2,", "nodes: 2, availability: {steps: [[5, 0]]},"))
     experiment = load_experiment(path)
     with pytest.raises(RunError, match="hold no containers"):
-        simulated(experiment, expand(experiment, 1), lambda record: None)
+        simulated(resolve(experiment), lambda record: None)
 
 
 def test_a_run_of_a_figure_writes_its_summary_alone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from emulator.live.own_beat import watched
 from emulator.records.disturbance import disturbances, disturbed_text
 from emulator.records.gaps import Gap, LongestGaps, gap_bound_ns, worst_gaps
 from emulator.records.history import History, JobRow
+from emulator.resolved import resolve
 from emulator.run.results import summary_of
 from tests.live_runs import until
 from tests.simulated_runs import FIG4
@@ -101,7 +102,7 @@ def test_a_gap_beyond_the_bound_disturbs_the_run(too_long: bool) -> None:
     history = History([job(0, 200)], [], [], [])
     longest = gap_of("supervisor of nodes-1", 30, 32.1 if too_long else 32)
     result = EngineResult([], 10.0, None, None, {}, gaps=[gap_of("rm", 50, 51), longest])
-    made = summary_of(load_experiment(FIG4), history, result, None)
+    made = summary_of(resolve(load_experiment(FIG4)), history, result, None)
     assert [gap["process"] for gap in made["lag"]["gaps"]] == ["supervisor of nodes-1", "rm"]
     assert made["lag"]["gap_bound_emulated_s"] == 2
     assert made["disturbed"] is too_long

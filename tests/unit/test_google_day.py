@@ -9,8 +9,8 @@ import pytest
 
 from emulator.errors import ConfigError
 from emulator.experiment.catalog import catalog_directory
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
+from emulator.resolved import resolve
 from emulator.sim.session import simulate
 from workloads.google_day import google_day_jobs
 from workloads.schema import GOOGLE_BANDS, GoogleDayEntry
@@ -40,7 +40,7 @@ def test_a_small_day_runs_to_its_end() -> None:
     day = "workload.google_day={jobs: 40, tasks: 400, span_s: 3600}"
     scheduler = ["scheduler.mechanism=adaptive", "scheduler.placement=cost"]
     experiment = load_experiment(DAY, [day, "cluster.nodes=1", *scheduler])
-    done = simulate(experiment, expand(experiment, 1), lambda record: None)
+    done = simulate(resolve(experiment), lambda record: None)
     for machine in done.machines.values():
         machine.validate_state()
 

@@ -10,6 +10,7 @@ from emulator.errors import RunError
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.host_reports import HostReports, HostStatus
 from emulator.records.lag import LagRecorder
+from emulator.resolved import resolve
 from tests.simulated_runs import FIG4
 
 
@@ -22,7 +23,7 @@ def test_a_link_that_stays_broken_ends_the_run_unless_a_host_at_its_end_has_been
 ) -> None:
     clock_real_s = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock_real_s[0])
-    reports = HostReports(load_experiment(FIG4), {})
+    reports = HostReports(resolve(load_experiment(FIG4), ()))
     reports.take("nodes-1", cut_off_from("rm"))
     clock_real_s[0] = 9.0
     reports.check({"rm"})

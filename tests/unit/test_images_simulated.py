@@ -10,9 +10,9 @@ from msgspec import structs
 
 from emulator.core.messages import Outcome
 from emulator.errors import ConfigError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies.mechanism import Adaptive, adaptive
+from emulator.resolved import resolve
 from emulator.sim.session import simulate, simulated_history
 from emulator.vocabulary import Kind, MeasuredCosts, Mechanism
 from tests.views import cluster, task_view
@@ -44,7 +44,7 @@ def simulated(tmp_path: Path, mechanism: str, tier: str) -> tuple[float, list[st
     def look(record: Any) -> None:
         outcomes.append(type(record.message).__name__)
 
-    done = simulate(experiment, expand(experiment, 1), look)
+    done = simulate(resolve(experiment), look)
     for machine in done.machines.values():
         machine.validate_state()
     return done.kernel.now_ns / 1e9, outcomes
@@ -121,7 +121,7 @@ def test_the_second_image_holds_what_has_changed(tmp_path: Path, incremental: st
     path = tmp_path / "again.yaml"
     path.write_text(AGAIN.replace("INCREMENTAL", incremental))
     experiment = load_experiment(path)
-    history = simulated_history(experiment, expand(experiment, 1))
+    history = simulated_history(resolve(experiment))
     assert [image.written_bytes / 2**30 for image in history.images] == pytest.approx([1.0, second_s / 10])
     dumps_s = [row.overhead_ns / 1e9 for row in history.attempts if row.kind is Kind.REDUCE and row.overhead_ns]
     assert dumps_s == pytest.approx([10.0, 1.0 + second_s, 1.0], abs=0.01)  # the restores take a second each
@@ -145,7 +145,7 @@ def test_what_a_node_has_no_room_to_stop_is_saved_in_another_way_at_once(tmp_pat
         text = EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", mechanism)
         path.write_text(text.replace("per_node: 3", "per_node: 3, max_suspended_per_node: 0"))
         experiment = load_experiment(path)
-        history = simulated_history(experiment, expand(experiment, 1))
+        history = simulated_history(resolve(experiment))
         production = next(job for job in history.jobs if job.name == "production")
         assert production.completion_ns is not None
         completions_s.append(production.completion_ns / 1e9)

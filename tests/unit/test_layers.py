@@ -133,10 +133,19 @@ def test_signals_are_sent_by_supervisor_janitor_and_probe_only(path: Path) -> No
 
 ROOMS = (
     *("emulator", "emulator.vocabulary", "emulator.errors", "emulator.interruption", "emulator.own_packages"),
+    "emulator.shrink",
     *("emulator.files", "emulator.policies", "emulator.core", "emulator.core.node_manager"),
     *("emulator.core.application_master", "emulator.core.resource_manager"),
     *("emulator.costs", "emulator.storage", "workloads", "emulator.experiment"),
-    *("emulator.assemble", "emulator.records", "emulator.display", "emulator.engine", "emulator.sim", "emulator.fluid"),
+    *(
+        "emulator.assemble",
+        "emulator.resolved",
+        "emulator.records",
+        "emulator.display",
+        "emulator.engine",
+        "emulator.sim",
+        "emulator.fluid",
+    ),
     *("emulator.live", "emulator.live.memory.cgroup", "emulator.live.memory.swap_file"),
     *("emulator.live.memory.left_over", "emulator.live.janitor", "emulator.live.memory", "emulator.live.machines"),
     *("emulator.live.dumpers", "emulator.live.probe", "emulator.live.tasks", "emulator.live.services"),

@@ -11,6 +11,7 @@ from emulator.costs.calibration import dump_calibration
 from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from tests.calibrations import make_calibration
 from tests.traces import FIRST_50, FIVE_JOBS, GOOGLE, SLS, SWF, SYNTH, TWO_JOBS
@@ -40,7 +41,7 @@ def trace(path: Path, format: str, more: str = "") -> str:
 
 
 def completions_s(experiment: Experiment, jobs: tuple[JobSpec, ...]) -> list[float]:
-    return [(job.completion_ns or 0) / S for job in simulated_history(experiment, jobs).jobs]
+    return [(job.completion_ns or 0) / S for job in simulated_history(resolve(experiment, jobs)).jobs]
 
 
 @pytest.mark.parametrize(

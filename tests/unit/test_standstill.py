@@ -9,9 +9,9 @@ import pytest
 from analysis.whole_run import run_experiment
 from emulator.core import effects as fx
 from emulator.errors import RunError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.live.hosts.standstill import Standstill, timeout_real_ns
+from emulator.resolved import resolve
 from emulator.sim.processes import VirtualProcesses
 from emulator.sim.session import simulate
 from tests.experiment_files import TURNS, write
@@ -29,7 +29,7 @@ def test_a_simulation_whose_reduces_wait_for_ever_ends_and_names_them(monkeypatc
     with pytest.raises(
         RunError, match=r"there was no progress from \d+ s to \d+ s.*stuck: .*/r0\d\d\.\d \(Running on "
     ):
-        simulate(experiment, expand(experiment, experiment.seed), lambda record: None)
+        simulate(resolve(experiment), lambda record: None)
 
 
 def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
@@ -48,7 +48,7 @@ def test_it_is_reached_when_no_count_grows_while_there_is_work() -> None:
 )
 def test_its_patience_is_that_with_a_task(scale: float, timeout_s: float, real_s: float) -> None:
     experiment = load_experiment(FIG4, [f"time_scale={scale}", f"protocol.task_timeout_s={timeout_s}"])
-    assert timeout_real_ns(experiment) == real_s * 10**9
+    assert timeout_real_ns(resolve(experiment)) == real_s * 10**9
 
 
 FLAPPING = TURNS.replace("mlf", "mr").replace(

@@ -21,6 +21,7 @@ from emulator.experiment.model import Experiment
 from emulator.records.disturbance import disturbed_text
 from emulator.records.history import History, ImageRow, JobRow, Operation
 from emulator.records.summary import build_summary, summarise_repeats
+from emulator.resolved import resolve
 from tests.calibrations import make_calibration
 from tests.histories import ATTEMPT, EXPERIMENT_YAML
 from tests.simulated_runs import FIG4
@@ -56,7 +57,9 @@ def summary(experiment: Experiment, history: History, **changes: Any) -> dict[st
         "lag": LAG,
         "output": OUTPUT,
     }
-    return build_summary(history, experiment.model_copy(update={"seed": 4, **settings}), **{**given, **changes})
+    return build_summary(
+        history, resolve(experiment.model_copy(update={"seed": 4, **settings})), **{**given, **changes}
+    )
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies import TASK_EVICTION
 from emulator.policies.views import ClusterView, Known, TaskView
+from emulator.resolved import resolve
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
 
@@ -72,7 +73,7 @@ def test_what_is_paged_in_a_simulation_is_said_of_the_attempts() -> None:
     options = ["engine=sim", "overheads=hadoop-0.23", "workload.jobs.0.memory_gb=2.5", "workload.jobs.1.memory_gb=2"]
     experiment = load_experiment("catalog:os-assisted", options)
     jobs = expand(experiment, 1)
-    low, high = (row for row in simulated_history(experiment, jobs).attempts if row.kind is Kind.REDUCE)
+    low, high = (row for row in simulated_history(resolve(experiment, jobs)).attempts if row.kind is Kind.REDUCE)
     assert low.swapped_bytes == pytest.approx(0.7 * GIB_BYTES, abs=2)
     (written,), (read,) = high.paging_spans, low.paging_spans
     assert (written.out_bytes, written.in_bytes) == (low.swapped_bytes, 0)

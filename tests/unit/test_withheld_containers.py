@@ -18,11 +18,11 @@ from emulator.core.settings import Settings
 from emulator.display.closing_tables import closing_tables
 from emulator.engine import EngineResult
 from emulator.errors import ConfigError, RunError
-from emulator.experiment.expand import expand
 from emulator.experiment.load import load_experiment
 from emulator.policies.capacity import Capacity
 from emulator.records.history import HistoryBuilder
 from emulator.records.shortfall import changes_of, shortfall_ns, tolerated_steps
+from emulator.resolved import resolve
 from emulator.run.results import summary_of
 from emulator.sim.session import simulated_history
 from emulator.vocabulary import Kind
@@ -195,8 +195,8 @@ workload:
 def run_of(tmp_path: Path, *overrides: str) -> dict[str, Any]:
     """The summary of a run of ``EXPERIMENT``."""
     experiment = load_experiment(write(tmp_path, EXPERIMENT), overrides)
-    jobs = expand(experiment, 1)
-    return summary_of(experiment, simulated_history(experiment, jobs), EngineResult([], None, None, None, {}), None)
+    run = resolve(experiment)
+    return summary_of(run, simulated_history(run), EngineResult([], None, None, None, {}), None)
 
 
 def test_a_summary_says_what_jobs_held_too_long(tmp_path: Path) -> None:

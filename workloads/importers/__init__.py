@@ -1,4 +1,8 @@
-"""Importers: one module for each trace format, a generator of ``WorkloadJob`` that uses as little memory as it can."""
+"""Importers: one module for each trace format, a generator of ``WorkloadJob`` that uses as little memory as it can.
+
+In: a trace as it is published.
+Out: its jobs, one after another, and what had to be assumed.
+"""
 
 from __future__ import annotations
 

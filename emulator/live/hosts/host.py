@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from emulator.assemble import make_machine, make_settings
+from emulator.assemble import make_machine
 from emulator.core.decisions import PolicyError
 from emulator.core.effects import EXPLANATIONS, Effect, Send, SetTimer
 from emulator.core.machine import PeriodicMachine
@@ -50,7 +50,8 @@ class MachineHost:
                 sys.path.append(path)
         self.name = name
         self.plan = plan
-        self.settings = make_settings(plan.experiment, plan.seed, plan.overheads)
+        self.run = plan.resolved()
+        self.settings = self.run.settings
         self.lag = LagRecorder()
         self.gaps = LongestGaps(min((job.submit_ns for job in plan.jobs.values()), default=0))
         self.fatal: str | None = None
@@ -83,7 +84,7 @@ class MachineHost:
 
     def begin(self, origin_real_ns: int) -> None:
         """Emulated time 0 is at ``origin_real_ns``, a future time of this machine's monotonic clock."""
-        self.clock = ScaledClock(origin_real_ns, self.plan.experiment.time_scale)
+        self.clock = ScaledClock(origin_real_ns, self.run.time_scale)
         self._keep_the_beat(Beat(awake_or_not_real_ns()))
 
     def _keep_the_beat(self, beat: Beat) -> None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emulator.assemble import availability_settings
-from emulator.core.job import JobSpec
 from emulator.display.machine_status import ClusterStatus, unstarted_job_status
 from emulator.display.standstill import standstill
 from emulator.display.status import JobStatus, RunStatus
 from emulator.errors import RunError
-from emulator.experiment.model import Experiment
 from emulator.live.hosts.plan import RESOURCE_MANAGER_HOST
 from emulator.live.hosts.standstill import Standstill, timeout_real_ns
 from emulator.records.gaps import Gap
 from emulator.records.lag import LagRecord, LagRecorder
+from emulator.resolved import Resolved
 
 _LINK_PATIENCE_REAL_S = 5.0
 """A host whose link is broken has probably died; that is noticed within this time."""
@@ -44,16 +42,16 @@ class HostStatus:
 class HostReports:
     """The newest status of every host."""
 
-    def __init__(self, experiment: Experiment, jobs: Mapping[str, JobSpec]) -> None:
+    def __init__(self, run: Resolved) -> None:
         self._journal_news: list[bytes] = []
-        self._experiment = experiment
-        self._jobs = jobs
+        self._run = run
+        self._jobs = run.jobs_by_name
         self._statuses: dict[str, HostStatus] = {}
         self._measured: dict[str, tuple[LagRecord, tuple[Gap, ...]]] = {}
         """Of every host, those that have been replaced too."""
         self._broken_since_real_s: dict[tuple[str, str], float] = {}
-        self._standstill = Standstill(timeout_real_ns(experiment))
-        self._availability = availability_settings(experiment.cluster, experiment.seed)
+        self._standstill = Standstill(timeout_real_ns(run))
+        self._availability = run.settings.availability
 
     def take(self, host: str, status: HostStatus) -> None:
         """Take a newer status of a host."""
@@ -128,10 +126,10 @@ class HostReports:
         return RunStatus(
             emulated_ns=cluster.emulated_ns,
             real_s=time.monotonic() - started_real_s,
-            time_scale=self._experiment.time_scale,
+            time_scale=self._run.time_scale,
             phase=phase,
             jobs=tuple(running.get(n) or unstarted_job_status(job, states.get(n)) for n, job in self._jobs.items()),
-            containers_total=self._experiment.cluster.containers,
+            containers_total=self._run.containers,
             containers_used_by_queue=cluster.used_by_queue,
             containers_suspended=cluster.suspended,
             lag_p99_real_ms=lag.p99_real_ns / 1e6 if lag.count else None,

@@ -111,7 +111,7 @@ class NodeHost(MachineHost):
         self._settings_of = {node.name: node for node in self.settings.nodes}
         mine = [self._settings_of[name] for name in self.nodes] if largest_task_bytes(plan.jobs.values()) else []
         self._mark = f"{plan.run_id}-{name}"
-        self._memories = NodeMemories(self._mark, work_dir, plan.experiment.live.memory_scale, mine)
+        self._memories = NodeMemories(self._mark, work_dir, self.run.memory_scale, mine)
         held = sum(self._settings_of[n].containers + self._settings_of[n].max_suspended for n in self.nodes)
         slots = 2 * held + 16  # as many again for inputs being made and processes about to end
         self.moves = 0
@@ -135,7 +135,7 @@ class NodeHost(MachineHost):
             self._store = StoreProcess(plan.run_id, plan.output, self._output)
         tier = self.settings.tier
         makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
-        self._images = NodeImages(name, plan, tier, work_dir, self._output) if makes_images and tier else None
+        self._images = NodeImages(name, plan, self.run, work_dir, self._output) if makes_images and tier else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
             plan.run_id,
             work_dir,
@@ -174,22 +174,22 @@ class NodeHost(MachineHost):
     def begin(self, origin_real_ns: int) -> None:
         """Start the NodeManagers at emulated time 0."""
         super().begin(origin_real_ns)
-        plan, scale = self.plan, self.plan.experiment.time_scale
-        network_bytes_real_s = math.ceil(plan.experiment.cluster.network_mbit_s * 125_000 * scale)
+        plan, scale = self.plan, self.run.time_scale
+        network_bytes_real_s = math.ceil(self.run.network_bytes_s * scale)
         self._site = Site(
             origin_real_ns,
             scale,
             self.work_dir,
             str(self._output),
             None if self._store is None else self._store.socket_path,
-            plan.seed,
+            self.run.seed,
             plan.secret,
             network_bytes_real_s,
         )
         for node in self.nodes:
             self.at(0, self._boot_node, node)
         self.at(self.settings.protocol.task_heartbeat_ns, self._pass_on_progress, 1)
-        self._timeout_real_ns = timeout_real_ns(plan.experiment)
+        self._timeout_real_ns = timeout_real_ns(self.run)
         self._look_for_the_silent()
 
     def _boot_node(self, node: str) -> None:

@@ -17,11 +17,12 @@ from emulator.live.dumpers.criu import CriuDumper, find_criu
 from emulator.live.dumpers.pages import PagesDumper
 from emulator.live.hosts.plan import RunPlan
 from emulator.live.tasks.imaging import ImageParameters, ImageSource
+from emulator.resolved import Resolved
 from emulator.storage.images import AT_MOST
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
 from emulator.storage.places import IMAGES_DIRECTORY
-from emulator.vocabulary import Kind, Tier, transfer_ns
+from emulator.vocabulary import Kind, transfer_ns
 
 _FIRST_PID = 300
 _PIDS_A_SUPERVISOR = 4000
@@ -30,12 +31,14 @@ _PIDS_A_SUPERVISOR = 4000
 class NodeImages:
     """The images of one node host, in a run whose mechanism may save images."""
 
-    def __init__(self, name: str, plan: RunPlan, tier: Tier, work_dir: Path, output: Path) -> None:
+    def __init__(self, name: str, plan: RunPlan, run: Resolved, work_dir: Path, output: Path) -> None:
         """``output``: where the tasks of this host write to."""
         self.dumper = ""
         self._criu = ""
         self._plan = plan
-        self._tier = tier
+        assert run.settings.tier is not None
+        self._run = run
+        self._tier = run.settings.tier
         self._work_dir = work_dir
         self._output = output
         self._started = 0
@@ -48,7 +51,7 @@ class NodeImages:
         Raises:
             RunError: the experiment demands criu, which does not work here.
         """
-        wanted = self._plan.experiment.scheduler.choice("mechanism").options.get("dumper")
+        wanted = self._run.dumper
         found = None if wanted == PagesDumper.name else find_criu()
         if found is not None and found.problem is None:
             self.dumper, self._criu = CriuDumper.name, found.path
@@ -71,8 +74,8 @@ class NodeImages:
 
     def parameters(self, node: str, launch: fx.Launch) -> dict[str, Any]:
         """Launch parameters of a task: where its images go, and the image it resumes from."""
-        experiment, tier = self._plan.experiment, self._tier
-        scale, bytes_scale = experiment.time_scale, experiment.time_scale * experiment.live.memory_scale
+        scale, tier = self._run.time_scale, self._tier
+        bytes_scale = scale * self._run.memory_scale
         dumper = PagesDumper.name if launch.kind is Kind.MAP else self.dumper  # a map's files are its node's own
         if dumper == PagesDumper.name and self._plan.jobs[launch.job].program is not None:
             return {}  # a program has no counters to start from
@@ -81,7 +84,7 @@ class NodeImages:
             criu=self._criu,
             folder=str(self._of_job(node, launch.job) / f"{launch.kind.value}-{launch.task:05d}"),
             staging=str(self._work_dir / node / "staging"),
-            at_most=AT_MOST if experiment.storage.incremental else 1,
+            at_most=AT_MOST if tier.incremental else 1,
             device=str(self._work_dir / node / "device"),
             at_once=tier.at_once,
             write_bytes_real_s=math.ceil(tier.write_bytes_s * bytes_scale) if tier.held else 0,
@@ -98,16 +101,16 @@ class NodeImages:
             folder = own_folder  # it comes from the store
         network_bytes_s = self._tier.network_bytes_s
         if network_bytes_s is None:
-            network_bytes_s = math.ceil(self._plan.experiment.cluster.network_mbit_s * 125_000)
+            network_bytes_s = math.ceil(self._run.network_bytes_s)
         is_here = image.node == node or not self._tier.held
         brought_ns = 0 if is_here else transfer_ns(image.size_bytes, network_bytes_s)
-        brought_real_ns = time.monotonic_ns() + round(brought_ns / self._plan.experiment.time_scale)
+        brought_real_ns = time.monotonic_ns() + round(brought_ns / self._run.time_scale)
         return ImageSource(folder, int(number), brought_real_ns)
 
     def image(self, process: fx.Launch, node: str, event: Mapping[str, Any]) -> ProcessImage:
         """The image described by a supervisor's event, in emulated bytes."""
         before = process.saved.past_containers if process.saved else ()
-        scale = self._plan.experiment.live.memory_scale
+        scale = self._run.memory_scale
         return ProcessImage(
             (*before, event["id"]),
             event["keys_done"],
@@ -125,6 +128,6 @@ class NodeImages:
         shutil.rmtree(self._of_job(node, job), ignore_errors=True)
 
     def _of_job(self, node: str, job: str) -> Path:
-        is_shared = self._plan.experiment.storage.url is not None
+        is_shared = self._run.storage_url is not None
         root = self._output / IMAGES_DIRECTORY if is_shared else self._work_dir / node / "images"
         return root / job_directory_name(job)

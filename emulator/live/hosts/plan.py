@@ -7,13 +7,13 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from emulator.core.job import JobSpec
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, job_address, node_address
-from emulator.costs.overheads import OverheadProfile, load_overheads
+from emulator.costs.overheads import OverheadProfile
 from emulator.experiment.model import Experiment, Scheduler
+from emulator.resolved import Resolved, resolve
 from emulator.vocabulary import Frozen
 
 RESOURCE_MANAGER_HOST = "rm"
@@ -31,7 +31,6 @@ class RunPlan:
     run_id: str
     experiment: Experiment
     overheads: OverheadProfile
-    seed: int
     jobs: Mapping[str, JobSpec]
     node_hosts: Mapping[str, tuple[str, ...]]
     """Names of the node hosts, and the nodes on each."""
@@ -53,6 +52,10 @@ class RunPlan:
         cluster = whole.cluster.model_copy(update={"availability": None})
         return replace(self, experiment=whole.model_copy(update={"scheduler": scheduler, "cluster": cluster}))
 
+    def resolved(self) -> Resolved:
+        """The run, resolved once more, in the process of a host.  Raises ConfigError."""
+        return resolve(self.experiment, tuple(self.jobs.values()), self.overheads)
+
     def routes(self) -> dict[str, str]:
         """The host of each machine.  Jobs are assigned to the application hosts in turn."""
         routes = {RESOURCE_MANAGER: RESOURCE_MANAGER_HOST, CLIENT: RESOURCE_MANAGER_HOST}
@@ -65,14 +68,12 @@ class RunPlan:
 
 def make_plan(
     run_id: str,
-    experiment: Experiment,
-    seed: int,
-    jobs: Mapping[str, JobSpec],
+    run: Resolved,
     output: str,
     addresses: Sequence[str],
 ) -> RunPlan:
     """The plan of a run on the Ray nodes with these IP addresses; the driver's node comes first."""
-    nodes = [f"node-{number}" for number in range(1, experiment.cluster.nodes + 1)]
+    nodes, jobs = list(run.settings.nodes_by_name), run.jobs_by_name
     count = min(len(addresses), len(nodes))
     used = addresses[:count] if count > 1 else ["127.0.0.1"]
     node_hosts = {f"nodes-{index + 1}": tuple(nodes[index::count]) for index in range(count)}
@@ -80,9 +81,8 @@ def make_plan(
     with_driver = dict.fromkeys((RESOURCE_MANAGER_HOST, *application_hosts), used[0])
     return RunPlan(
         run_id=run_id,
-        experiment=experiment,
-        overheads=load_overheads(experiment.overheads, Path.cwd()),
-        seed=seed,
+        experiment=run.experiment,
+        overheads=run.profile,
         jobs=jobs,
         node_hosts=node_hosts,
         application_hosts=application_hosts,

@@ -10,7 +10,6 @@ from emulator.core.effects import AllFinished, Effect
 from emulator.core.messages import CLIENT, RESOURCE_MANAGER, Message, NodeHeartbeat, NodeLost, Start
 from emulator.core.resource_manager.resource_manager import ResourceManager
 from emulator.display.machine_status import ClusterStatus, cluster_status
-from emulator.files.times import seconds_to_ns
 from emulator.live.hosts.host import MachineHost
 from emulator.live.hosts.plan import RunPlan
 
@@ -23,7 +22,7 @@ class ResourceManagerHost(MachineHost):
         self.finished = asyncio.Event()
         self._manager: ResourceManager | None = None
         self._client: Client | None = None
-        self._expiry_ns = seconds_to_ns(plan.experiment.protocol.node_expiry_s)
+        self._expiry_ns = self.settings.protocol.node_expiry_ns
         self._heard_ns: dict[str, int] = {}
         """Last heartbeat of each node that is not gone."""
 

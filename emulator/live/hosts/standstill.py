@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from emulator.experiment.model import Experiment
+from emulator.resolved import Resolved
 
 _TIMEOUT_AT_LEAST_REAL_NS = 30_000_000_000
 """A loaded machine may leave a process without a processor for some seconds."""
 
 
-def timeout_real_ns(experiment: Experiment) -> int:
+def timeout_real_ns(run: Resolved) -> int:
     """How long a task may give no sign of life, and how long a run may have no moves."""
-    timeout_real_s = Decimal(str(experiment.protocol.task_timeout_s)) / Decimal(str(experiment.time_scale))
-    return max(_TIMEOUT_AT_LEAST_REAL_NS, int(timeout_real_s * 1_000_000_000))
+    return max(_TIMEOUT_AT_LEAST_REAL_NS, int(run.task_timeout_ns / Decimal(str(run.time_scale))))
 
 
 class Standstill:

@@ -6,31 +6,29 @@ import contextlib
 import time
 from pathlib import Path
 
-from emulator.core.job import JobSpec
 from emulator.engine import EngineResult, OnStatus, OpenRecords
 from emulator.errors import ConfigError
-from emulator.experiment.model import Experiment
 from emulator.live.session.session import LiveSession
 from emulator.own_packages import of_the_same_name
 from emulator.records.run_directory import RunDirectory
+from emulator.resolved import Resolved
 from emulator.storage.places import output_at, place_at
 
 
 def run_live(
-    experiment: Experiment,
-    jobs: tuple[JobSpec, ...],
+    run: Resolved,
     directory: RunDirectory,
     on_status: OnStatus,
     open_records: OpenRecords,
 ) -> EngineResult:
-    """Run ``experiment`` on real processes; see ``emulator.engine.Engine``."""
+    """Do ``run`` on real processes; see ``emulator.engine.Engine``."""
     if why := of_the_same_name([str(Path.cwd())], plain_folders=False):
         raise ConfigError(why)  # Ray's processes look in the working directory first
     started_real_s = time.monotonic()
-    output = output_at(experiment.storage.url, directory.output_path)
+    output = output_at(run.storage_url, directory.output_path)
     place = place_at(output)
     place.make()
-    session = LiveSession(experiment, jobs, directory.path, output, on_status, started_real_s)
+    session = LiveSession(run, directory.path, output, on_status, started_real_s)
     with contextlib.ExitStack() as ending:
         ending.enter_context(session)
         with open_records() as records:

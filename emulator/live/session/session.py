@@ -22,10 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from emulator.core.job import JobSpec
 from emulator.engine import OnStatus, RecordSink
 from emulator.errors import RunError
-from emulator.experiment.model import Experiment
 from emulator.files.whole_files import new_held_directory
 from emulator.interruption import check_interrupted, deferred, interruptible
 from emulator.live.clock import ScaledClock
@@ -41,6 +39,7 @@ from emulator.live.session.web import WebService
 from emulator.records.gaps import Gap, LongestGaps
 from emulator.records.journal import JournalError
 from emulator.records.lag import LagRecorder
+from emulator.resolved import Resolved
 from emulator.storage.local import PARTIAL_DIRECTORY
 from emulator.storage.objects import is_object_url
 from emulator.storage.places import place_at
@@ -80,21 +79,19 @@ class LiveResult:
 
 
 class LiveSession:
-    """Runs one experiment once: use it as a context manager around ``run``.  After the block nothing is left."""
+    """Does one run: use it as a context manager around ``run``.  After the block nothing is left."""
 
     def __init__(
         self,
-        experiment: Experiment,
-        jobs: tuple[JobSpec, ...],
+        run: Resolved,
         run_dir: Path,
         output: str,
         on_status: OnStatus,
         started_real_s: float,
     ) -> None:
         self.run_id = secrets.token_hex(4)
-        self._experiment = experiment
+        self._resolved = run
         self._run_dir = run_dir
-        self._jobs = {job.name: job for job in jobs}
         self._output = output
         self._on_status = on_status
         self._started_real_s = started_real_s
@@ -114,8 +111,8 @@ class LiveSession:
         self._finished: Any = None
         """Ray's reference that is ready when every job has ended."""
         self._lost: set[str] = set()
-        self._reports = HostReports(experiment, self._jobs)
-        self._gaps = LongestGaps(min((job.submit_ns for job in jobs), default=0))
+        self._reports = HostReports(run)
+        self._gaps = LongestGaps(min((job.submit_ns for job in run.jobs), default=0))
         self._startup_real_s = 0.0
 
     # ---- the whole ----
@@ -155,7 +152,7 @@ class LiveSession:
         self._show("starting hosts")
         plan, machines = self._start_hosts()
         web = WebService()
-        with web.running(self.run_id, self._experiment, self._origin_real_ns), self._own_gaps():
+        with web.running(self.run_id, self._resolved, self._origin_real_ns), self._own_gaps():
             self._watch(plan)
         self._show("closing")
         served = self._close_hosts(plan)
@@ -184,12 +181,12 @@ class LiveSession:
     def _make_gauges(self) -> RunGauges:
         from ray.util.metrics import Gauge
 
-        return RunGauges(Gauge, self._experiment.name)
+        return RunGauges(Gauge, self._resolved.name)
 
     @contextlib.contextmanager
     def _own_gaps(self) -> Iterator[None]:
         """Record the times for which this process stands still.  Hosts wait for it a status period at most."""
-        clock = ScaledClock(self._origin_real_ns, self._experiment.time_scale)
+        clock = ScaledClock(self._origin_real_ns, self._resolved.time_scale)
         with watched(STARTER, clock, round(STATUS_PERIOD_REAL_S * 1e9), self._gaps.add):
             yield
 
@@ -202,7 +199,7 @@ class LiveSession:
         ray_nodes = [node for node in self._ray.nodes() if node["Alive"]]
         ray_nodes.sort(key=lambda node: (node["NodeID"] != head, node["NodeID"]))
         addresses = [node["NodeManagerAddress"] for node in ray_nodes]
-        plan = make_plan(self.run_id, self._experiment, self._experiment.seed, self._jobs, self._output, addresses)
+        plan = make_plan(self.run_id, self._resolved, self._output, addresses)
         marker = f".natjam-{self.run_id}"
         with place_at(self._output).marked(marker):
             self._create_actors(actors, plan, [node["NodeID"] for node in ray_nodes])

@@ -31,14 +31,12 @@ import msgspec
 import numpy
 
 from emulator.errors import RunError
-from emulator.experiment.availability import capacity_of
-from emulator.experiment.model import Experiment
-from emulator.files.times import seconds_to_ns
 from emulator.live.clock import ScaledClock
 from emulator.live.parent import end_with
 from emulator.live.services.service import end_of_input
 from emulator.live.tasks.supervisor_client import environment_without_token
 from emulator.policies.capacity import Capacity, Step
+from emulator.resolved import Resolved
 from emulator.vocabulary import Frozen
 
 _PATIENCE_REAL_S = 30.0
@@ -71,24 +69,22 @@ class WebService:
         that were due within the grace after the availability has fallen (``preempting``)."""
 
     @contextmanager
-    def running(self, run_id: str, experiment: Experiment, origin_real_ns: int) -> Iterator[None]:
+    def running(self, run_id: str, run: Resolved, origin_real_ns: int) -> Iterator[None]:
         """From emulated time 0 on.  Raises RunError where the service does not start or does not last."""
-        cluster = experiment.cluster
-        available = cluster.availability
-        if available is None or available.transactional.kind != "web":
+        available, transactional = run.settings.availability, run.transactional
+        if available is None or transactional is None or transactional.kind != "web":
             yield
             return
-        capacity = capacity_of(available, cluster.containers)
         load = Load(
-            capacity.steps,
-            capacity.period_ns,
-            cluster.containers,
-            seconds_to_ns(available.grace_s),
-            available.transactional.requests_real_s,
-            available.transactional.request_real_ms,
+            available.capacity.steps,
+            available.capacity.period_ns,
+            run.containers,
+            available.grace_ns,
+            transactional.requests_real_s,
+            transactional.request_real_ms,
             origin_real_ns,
-            experiment.time_scale,
-            experiment.seed,
+            run.time_scale,
+            run.seed,
         )
         process = subprocess.Popen(
             [sys.executable, "-m", "emulator.live.session.web"],

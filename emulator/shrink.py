@@ -1,4 +1,4 @@
-"""The fewest faults that still break a run, by delta debugging (Zeller and Hildebrandt, TSE 2002)."""
+"""The fewest items that still break something, by delta debugging (Zeller and Hildebrandt, TSE 2002)."""
 
 from __future__ import annotations
 
