@@ -96,6 +96,16 @@ def test_flex_serves_within_the_bounds_and_is_no_worse_than_first_come_first_ser
     assert found.cost <= objective.cost(completions(jobs, range(len(jobs)), SLOTS))
 
 
+def test_without_search_the_plan_is_the_best_of_the_papers_orders() -> None:
+    """Jobs late from the start, one of which another order would have in time."""
+    jobs = jobs_of((20, 1, 4), (30, 1, 8), (10, 1, 2), (45, 2, 8))
+    objective = steps([(3, 6), (5, 7), (4, 8), (6, 11)])
+    searched, published = (plan(jobs, objective, 8, search=search) for search in (True, False))
+    assert published.rule != "search"
+    assert searched.cost <= published.cost
+    assert searched.cost == plan(jobs, objective, 8, optimal=True).cost
+
+
 @settings(max_examples=60)
 @given(demands(3, SLOTS, least_work_s=1), costs, st.booleans(), st.booleans())
 def test_the_generic_scheme_is_optimal_for_fixed_shares(jobs, costs, total, early) -> None:
