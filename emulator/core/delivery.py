@@ -78,10 +78,6 @@ class LatestValue:
         self.unheard = self.unheard and not was_awaited
         return was_awaited
 
-    def void(self) -> None:
-        """There is no receiver any more."""
-        self.unheard = False
-
     @property
     def due_ns(self) -> int | None:
         """When it must be said again; None: it is known, or was never said."""

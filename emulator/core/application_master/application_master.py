@@ -176,8 +176,11 @@ class ApplicationMaster(StateMachine):
             return now_ns
         if self._owes or self._reads_progress:
             return now_ns
-        times_ns = (tasks.commands.due_ns, tasks.outputs.due_ns, self._reruns.starve_ns() if tasks.live else None)
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        due_ns = self._reruns.starve_ns() if tasks.live else None
+        for at_ns in (tasks.commands.due_ns, tasks.outputs.due_ns):
+            if at_ns is not None and (due_ns is None or at_ns < due_ns):
+                due_ns = at_ns
+        return due_ns
 
     @property
     def _owes(self) -> bool:

@@ -48,9 +48,11 @@ class Contracts:
     @property
     def due_ns(self) -> int | None:
         """When something asked for may have to be killed (never too late); None: nothing is asked for."""
-        strict_ns = min(self._asked_ns.values(), default=None)
-        times_ns = (self._preemptor.due_ns, None if strict_ns is None else strict_ns + self._kill_timeout_ns)
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        due_ns = self._preemptor.due_ns
+        if not self._asked_ns:
+            return due_ns
+        strict_ns = min(self._asked_ns.values()) + self._kill_timeout_ns
+        return strict_ns if due_ns is None else min(due_ns, strict_ns)
 
     def wait_anew(self, now_ns: int) -> None:
         """The ResourceManager was away: what it has asked for may take its full time from now on."""

@@ -56,6 +56,9 @@ from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
 from emulator.vocabulary import Kind
 
+_FREES = frozenset({NodeHeartbeat, NodeLost})
+"""Messages after which containers may be free, or other nodes there."""
+
 
 class ResourceManager(StateMachine):
     """The cluster's one ResourceManager; see the module's theory of operation."""
@@ -87,7 +90,7 @@ class ResourceManager(StateMachine):
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
-            occasion = Occasion.FREED if isinstance(message, (NodeHeartbeat, NodeLost)) else Occasion.ARRIVAL
+            occasion = Occasion.FREED if type(message) in _FREES else Occasion.ARRIVAL
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
@@ -102,8 +105,8 @@ class ResourceManager(StateMachine):
 
     def awaits(self, address: str, heard_id: int) -> bool:
         """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
-        role, _, name = address.partition(":")
-        if role == "nm":
+        role, name = address[:3], address[3:]
+        if role == "nm:":
             node = self.state.nodes[name]
             return node.state is not NodeState.ALIVE or bool(node.to_kill) or address in self.state.attention.awaited
         application = self.state.applications.get(name)
