@@ -115,10 +115,11 @@ class CommandLedger:
 
     def withdraw(self, container: str, kind: type[ContainerCommand]) -> bool:
         """Forget a command of this kind, which is not needed any more; returns whether there was one."""
-        is_open = container in self._open and isinstance(self._open[container][2], kind)
-        if is_open:
-            self.ended(container)
-        return is_open
+        entry = self._open.get(container)
+        if entry is None or not isinstance(entry[2], kind):
+            return False
+        self.ended(container)
+        return True
 
     def ended(self, container: str) -> None:
         """Forget the command about a container that has ended."""
@@ -141,10 +142,13 @@ class CommandLedger:
         return again
 
     def _expect(self, due_ns: int) -> None:
-        self.due_ns = due_ns if self.due_ns is None else min(self.due_ns, due_ns)
+        if self.due_ns is None or due_ns < self.due_ns:
+            self.due_ns = due_ns
 
     def _patience_ns(self, command: ContainerCommand) -> int:
-        return self._retry_ns + (self._start_ns if isinstance(command, StartContainer) else 0)
+        if self._start_ns and isinstance(command, StartContainer):
+            return self._retry_ns + self._start_ns
+        return self._retry_ns
 
 
 def _shows_done(report: ContainerReport, command: Message) -> bool:

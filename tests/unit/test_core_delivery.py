@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.delivery import CommandLedger
-from emulator.core.messages import KillContainer, SuspendContainer
+from emulator.core.machine import Timers
+from emulator.core.messages import KillContainer, SuspendContainer, TimerFired
 from emulator.vocabulary import Mechanism
 
 
@@ -63,3 +64,11 @@ def test_a_node_that_is_there_again_is_told_again_and_its_earlier_receipt_does_n
     assert outputs.due_ns == 14
     outputs.received("node-1", 1, 7)
     assert outputs.due_ns is None
+
+
+def test_a_timer_that_was_set_anew_fires_once_at_its_new_time() -> None:
+    timers = Timers()
+    first, second = timers.set("ask c1", 10), timers.set("ask c1", 20)
+    assert not timers.take(TimerFired("ask c1", first.generation, 10))
+    assert timers.take(TimerFired("ask c1", second.generation, 20))
+    assert not timers.take(TimerFired("ask c1", second.generation, 20))
