@@ -179,7 +179,7 @@ def make_job(
 
 NO_TRACE = frozenset(
     {
-        *("ClusterState.attention", "ByQueues._all_asked", "OrderLedger.due_ns"),
+        *("ClusterState.attention", "MasterNews._changed", "ByQueues._all_asked", "CommandLedger.due_ns"),
         *("Preemptor.due_ns", "Application.view", "Capacity._until", "Capacity._sums", "Capacity._of_a_period"),
     }
 )

@@ -17,19 +17,21 @@ from typing import Any
 from analysis.advise import yarn
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.plan import Variant
+from emulator.core.mechanisms import TRAITS, makes_images
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment, Scheduler
 from emulator.policies import ALLOCATION, MECHANISM
 from emulator.policies.allocation_forms import TakesBack
+from emulator.vocabulary import Mechanism
 
 WAIT = "wait"
 NO_POLICIES = "-"
 """For ``wait``: with every policy, nothing is taken."""
 _PRODUCTION = "production"
-_NEEDS_TIER = ("image", "adaptive")
+_NEEDS_TIER = tuple(policy.name for policy in MECHANISM.policies if makes_images(policy.among))
 _DEFAULT_TIER = "ssd"
-_AMONG_ALL = ("kill", "suspend", "checkpoint", "image")
+_AMONG_ALL = tuple(mechanism.value for mechanism in Mechanism if TRAITS[mechanism].frees_slot)
 """What ``adaptive`` chooses among here; by itself it has only the two of its paper."""
 _ALSO = ("mechanism", "job_eviction", "task_eviction", "placement", "resume_order")
 _NATJAM = (("mr", "srt"), ("mr", "lrt"), ("pr", "srt"))

@@ -14,9 +14,9 @@ from typing import Any
 
 from analysis.fidelity.figures import choices
 from emulator import policies
+from emulator.core.mechanisms import makes_images
 from emulator.experiment.model import Experiment
 from emulator.policies.allocation_forms import ShareAllocation, TakesBack
-from emulator.vocabulary import Mechanism
 
 TIME_SCALE = 10.0
 _OVERHEADS = ("native", "hadoop-0.23")
@@ -68,9 +68,7 @@ def in_both_engines() -> dict[str, tuple[str, ...]]:
         ),
         "job_eviction": policies.JOB_EVICTION.names,
         "task_eviction": policies.TASK_EVICTION.names,
-        "mechanism": tuple(
-            policy.name for policy in policies.MECHANISM.policies if Mechanism.IMAGE not in policy.among
-        ),
+        "mechanism": tuple(policy.name for policy in policies.MECHANISM.policies if not makes_images(policy.among)),
     }
 
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any
 
+from emulator.core.mechanisms import TRAITS
 from emulator.policies.allocation_forms import AllocationPolicy, Pace
 from emulator.policies.policy import (
     JobEviction,
@@ -152,8 +153,10 @@ def choose_mechanism(policy: MechanismPolicy, view: ClusterView, task: TaskView,
     if decision.mechanism not in policy.among:
         among = ", ".join(sorted(mechanism.value for mechanism in policy.among))
         raise _error("mechanism", policy, decision.mechanism.value, f"one of what it may choose: {among}")
-    if decision.mechanism is Mechanism.IMAGE and not has_device:
-        raise _error("mechanism", policy, "image", "another without a device for images: set storage.tier")
+    if TRAITS[decision.mechanism].makes_image and not has_device:
+        raise _error(
+            "mechanism", policy, decision.mechanism.value, "another without a device for images: set storage.tier"
+        )
     return decision
 
 

@@ -40,6 +40,11 @@ class MechanismTraits:
     """What is left of a process that has ended."""
 
     @property
+    def makes_image(self) -> bool:
+        """Whether it writes the process to a device."""
+        return self.saves is ProcessImage
+
+    @property
     def asks_first(self) -> bool:
         """Whether the victim itself must act; it is then asked at its own heartbeat (natjam, step 6)."""
         return self.frees_slot and self.resumes is not ResumesWhere.NOWHERE
@@ -71,6 +76,15 @@ def applied_to(mechanism: Mechanism, kind: Kind, is_saved: bool = False) -> Mech
         return Mechanism.KILL
     saves = traits.saves
     return mechanism if saves is None or saves in SAVED_AS[kind] else Mechanism.KILL
+
+
+HELD_BY = Mechanism.SUSPEND
+"""What happens to a task that is ordered to stop (os-assisted-preemption, section III-B)."""
+
+
+def makes_images(among: Collection[Mechanism]) -> bool:
+    """Whether one of these mechanisms writes process images."""
+    return any(TRAITS[mechanism].makes_image for mechanism in among)
 
 
 def needs_no_job(among: Collection[Mechanism]) -> bool:

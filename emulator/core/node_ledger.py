@@ -77,8 +77,6 @@ class NodeLedger:
     node: NodeSettings
     slots: Mapping[Slot, int] = field(default_factory=dict)
     """Number of slots of each kind; empty: those of ``node``."""
-    devices: tuple[str, ...] = ()
-    """Names of the devices that stopped processes are saved to; not charged yet."""
     stopped: int = 0
     """Number of stopped processes, including those with room set aside."""
     stopped_bytes: int = 0
@@ -124,10 +122,6 @@ class NodeLedger:
             return self.running_bytes
         stopped = (e.memory_bytes for e in self._entries.values() if e.charge is Charge.STOPPED)
         return self.running_bytes + sum(stopped)
-
-    def free(self, kind: Kind) -> int:
-        """Free slots that a container of that kind could take."""
-        return sum(max(0, self.slots.get(slot, 0) - self._used[slot]) for slot in SLOTS_FOR[kind])
 
     def slot_of(self, container: str) -> Slot | None:
         """The slot that it uses, if any."""

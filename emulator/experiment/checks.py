@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from emulator import policies
+from emulator.core.mechanisms import TRAITS
 from emulator.costs.calibration import AUTO, load_calibration
 from emulator.costs.overheads import load_overheads
 from emulator.costs.tiers import load_tier
@@ -25,6 +26,7 @@ from emulator.files.yaml_values import Location
 from emulator.policies.allocation_forms import Maximum, PacedAllocation, QueueRules, ShareAllocation, TakesBack
 from emulator.policies.policy import Axis
 from emulator.storage.objects import is_object_url
+from emulator.vocabulary import Mechanism
 from workloads.schema import GOOGLE_BANDS
 
 TWO_QUEUES = {"production", "research"}
@@ -39,6 +41,8 @@ PATH_LOCATIONS: tuple[Location, ...] = (
 )
 """The fields that name files; relative paths start from the experiment file's directory."""
 FLUID = "fluid"
+_IMAGES = tuple(mechanism.value for mechanism in Mechanism if TRAITS[mechanism].makes_image)
+"""Mechanisms that write process images."""
 
 
 def check(
@@ -97,8 +101,14 @@ def _refused(document: Document, location: Location, load: Callable[[str], objec
 def _images(document: Document) -> Iterator[Problem]:
     mechanism = document.get(("scheduler", "mechanism"))
     options = mechanism if isinstance(mechanism, dict) else {"name": mechanism}
-    among = options.get("among", ("image",)) if options.get("name") == "adaptive" else (options.get("name"),)
-    if not isinstance(among, list | tuple) or "image" not in among:
+    name = options.get("name")
+    known = policies.MECHANISM.by_name.get(name) if isinstance(name, str) else None
+    if known is None:
+        return
+    among = [mechanism.value for mechanism in known.among]
+    if known.options is not None:
+        among = options.get("among", among)
+    if not isinstance(among, list | tuple) or not any(name in among for name in _IMAGES):
         return
     where = ("scheduler", "mechanism")
     if document.get(("engine",)) == FLUID:

@@ -6,8 +6,7 @@ A heartbeat that says and changes nothing leaves no trace in its machine, in the
 run without it is the same run; with thousands of nodes nearly all heartbeats are empty.  A heartbeat is run when
 
 * its own machine may have something to say (``PeriodicMachine.heartbeat_due_ns``);
-* the ResourceManager has something to tell its sender, or to find out (``emulator.core.resource_manager.attention``);
-  or
+* the ResourceManager has something to tell its sender, or to find out (``ResourceManager.awaits``); or
 * its node has a free container and the ResourceManager has requests that a free node might serve.  Only the next of
   these nodes to send a heartbeat is woken, and after it the next one if requests are left: a request costs one
   heartbeat, not one of every free node.
@@ -190,7 +189,7 @@ class HeartbeatsThatMatter:
         """From when on a beat may matter to its machine or to the ResourceManager; None: never."""
         now_ns, manager = self._kernel.now_ns, self._manager
         machine = beats.machine
-        if manager is not None and manager.state.attention.awaits(machine.address, machine.heard_id):
+        if manager is not None and manager.awaits(machine.address, machine.heard_id):
             return now_ns
         due_ns = machine.heartbeat_due_ns(now_ns)
         if beats.free and manager is not None:

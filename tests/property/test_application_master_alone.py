@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
-from simulated import SECOND_NS, freeze, make_job, make_settings
+from simulated import NO_TRACE, SECOND_NS, freeze, make_job, make_settings
 
 from emulator.core.application_master.application_master import ApplicationMaster
 from emulator.core.application_master.task import TaskState
@@ -154,10 +154,10 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
     @rule()
     def heartbeat(self) -> None:
-        revision, before = self.machine.revision, freeze(self.machine)
+        revision, before = self.machine.revision, freeze(self.machine, NO_TRACE)
         self.now_ns = self.machine.heartbeat.after(self.now_ns)
         self.tell(Tick(self.now_ns))
-        assert self.machine.revision != revision or freeze(self.machine) == before
+        assert self.machine.revision != revision or freeze(self.machine, NO_TRACE) == before
 
     @precondition(lambda self: self.heartbeats)
     @rule(recent=RECENT)
@@ -177,8 +177,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
             return ApplicationHeartbeatResponse(message.id, ended=True)
         if message.ask is not None and message.id > manager.last_heartbeat_id:
             manager.last_heartbeat_id = message.id
-            manager.requests.replace(message, manager.undelivered(message.answer_id), self.now_ns)
-        answer = manager.next_answer(message.answer_id, CostLedger())
+            manager.requests.replace(message, manager.news.undelivered(message.answer_id), self.now_ns)
+        answer = manager.news.answer(message.answer_id, CostLedger())
         if answer is not None:
             self.answers.append(answer)
         return ApplicationHeartbeatResponse(message.id, answer)
@@ -213,7 +213,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
                 return
 
     def give(self, allocation: AllocatedContainer) -> None:
-        self.at_manager.allocated.append(allocation)
+        self.at_manager.news.give(allocation)
         if allocation.container not in self.places:
             report = ContainerReport(
                 allocation.container, "a", allocation.kind, allocation.node, 1, ContainerState.LAUNCHING
@@ -222,7 +222,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
 
     @rule()
     def reclaim(self) -> None:
-        self.at_manager.reclaim += 1
+        self.at_manager.news.ask_back()
 
     @rule(recent=RECENT)
     def manager_learns_that_it_is_free(self, recent: int) -> None:
@@ -230,7 +230,7 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
         if place is not None and not place.told_free and place.report.state in (SUSPENDED, DONE):
             place.told_free = True
             if place.report.state is DONE:
-                self.at_manager.finished.append(place.report)
+                self.at_manager.news.ended(place.report)
 
     @rule(node=NODES, rarely=st.integers(0, 5))
     def node_lost(self, node: str, rarely: int) -> None:
@@ -241,8 +241,8 @@ class ApplicationMasterAlone(RuleBasedStateMachine):
             if place.allocation.node == node and not (place.told_free and place.report.state is DONE):
                 place.report = replace(place.report, revision=1 << 62, state=DONE, outcome=Outcome.LOST)
                 place.told_free = True
-                self.at_manager.finished.append(place.report)
-        self.at_manager.lost_nodes.append(node)
+                self.at_manager.news.ended(place.report)
+        self.at_manager.news.node_lost(node)
 
     # ---- containers ----
 

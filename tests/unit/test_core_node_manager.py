@@ -158,6 +158,18 @@ def test_a_repeated_resume_that_comes_after_the_next_stop_takes_no_container(ben
     assert bench.machine.ledger.used == 2
 
 
+def test_a_repeated_resume_that_comes_after_the_next_stop_resumes_nothing_although_there_is_room(bench: Bench) -> None:
+    bench.run()
+    bench.suspend(asked_ns=100)
+    bench(Suspended("c1", 1, FREE))
+    bench(ResumeContainer("c1", 200))
+    bench(Resumed("c1", FREE))
+    bench.suspend(asked_ns=300)
+    bench(Suspended("c1", 2, FREE))
+    assert len(bench(ResumeContainer("c1", 200))) == 1
+    assert bench(ResumeContainer("c1", 400)) == [Resume("c1")]
+
+
 def test_a_start_that_comes_after_the_end_of_its_job_starts_nothing(bench: Bench) -> None:
     bench.run()
     bench(Exited("c1", 0, None, 3))

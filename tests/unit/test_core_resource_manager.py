@@ -85,9 +85,9 @@ def answer_to(bench: Bench, answer_id: int) -> Answer | None:
 def test_an_answer_is_repeated_until_it_is_acknowledged_and_that_changes_nothing() -> None:
     bench = Bench(make_settings(containers=3))
     answer = bench.running_job("a", Ask(reduces=1))
-    attention, revision = bench.machine.state.attention, bench.machine.revision
-    assert attention.awaits("am:a", answer.id - 1)
-    assert not attention.awaits("am:a", answer.id)
+    revision = bench.machine.revision
+    assert bench.machine.awaits("am:a", answer.id - 1)
+    assert not bench.machine.awaits("am:a", answer.id)
     assert answer_to(bench, answer.id - 1) == answer
     assert bench.machine.revision > revision
     revision = bench.machine.revision
@@ -101,7 +101,7 @@ def test_news_waits_while_a_late_heartbeat_is_answered_again() -> None:
     (given,) = answer.allocated
     bench.node("node-1", report(given.container, DONE, 9, Outcome.CRASHED))
     assert answer_to(bench, answer.id - 1) == answer
-    assert bench.machine.state.attention.awaits("am:a", answer.id)
+    assert bench.machine.awaits("am:a", answer.id)
     new = answer_to(bench, answer.id)
     assert new is not None
     assert [ended.container for ended in new.finished] == [given.container]
@@ -114,7 +114,7 @@ def test_a_job_is_not_told_of_an_end_that_it_knows() -> None:
     ended = report(given.container, DONE, 9, Outcome.SUCCEEDED)
     bench.node("node-1", replace(ended, job_knows=True))
     assert bench.free == 2
-    assert not bench.machine.state.attention.awaits("am:a", answer.id)
+    assert not bench.machine.awaits("am:a", answer.id)
     assert answer_to(bench, answer.id) is None
 
 
@@ -192,7 +192,7 @@ def test_a_kill_in_place_of_a_request_not_yet_told_makes_that_request_void() -> 
     bench.ask("p", Ask(reduces=1))
     kills = [kill for _ in range(14) for kill in sent(bench.tick(), KillContainer)]
     assert len(kills) == 1
-    assert bench.machine.state.applications["a"].reclaim == 0
+    assert bench.machine.state.applications["a"].news.reclaim == 0
 
 
 def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None:
@@ -202,7 +202,7 @@ def test_a_request_not_yet_told_is_void_when_it_is_not_wanted_any_more() -> None
     bench.node()
     bench.ask("p", Ask(reduces=1))
     bench.tick()
-    assert bench.machine.state.applications["a"].reclaim == 1
+    assert bench.machine.state.applications["a"].news.reclaim == 1
     bench(ApplicationHeartbeat("p", bench.now_ns + SECOND_NS, 0, Ask(), JobState.SUCCEEDED, 5))
     assert bench.ask("a", Ask()) is None
 
@@ -263,7 +263,7 @@ def test_a_node_is_told_of_an_ended_job_when_it_next_reports_something() -> None
     bench = Bench(make_settings(containers=3))
     (given,) = bench.running_job("a", Ask(reduces=1)).allocated
     bench(ApplicationHeartbeat("a", bench.now_ns, 1, Ask(), JobState.SUCCEEDED, bench.now_ns))
-    assert not bench.machine.state.attention.awaits("nm:node-1", -1)
+    assert not bench.machine.awaits("nm:node-1", -1)
     (nothing,) = sent(bench.node(), NodeHeartbeatResponse)
     assert nothing.says_nothing
     (news,) = sent(bench.node("node-1", report(given.container, DONE, 9, Outcome.KILLED)), NodeHeartbeatResponse)

@@ -149,8 +149,10 @@ class ApplicationMaster(StateMachine):
         tasks, tells = self.tasks, self.tasks.asks.to_tell
         effects = self._heartbeat(now_ns)
         owes = self.state is JobState.RUNNING and self._owes
+        if self.state is JobState.RUNNING:
+            effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns)]
         if owes:
-            effects += [*tasks.commands.repeat(now_ns), *tasks.outputs.repeat(now_ns), *self._release(now_ns)]
+            effects += self._release(now_ns)
         if self._reads_progress and self.state is JobState.RUNNING:
             effects += self._read_for_the_next_heartbeat()
         starve_ns = self._reruns.starve_ns()
@@ -174,11 +176,15 @@ class ApplicationMaster(StateMachine):
             return now_ns
         if self._owes or self._reads_progress:
             return now_ns
-        return self._reruns.starve_ns() if tasks.live else None
+        due_ns = self._reruns.starve_ns() if tasks.live else None
+        for at_ns in (tasks.commands.due_ns, tasks.outputs.due_ns):
+            if at_ns is not None and (due_ns is None or at_ns < due_ns):
+                due_ns = at_ns
+        return due_ns
 
     @property
     def _owes(self) -> bool:
-        return bool(self.tasks.commands or self.tasks.outputs or self.tasks.releaser.owes or self._orders.owes)
+        return self.tasks.releaser.owes or self._orders.owes
 
     def _response(self, message: ApplicationHeartbeatResponse, now_ns: int) -> list[Effect]:
         acknowledged, answer = self.tasks.asks.acknowledge(message.id), message.answer

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from emulator.core.application_master.resuming import Resuming
 from emulator.core.application_master.task_attempt import AttemptState, TaskAttempt
 from emulator.core.blacklist import Blacklist
+from emulator.core.delivery import LatestValue
 from emulator.core.messages import AllocatedContainer, Answer, ApplicationHeartbeat, Ask, ResumeAsk, TaskId
 from emulator.core.saved import ProcessImage
 from emulator.vocabulary import Kind
@@ -49,10 +50,8 @@ class Asks:
         self._said: _Said | None = None
         """Content of the newest heartbeat with something new, without what the answers since then have given; None:
         this ApplicationMaster has sent none."""
-        self._told_id = 0
-        """Id of that heartbeat."""
-        self.unheard = False
-        """Whether that heartbeat has not been acknowledged."""
+        self._told = LatestValue()
+        """Under the ids of heartbeats: whether the ResourceManager knows it."""
         self.answer_id = 0
         """Id of the last answer applied."""
 
@@ -121,12 +120,17 @@ class Asks:
         yield from self._waiting[Kind.REDUCE]
         yield from self._resumes.values()
 
+    @property
+    def unheard(self) -> bool:
+        """Whether the newest heartbeat with something new has not been acknowledged."""
+        return self._told.unheard
+
     # ---- what the ResourceManager is told, and what it answers ----
 
     @property
     def to_tell(self) -> bool:
         """Whether there is something to say, or something said has not been acknowledged."""
-        return self.unheard or self._is_new
+        return self._told.unheard or self._is_new
 
     @property
     def _is_new(self) -> bool:
@@ -137,21 +141,18 @@ class Asks:
         ask = self._made_anew(now_ns) if self._said is None or self._is_new else self._said.ask
         self._unsaid = False
         says = _Said(ask, progress_ppm, marks)
-        if says == self._said and not self.unheard:
+        if says == self._said and not self._told.unheard:
             return ApplicationHeartbeat(self._job, now_ns, self.answer_id)
         # Above that of another heartbeat of the same instant, whose answer must not pass for this one's.
-        self._told_id = max(now_ns, self._told_id) + 1
-        self._said, self.unheard = says, True
+        self._said = says
+        self._told.say(max(now_ns, self._told.number) + 1, now_ns)
         return ApplicationHeartbeat(
-            self._job, self._told_id, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks
+            self._job, self._told.number, self.answer_id, ask, progress_ppm=progress_ppm, marks=marks
         )
 
     def acknowledge(self, heartbeat_id: int) -> bool:
         """The ResourceManager has received that heartbeat; returns whether this was the one waited for."""
-        if not self.unheard or heartbeat_id < self._told_id:
-            return False
-        self.unheard = False
-        return True
+        return self._told.acknowledge(heartbeat_id)
 
     def register_again(self) -> None:
         """Make the next heartbeat the first of a new attempt: it says everything, until that is acknowledged."""

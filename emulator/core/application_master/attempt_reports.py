@@ -14,9 +14,10 @@ from emulator.core.application_master.speculation import Rivals
 from emulator.core.application_master.task import Task, TaskEvent, TaskState
 from emulator.core.application_master.task_attempt import AT_WORK, VICTIM, AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.effects import Effect
+from emulator.core.mechanisms import TRAITS
 from emulator.core.messages import ContainerReport, ContainerState, Outcome
 from emulator.core.settings import Settings
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind
 
 _GOES_ON = frozenset({ContainerState.RUNNING, ContainerState.COMMITTING})
 
@@ -75,7 +76,7 @@ class AttemptReports:
         attempt.move(AttemptEvent.REFUSED)
         self._tasks.withdraw_suspend(attempt)
         self._owe_another(attempt)
-        gets_another = self._heeds_refusals and attempt.mechanism is Mechanism.SUSPEND
+        gets_another = self._heeds_refusals and not TRAITS[attempt.mechanism].ends_process
         if not gets_another or attempt.task in self._tasks.held:
             # Do not choose the same victim again at once: another node may have room.
             attempt.spared_until_ns = now_ns + self._protocol.retry_ns

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.core.application_master.asks import Asks
+from emulator.core.application_master.map_outputs import MapOutputLedger
 from emulator.core.application_master.releaser import Releaser
 from emulator.core.application_master.resuming import Resuming
 from emulator.core.application_master.task import Task, TaskEvent, TaskState
 from emulator.core.application_master.task_attempt import ENDED, AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.blacklist import Blacklist
-from emulator.core.command_ledger import CommandLedger, MapOutputLedger
+from emulator.core.delivery import CommandLedger
 from emulator.core.effects import SetTimer
 from emulator.core.job import JobSpec
 from emulator.core.machine import Phase, Timers
 from emulator.core.mechanisms import TRAITS, applied_to
-from emulator.core.messages import TaskId
+from emulator.core.messages import SuspendContainer, TaskId
 from emulator.core.settings import Settings
 from emulator.vocabulary import Kind
 
@@ -102,7 +103,7 @@ class JobTasks:
         """The attempt need not be asked to suspend any more."""
         if attempt.container is not None:
             self.timers.forget(f"ask {attempt.container}")
-            self.commands.withdraw_suspend(attempt.container)
+            self.commands.withdraw(attempt.container, SuspendContainer)
 
     def validate(self) -> None:
         """Each task has one unfinished attempt, with speculation two; counters agree with states; no attempt with a

@@ -20,12 +20,12 @@ from emulator.core.decisions import choose_mechanism, order_tasks
 from emulator.core.effects import ExplainTaskEviction
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import Phase, keyed_random
-from emulator.core.mechanisms import applied_to
+from emulator.core.mechanisms import TRAITS, applied_to
 from emulator.core.messages import ProgressSamples
 from emulator.core.saved import ProcessImage
 from emulator.core.settings import Settings
 from emulator.policies.views import ClusterView, Known, MechanismDecision, TaskView
-from emulator.vocabulary import JobFacts, MeasuredCosts, Mechanism
+from emulator.vocabulary import JobFacts, MeasuredCosts
 
 
 class Choice(NamedTuple):
@@ -118,9 +118,10 @@ class Releaser:
             applied = applied_to(decision.mechanism, task.kind, task.is_saved)
             if applied is not decision.mechanism:
                 decision = MechanismDecision(applied, decision.numbers)
-            if decision.mechanism is Mechanism.IMAGE:
+            traits = TRAITS[decision.mechanism]
+            if traits.makes_image:
                 self._images.begin(task, view.now_ns)
-            if decision.mechanism is not Mechanism.WAIT:
+            if traits.frees_slot:
                 chosen.append((container, decision))
         return chosen
 

@@ -14,8 +14,9 @@ from emulator.core.application_master.job_tasks import JobTasks
 from emulator.core.application_master.task import TaskState
 from emulator.core.application_master.task_attempt import AttemptEvent, AttemptState, TaskAttempt
 from emulator.core.effects import Effect
+from emulator.core.mechanisms import HELD_BY
 from emulator.core.messages import KillContainer, TaskId, TaskOrder
-from emulator.vocabulary import Kind, Mechanism, Order
+from emulator.vocabulary import Kind, Order
 
 
 class TaskOrders:
@@ -62,7 +63,7 @@ class TaskOrders:
         chosen = self._tasks.releaser.candidates(running, now_ns)
         for attempt in chosen:
             attempt.move(AttemptEvent.CHOOSE)
-            attempt.mechanism, attempt.pays_debt = Mechanism.SUSPEND, False
+            attempt.mechanism, attempt.pays_debt = HELD_BY, False
         return chosen
 
     def _open_attempts(self, task: TaskId) -> list[TaskAttempt]:

@@ -11,9 +11,9 @@ any more: the later of the two goes along with an allocation, because that is wh
 
 from __future__ import annotations
 
-from emulator.core.command_ledger import OrderLedger
+from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect
-from emulator.core.messages import AllocatedContainer, StartContainer, job_address
+from emulator.core.messages import AllocatedContainer, StartContainer
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, HeldContainer, NodeState
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -25,7 +25,7 @@ from emulator.vocabulary import Kind
 class Allocator:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
         self._victims = settings.scheduler.victims
         self._tier = settings.tier
         self._state = state
@@ -58,10 +58,9 @@ class Allocator:
         self._preemptor.allocated(application.name, slot.former_owner, application.requests.for_any_node)
         if grant.kind is Kind.APPLICATION_MASTER:
             return self._launch_application_master(application, held, ready_ns, now_ns)
-        application.allocated.append(
+        application.news.give(
             AllocatedContainer(held.id, grant.kind, node.name, ready_ns, grant.task, node.registration)
         )
-        state.attention.expect(job_address(application.name))
         return []
 
     def _new_container(self, grant: Grant, now_ns: int) -> HeldContainer:

@@ -6,19 +6,17 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from emulator.core.application_master.asks import left_of
+from emulator.core.delivery import NumberedNews
 from emulator.core.machine import Symbol, TransitionTable
 from emulator.core.messages import (
     AllocatedContainer,
-    Answer,
     ApplicationHeartbeat,
-    ContainerReport,
     ResumeAsk,
     TaskId,
-    TaskOrder,
     node_address,
 )
 from emulator.core.node_ledger import SLOTS_FOR, NodeLedger, Slot, slots_of
-from emulator.core.resource_manager.cost_ledger import CostLedger
+from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.settings import NodeSettings
 from emulator.policies.views import JobView
 from emulator.vocabulary import JobFacts, Kind
@@ -94,10 +92,9 @@ class Node:
     restores_until_ns: int = 0
     """When its device will have finished the restores that containers here were given for, one after the other."""
     finished_jobs: list[str] = field(default_factory=list)
-    """Jobs with a container here that have ended, and the NodeManager does not know yet."""
-    told_jobs: tuple[str, ...] = ()
-    """Jobs whose end it was told last, in answer to heartbeat ``told_id``; repeated until it acknowledges."""
-    told_id: int = -1
+    """Jobs with a container here that have ended, and the NodeManager was not told yet."""
+    ended: NumberedNews[tuple[str, ...]] = field(default_factory=lambda: NumberedNews(-1))
+    """Those it was told, under the number of the heartbeat that was answered."""
     to_kill: list[str] = field(default_factory=list)
     """Containers that it must kill, and has not been told of yet."""
     answered_id: int = -1
@@ -151,14 +148,15 @@ class Node:
     def ended_jobs_for(self, heard_id: int, heartbeat_id: int) -> tuple[str, ...]:
         """The ended jobs that the answer to a heartbeat names: those told last, unless it acknowledges them, else the
         others."""
-        if heard_id >= self.told_id:
-            # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
-            if not self.finished_jobs or heartbeat_id <= self.answered_id:
-                return ()
-            self.told_jobs, self.told_id = tuple(self.finished_jobs), heartbeat_id
+        again = self.ended.unheard(heard_id)
+        # Not in answer to a heartbeat that a newer, answered one has overtaken: its number may be acknowledged.
+        if again is None and self.finished_jobs and heartbeat_id > self.answered_id:
+            again = self.ended.send(heartbeat_id, tuple(self.finished_jobs))
             self.finished_jobs = []
+        if again is None:
+            return ()
         self.answered_id = max(self.answered_id, heartbeat_id)
-        return self.told_jobs
+        return again
 
 
 class Requests:
@@ -231,6 +229,8 @@ class Application:
     facts: JobFacts
     order: int
     submit_ns: int
+    news: MasterNews = field(default_factory=lambda: MasterNews(""))
+    """What its ApplicationMaster must be told."""
     admitted: bool = False
     """Whether it may have, or has requested, a container for its ApplicationMaster."""
     master: str = ""
@@ -256,24 +256,11 @@ class Application:
     """Tasks in a slot, of the kinds that can be victims."""
     taken: int = 0
     """Number of these tasks taken back by name."""
-    named: list[str] = field(default_factory=list)
-    """Those taken back by name that its ApplicationMaster has not been asked for yet."""
     last_heartbeat_id: int = -1
     heard_ns: int | None = None
     """When its ApplicationMaster was first heard from."""
     progress_ppm: int | None = None
     """As last reported."""
-    answer: Answer | None = None
-    """The last answer; repeated until a heartbeat of the ApplicationMaster acknowledges it."""
-    allocated: list[AllocatedContainer] = field(default_factory=list)
-    finished: list[ContainerReport] = field(default_factory=list)
-    reclaim: int = 0
-    """Containers to ask back that its ApplicationMaster has not been asked for yet."""
-    withdrawn: int = 0
-    """Containers asked back before that it need no longer give."""
-    lost_nodes: list[str] = field(default_factory=list)
-    orders: list[TaskOrder] = field(default_factory=list)
-    """Orders about single tasks that its ApplicationMaster has not been told yet."""
     view: JobView | None = field(default=None, compare=False)
     """The last view that policies saw; None if anything has changed since."""
 
@@ -286,38 +273,3 @@ class Application:
     def queue(self) -> str:
         """The queue it was submitted to."""
         return self.facts.queue
-
-    def undelivered(self, answer_id: int) -> list[AllocatedContainer]:
-        """Allocations that an ApplicationMaster which has applied the answer ``answer_id`` does not know of."""
-        again = self._unacknowledged(answer_id)
-        return [*(again.allocated if again else ()), *self.allocated]
-
-    def _unacknowledged(self, answer_id: int) -> Answer | None:
-        return self.answer if self.answer is not None and self.answer.id > answer_id else None
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to tell that is not in an answer yet."""
-        waiting = self.allocated or self.finished or self.reclaim or self.named or self.withdrawn or self.lost_nodes
-        return bool(waiting or self.orders)
-
-    def next_answer(self, answer_id: int, costs: CostLedger) -> Answer | None:
-        """The answer to a heartbeat that acknowledges ``answer_id``: the last one again if that is newer, else a new
-        one, else None."""
-        again = self._unacknowledged(answer_id)
-        if again is not None or not self.has_news:
-            return again
-        self.answer = Answer(
-            id=1 if self.answer is None else self.answer.id + 1,
-            allocated=tuple(self.allocated),
-            finished=tuple(self.finished),
-            reclaim=self.reclaim,
-            named=tuple(self.named),
-            withdrawn=self.withdrawn,
-            lost_nodes=tuple(self.lost_nodes),
-            costs=costs.measured() if self.reclaim or self.named else None,
-            orders=tuple(self.orders),
-        )
-        self.allocated, self.finished, self.lost_nodes, self.named, self.orders = [], [], [], [], []
-        self.reclaim = self.withdrawn = 0
-        return self.answer

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-A heartbeat with no content may still get an answer, or trigger an allocation.  This module records which heartbeats may
-do so; nothing that the ResourceManager does depends on it.  There are two kinds: senders that are awaited by name, and
-nodes with a free container, each of which may get what waits for one (``free_node_ns``).
+A heartbeat with no content may still get an answer, or trigger an allocation.  Whom there is something to tell can be
+computed (``ResourceManager.awaits``).  This module records the rest, which depends on what allocations have answered;
+nothing that the ResourceManager does depends on it.  There are two kinds: nodes that are awaited by name, and nodes
+with a free container, each of which may get what waits for one (``free_node_ns``).
 
 If such a node gets nothing although containers are wanted, all other nodes would get nothing either until something
 changes.  There are two exceptions: a node that a suspended task waits for by name, and the time when a task has waited
@@ -20,11 +21,9 @@ class Attention:
 
     def __init__(self) -> None:
         self.awaited: set[str] = set()
-        """Addresses whose next heartbeat may get an answer, even if the heartbeat is empty."""
-        self._told: dict[str, int] = {}
-        """Id of the last news told to each ApplicationMaster: until it has that, its heartbeats get the news again."""
+        """Addresses of nodes whose next heartbeat may get a container, even if others get none."""
         self.newly_awaited: list[str] = []
-        """Addresses that the last message has added, or told something."""
+        """Addresses for which the last message has changed what the ResourceManager has to tell them."""
         self.selection_left_out = False
         """Whether the job selection has left out a waiting job; it may do so for a time only."""
         self._refused = False
@@ -43,20 +42,6 @@ class Attention:
     def arrived(self, address: str) -> None:
         """The awaited heartbeat has arrived."""
         self.awaited.discard(address)
-
-    def told(self, address: str, news_id: int) -> None:
-        """News with this id was sent to ``address``, and may be lost."""
-        self._told[address] = news_id
-        self.newly_awaited.append(address)
-
-    def awaits(self, address: str, heard_id: int) -> bool:
-        """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
-        return address in self.awaited or self._told.get(address, heard_id) > heard_id
-
-    def forget(self, address: str) -> None:
-        """It sends no more heartbeats."""
-        self.awaited.discard(address)
-        self._told.pop(address, None)
 
     def begin(self) -> None:
         """Start handling the next message."""

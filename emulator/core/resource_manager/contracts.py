@@ -13,13 +13,13 @@ within ``kill_timeout``, its node is told.
 
 from __future__ import annotations
 
-from emulator.core.command_ledger import OrderLedger
 from emulator.core.decisions import order_tasks
+from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect
 from emulator.core.explanation import explain_tasks
 from emulator.core.machine import keyed_random
 from emulator.core.mechanisms import needs_no_job
-from emulator.core.messages import KillContainer, job_address, node_address
+from emulator.core.messages import KillContainer
 from emulator.core.resource_manager.allocation import Contract, StrictContract
 from emulator.core.resource_manager.applications import HeldContainer, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -33,7 +33,7 @@ PREEMPTED = "preempted by name"
 class Contracts:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
         self._scheduler = settings.scheduler
         self._seed = settings.seed
         self._kill_timeout_ns = settings.protocol.kill_timeout_ns
@@ -48,9 +48,11 @@ class Contracts:
     @property
     def due_ns(self) -> int | None:
         """When something asked for may have to be killed (never too late); None: nothing is asked for."""
-        strict_ns = min(self._asked_ns.values(), default=None)
-        times_ns = (self._preemptor.due_ns, None if strict_ns is None else strict_ns + self._kill_timeout_ns)
-        return min((at_ns for at_ns in times_ns if at_ns is not None), default=None)
+        due_ns = self._preemptor.due_ns
+        if not self._asked_ns:
+            return due_ns
+        strict_ns = min(self._asked_ns.values()) + self._kill_timeout_ns
+        return strict_ns if due_ns is None else min(due_ns, strict_ns)
 
     def wait_anew(self, now_ns: int) -> None:
         """The ResourceManager was away: what it has asked for may take its full time from now on."""
@@ -60,8 +62,7 @@ class Contracts:
     def make(self, contract: Contract, now_ns: int) -> None:
         """Tell the victim in the next answer to it."""
         self._preemptor.ask(contract.requester, contract.victim, now_ns)
-        self._state.applications[contract.victim].reclaim += 1
-        self._state.attention.expect(job_address(contract.victim))
+        self._state.applications[contract.victim].news.ask_back()
 
     def make_strict(self, contract: StrictContract, now_ns: int) -> None:
         """Take the container: it counts as gone from now on."""
@@ -74,12 +75,12 @@ class Contracts:
             self._kill_later(held)
             return
         self._asked_ns[held.id] = now_ns
-        application.named.append(held.id)
-        state.attention.expect(job_address(held.job))
+        application.news.ask_by_name(held.id)
 
     def _kill_later(self, held: HeldContainer) -> None:
-        self._state.nodes[held.node].to_kill.append(held.id)
-        self._state.attention.expect(node_address(held.node))
+        node = self._state.nodes[held.node]
+        node.to_kill.append(held.id)
+        self._state.attention.newly_awaited.append(node.address)
 
     # ---- what was not given in time ----
 
@@ -110,12 +111,7 @@ class Contracts:
         kill = KillContainer(held.id, victim, "asked back and not given in time")
         why = explain_tasks(policy.name, victim, tasks, order, 1)
         effects += [why, self._orders.send(held.id, held.node, kill, now_ns)]
-        application = state.applications[victim]  # ask it for one container less: this one replaces it
-        if application.reclaim:
-            application.reclaim -= 1
-        else:
-            application.withdrawn += 1
-            state.attention.expect(job_address(victim))
+        state.applications[victim].news.withdraw()  # this container replaces one of those asked for
         return True
 
     def _lose_patience(self, now_ns: int) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from emulator.core.decisions import place
-from emulator.core.messages import ResumeAsk, TaskId, TaskOrder, job_address, node_address
+from emulator.core.messages import ResumeAsk, TaskId, TaskOrder
 from emulator.core.resource_manager.allocation import Grant
 from emulator.core.resource_manager.applications import Application, Node
 from emulator.core.resource_manager.cluster_state import ClusterState
@@ -81,14 +81,14 @@ class Offers:
         state.attention.selection_left_out = False
         while node.free and state.queues.pending:
             if state.used >= state.limit:
-                state.attention.refused(node_address(node.name), self._is_awaited(node), None)
+                state.attention.refused(node.address, self._is_awaited(node), None)
                 return
             offer = Offer(node, state.view(now_ns), given)
             grant = choose(offer)
             if grant is None:
                 another = offer.is_for_others or (offer.is_declined and not self._strangers_are_alike)
                 if not another and not state.attention.selection_left_out:  # else another beat may still get one
-                    state.attention.refused(node_address(node.name), offer.is_host, offer.holds_until_ns)
+                    state.attention.refused(node.address, offer.is_host, offer.holds_until_ns)
                 return
             yield grant
             given += 1
@@ -183,8 +183,7 @@ class Offers:
         held.given_up = True
         self.given_up += 1
         why = f"given up: {resume.node} had no room for it in time"
-        application.orders.append(TaskOrder(resume.task, Order.KILL, held.id, why))
-        self._state.attention.expect(job_address(application.name))
+        application.news.order(TaskOrder(resume.task, Order.KILL, held.id, why))
 
 
 def _suspended_view(application: Application, resume: ResumeAsk, since_ns: int) -> SuspendedView:

@@ -15,7 +15,7 @@ the new master.  So once per ``kill_timeout`` the job's newest task is killed to
 
 from __future__ import annotations
 
-from emulator.core.command_ledger import OrderLedger
+from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect
 from emulator.core.messages import ContainerReport, KillContainer, Outcome
 from emulator.core.resource_manager.applications import Application, HeldContainer
@@ -30,7 +30,7 @@ ROOM_FOR_MASTER = "room for its ApplicationMaster"
 class MasterRecovery:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, orders: OrderLedger) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, orders: CommandLedger) -> None:
         self.due_ns: int | None = None
         """Earliest time at which ``make_room`` may do something (never too late); None: there is none."""
         self._attempts_max = settings.protocol.am_attempts

@@ -11,7 +11,7 @@ ended or to be given back) waits for its next heartbeat, and is repeated until a
 
 from __future__ import annotations
 
-from emulator.core.command_ledger import OrderLedger
+from emulator.core.delivery import CommandLedger
 from emulator.core.effects import Effect, Send
 from emulator.core.machine import Phase, StateMachine
 from emulator.core.messages import (
@@ -32,6 +32,7 @@ from emulator.core.messages import (
     OrderTask,
     Outcome,
     Start,
+    StartContainer,
     SubmitJob,
     Tick,
     job_address,
@@ -46,6 +47,7 @@ from emulator.core.resource_manager.applications import Application, HeldContain
 from emulator.core.resource_manager.by_contract import Parts
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.contracts import Contracts
+from emulator.core.resource_manager.master_news import MasterNews
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
 from emulator.core.resource_manager.recovery import MasterRecovery
 from emulator.core.resource_manager.strategies import strategy
@@ -53,6 +55,9 @@ from emulator.core.resource_manager.triggers import Triggers
 from emulator.core.resource_manager.withholding import Withholding
 from emulator.core.settings import Settings
 from emulator.vocabulary import Kind
+
+_FREES = frozenset({NodeHeartbeat, NodeLost})
+"""Messages after which containers may be free, or other nodes there."""
 
 
 class ResourceManager(StateMachine):
@@ -64,7 +69,7 @@ class ResourceManager(StateMachine):
         self.preemptor = Preemptor(settings)
         self.heartbeat = Phase(settings.seed, "rm", "preemptor", settings.preemptor_period_ns)
         start_ns = settings.overheads.schedule_ns + settings.overheads.application_start_ns
-        self._orders = OrderLedger(settings.protocol.retry_ns, start_ns)
+        self._orders = CommandLedger(settings.protocol.retry_ns, start_ns)
         self._allocator = Allocator(settings, self.state, self.preemptor, self._orders)
         self._contracts = Contracts(settings, self.state, self.preemptor, self._orders)
         self._withholding = Withholding(settings, self.state, self.preemptor, self._orders)
@@ -85,7 +90,7 @@ class ResourceManager(StateMachine):
         attention.begin()
         effects = super().handle(message, now_ns)
         if self.revision != revision:
-            occasion = Occasion.FREED if isinstance(message, (NodeHeartbeat, NodeLost)) else Occasion.ARRIVAL
+            occasion = Occasion.FREED if type(message) in _FREES else Occasion.ARRIVAL
             if self._allocation.asked_ns(occasion, now_ns) == now_ns:
                 effects += self._ask(Asked(occasion, now_ns)) or ()
             attention.changed()
@@ -97,6 +102,17 @@ class ResourceManager(StateMachine):
         times_ns = [part.due_ns for part in parts if part.due_ns is not None]
         allocation_ns = self._allocation.asked_ns(Occasion.TIME, now_ns)
         return min(times_ns if allocation_ns is None else [*times_ns, allocation_ns], default=None)
+
+    def awaits(self, address: str, heard_id: int) -> bool:
+        """Whether the next heartbeat from ``address``, which has received the news ``heard_id``, may matter."""
+        role, name = address[:3], address[3:]
+        if role == "nm:":
+            node = self.state.nodes[name]
+            return node.state is not NodeState.ALIVE or bool(node.to_kill) or address in self.state.attention.awaited
+        application = self.state.applications.get(name)
+        if application is None:
+            return name in self._ended
+        return application.news.is_awaited(heard_id) or application.master in self._orders
 
     def free_node_due_ns(self, now_ns: int) -> int | None:
         """From when on a heartbeat of any node with a free container may get one; None: none is wanted, or none would
@@ -142,7 +158,8 @@ class ResourceManager(StateMachine):
     def _submit(self, message: SubmitJob, now_ns: int) -> list[Effect]:
         if message.job in self.state.applications or message.job in self._ended:
             return []
-        application = Application(message.facts, order=self._submitted, submit_ns=now_ns)
+        news = MasterNews(job_address(message.job), self.state.attention.newly_awaited)
+        application = Application(message.facts, order=self._submitted, submit_ns=now_ns, news=news)
         self._submitted += 1
         self.state.applications[message.job] = application
         self.state.queues.add(application)
@@ -176,18 +193,14 @@ class ResourceManager(StateMachine):
 
     def _application_heartbeat(self, message: ApplicationHeartbeat, now_ns: int) -> list[Effect]:
         address = job_address(message.job)
-        self.state.attention.arrived(address)
         application = self.state.applications.get(message.job)
-        if application is None:
-            self.state.attention.expect(address)  # it may not have received that its job has ended
+        if application is None:  # it may not have received that its job has ended
             self.leaves_no_trace()
             ended = message.job in self._ended
             return [Send(address, ApplicationHeartbeatResponse(message.id, ended=ended))]
         # Not if the heartbeat is a late one of an earlier attempt.
         is_new_attempt = message.id > application.master_since_ns
-        if not is_new_attempt:
-            self.state.attention.expect(address)
-        started = is_new_attempt and self._orders.started(application.master)
+        started = is_new_attempt and self._orders.withdraw(application.master, StartContainer)
         if message.final_state is not None and message.finish_ns is not None:
             effects = self._end(application, message.final_state, now_ns, message.reason, message.finish_ns)
             return [*effects, *self._admit(now_ns), Send(address, ApplicationHeartbeatResponse(message.id, ended=True))]
@@ -196,15 +209,11 @@ class ResourceManager(StateMachine):
             self._take_ask(application, message, message.ask, now_ns)
             effects = self._triggers.passed(application.name, message.marks)
         # Drop requests it was not told of whose need was met elsewhere.
-        surplus = max(0, application.reclaim - self.preemptor.wanted_of(application.name))
-        application.reclaim -= surplus
-        answer = application.next_answer(message.answer_id, self.state.costs)
-        if answer is not None:
-            self.state.attention.told(address, answer.id)
-        elif message.says_nothing and not (started or surplus):
+        surplus = max(0, application.news.reclaim - self.preemptor.wanted_of(application.name))
+        application.news.reclaim -= surplus
+        answer = application.news.answer(message.answer_id, self.state.costs)
+        if answer is None and message.says_nothing and not (started or surplus):
             self.leaves_no_trace()
-        if application.has_news:  # the answer repeats the one before
-            self.state.attention.expect(address)
         return [*effects, Send(address, ApplicationHeartbeatResponse(message.id, answer))]
 
     def _take_ask(self, application: Application, message: ApplicationHeartbeat, ask: Ask, now_ns: int) -> None:
@@ -213,7 +222,7 @@ class ResourceManager(StateMachine):
         application.progress_ppm = message.progress_ppm
         if application.heard_ns is None:
             application.heard_ns = now_ns
-        application.requests.replace(message, application.undelivered(message.answer_id), now_ns)
+        application.requests.replace(message, application.news.undelivered(message.answer_id), now_ns)
         self.state.queues.note(application)
         for resume in ask.resumes:
             if resume.node in self.state.free_nodes:
@@ -243,10 +252,9 @@ class ResourceManager(StateMachine):
         node.lose()
         self.state.containers_left -= node.settings.containers
         self.state.free_nodes.pop(node.name, None)
-        self.state.attention.expect(node_address(node.name))
+        self.state.attention.newly_awaited.append(node.address)
         for application in self.state.applications.values():
-            application.lost_nodes.append(node.name)
-            self.state.attention.expect(job_address(application.name))
+            application.news.node_lost(node.name)
         effects: list[Effect] = []
         for held in [held for held in self.state.containers.values() if held.node == node.name]:
             report = ContainerReport(
@@ -286,15 +294,12 @@ class ResourceManager(StateMachine):
         if application is not None:
             del application.containers[held.id]
         self._orders.ended(held.id)
-        if held.kind is Kind.APPLICATION_MASTER:
-            self.state.attention.forget(job_address(held.job))
         if application is None:
             return []
         if held.kind is Kind.APPLICATION_MASTER:
             return self._master_ended(application, report, now_ns)
         if not report.job_knows:
-            application.finished.append(report)
-            self.state.attention.expect(job_address(application.name))
+            application.news.ended(report)
         return []
 
     def _slot_freed(
@@ -324,7 +329,6 @@ class ResourceManager(StateMachine):
             return self._allocator.start_outside(application, now_ns)
         application.requests.application_master = now_ns
         self.state.queues.note(application)
-        self.state.attention.expect(job_address(application.name))
         return []
 
     def _start_those_outside(self, now_ns: int) -> list[Effect]:
@@ -368,7 +372,7 @@ class ResourceManager(StateMachine):
         self._admission.end(application)
         self.preemptor.forget_job(application.name)
         effects: list[Effect] = []
-        self.state.attention.expect(job_address(application.name))
+        self.state.attention.newly_awaited.append(job_address(application.name))
         for node in application.nodes:
             self.state.nodes[node].finished_jobs.append(application.name)
         for held in application.containers.values():

@@ -12,7 +12,7 @@ with their next answer.  Orders of a user during a run take the same way.
 from __future__ import annotations
 
 from emulator.core.effects import Effect, Send
-from emulator.core.messages import CLIENT, ProgressReached, TaskOrder, job_address
+from emulator.core.messages import CLIENT, ProgressReached, TaskOrder
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.settings import Settings
 
@@ -58,8 +58,7 @@ class Triggers:
         if application is None:
             self._early.setdefault(job, []).append(order)
             return
-        application.orders.append(order)
-        self._state.attention.expect(job_address(job))
+        application.news.order(order)
 
     def submitted(self, job: str) -> None:
         """``job`` was submitted."""

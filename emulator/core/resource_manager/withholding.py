@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.core.command_ledger import OrderLedger
+from emulator.core.delivery import CommandLedger
 from emulator.core.resource_manager.allocation import Contract
 from emulator.core.resource_manager.cluster_state import ClusterState
 from emulator.core.resource_manager.preemptor import TRANSACTIONAL, Preemptor
@@ -32,7 +32,7 @@ from emulator.vocabulary import Kind
 class Withholding:
     """Part of the ResourceManager; see the module's theory of operation."""
 
-    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: OrderLedger) -> None:
+    def __init__(self, settings: Settings, state: ClusterState, preemptor: Preemptor, orders: CommandLedger) -> None:
         self._availability = settings.availability
         self._state = state
         self._preemptor = preemptor

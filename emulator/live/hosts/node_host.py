@@ -41,6 +41,7 @@ from emulator.core.completions import (
     Suspended,
     SuspendFailed,
 )
+from emulator.core.mechanisms import makes_images
 from emulator.core.messages import FetchFailed, Message, Start, job_address, node_address
 from emulator.core.saved import KeyCheckpoint
 from emulator.live.beat import gap
@@ -68,7 +69,7 @@ from emulator.live.tasks.progress_page import WorkState
 from emulator.live.tasks.supervisor_client import SupervisorClient
 from emulator.storage.local import job_directory_name
 from emulator.storage.objects import is_object_url
-from emulator.vocabulary import Kind, Mechanism
+from emulator.vocabulary import Kind
 
 _AT_WORK = {WorkState.EMPTY, WorkState.WAITING_INPUT, WorkState.WAITING_FIRST_KEY, WorkState.RUNNING}
 """A task gives signs of life in these states; a map has no other.  All other work of a task has its own time limit."""
@@ -134,8 +135,8 @@ class NodeHost(MachineHost):
             self._output = work_dir / "output"
             self._store = StoreProcess(plan.run_id, plan.output, self._output)
         tier = self.settings.tier
-        makes_images = Mechanism.IMAGE in self.settings.scheduler.mechanism.among and tier is not None
-        self._images = NodeImages(name, plan, self.run, work_dir, self._output) if makes_images and tier else None
+        saves = makes_images(self.settings.scheduler.mechanism.among) and tier is not None
+        self._images = NodeImages(name, plan, self.run, work_dir, self._output) if saves else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
             plan.run_id,
             work_dir,

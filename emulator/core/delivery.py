@@ -1,0 +1,163 @@
+"""Delivery: three ways to get something across that may be lost, repeated or overtaken, each seen from its sender.
+
+Theory of operation
+-------------------
+*Numbered news* (``NumberedNews``): each piece matters and is applied once.  A piece has a higher number than the one
+before.  It is repeated until the receiver says that it has heard that number; only then is the next piece sent.
+
+*The latest value* (``LatestValue``): only the newest matters.  It is said until the receiver acknowledges its number;
+a newer value has a higher number, so an acknowledgement of an older one is none.
+
+*Commands* (``CommandLedger``): what matters is that a container does something.  A command is repeated until a report
+of the container shows that it was carried out, or is no longer possible.  A newer command about the same container
+replaces it.
+
+Each can tell whether anything is awaited, and from when on, so that nobody has to remember it.  A receiver must
+recognise what it has had before: by the number, or because a command that was carried out changes nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from emulator.core.effects import Send
+from emulator.core.messages import (
+    ContainerReport,
+    ContainerState,
+    KillContainer,
+    Message,
+    ResumeContainer,
+    StartContainer,
+    SuspendContainer,
+    node_address,
+)
+
+NewsT = TypeVar("NewsT")
+ContainerCommand = StartContainer | SuspendContainer | ResumeContainer | KillContainer
+
+
+class NumberedNews(Generic[NewsT]):
+    """News for one receiver; see the module's theory of operation."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        """Number of the last piece."""
+        self._last: NewsT | None = None
+
+    def unheard(self, heard: int) -> NewsT | None:
+        """The piece to repeat to a receiver whose last was ``heard``; None: it has all that was sent."""
+        return self._last if heard < self.number else None
+
+    def send(self, number: int, news: NewsT) -> NewsT:
+        """The next piece; the one before must have been heard."""
+        assert number > self.number, f"{number} after {self.number}"
+        self.number, self._last = number, news
+        return news
+
+
+class LatestValue:
+    """Whether one receiver knows the latest value; see the module's theory of operation."""
+
+    def __init__(self, retry_ns: int = 0) -> None:
+        """``retry_ns``: it is said again after this time; 0: whenever there is an opportunity."""
+        self.number = 0
+        """Under which it was last said."""
+        self.unheard = False
+        """Whether it was said and not acknowledged."""
+        self._said_ns = 0
+        self._retry_ns = retry_ns
+
+    def say(self, number: int, now_ns: int) -> None:
+        """It is said under ``number``: higher for a new value."""
+        assert number >= self.number, f"{number} after {self.number}"
+        self.number, self.unheard, self._said_ns = number, True, now_ns
+
+    def acknowledge(self, number: int) -> bool:
+        """The receiver has what was said under ``number``; returns whether this was waited for."""
+        was_awaited = self.unheard and number >= self.number
+        self.unheard = self.unheard and not was_awaited
+        return was_awaited
+
+    @property
+    def due_ns(self) -> int | None:
+        """When it must be said again; None: it is known, or was never said."""
+        return self._said_ns + self._retry_ns if self.unheard else None
+
+
+class CommandLedger:
+    """Commands to NodeManagers, the last about each container; see the module's theory of operation."""
+
+    def __init__(self, retry_ns: int, start_ns: int = 0) -> None:
+        """``retry_ns``: a command is repeated after this time; one to start something, ``start_ns`` later."""
+        self.due_ns: int | None = None
+        """Earliest time at which one of them may have to be repeated (never too late); None: there is none."""
+        self._retry_ns = retry_ns
+        self._start_ns = start_ns
+        self._open: dict[str, tuple[int, str, ContainerCommand]] = {}
+
+    def __contains__(self, container: str) -> bool:
+        return container in self._open
+
+    def send(self, container: str, node: str, command: ContainerCommand, now_ns: int) -> Send:
+        """Send a command and remember it; it replaces an earlier one about the same container."""
+        return self._send(container, node_address(node), command, now_ns)
+
+    def _send(self, container: str, to: str, command: ContainerCommand, now_ns: int) -> Send:
+        self._open[container] = (now_ns, to, command)
+        self._expect(now_ns + self._patience_ns(command))
+        return Send(to, command)
+
+    def settle(self, report: ContainerReport) -> None:
+        """Forget the command if this report shows that it was carried out or is no longer possible."""
+        entry = self._open.get(report.container)
+        if entry is not None and _shows_done(report, entry[2]):
+            self.ended(report.container)
+
+    def withdraw(self, container: str, kind: type[ContainerCommand]) -> bool:
+        """Forget a command of this kind, which is not needed any more; returns whether there was one."""
+        entry = self._open.get(container)
+        if entry is None or not isinstance(entry[2], kind):
+            return False
+        self.ended(container)
+        return True
+
+    def ended(self, container: str) -> None:
+        """Forget the command about a container that has ended."""
+        self._open.pop(container, None)
+        if not self._open:
+            self.due_ns = None
+
+    def repeat(self, now_ns: int) -> list[Send]:
+        """Send again the commands that have shown no effect for some time."""
+        if self.due_ns is None or now_ns < self.due_ns:
+            return []
+        again: list[Send] = []
+        self.due_ns = None
+        for container, (sent_ns, to, command) in list(self._open.items()):
+            due_ns = sent_ns + self._patience_ns(command)
+            if due_ns <= now_ns:
+                again.append(self._send(container, to, command, now_ns))
+            else:
+                self._expect(due_ns)
+        return again
+
+    def _expect(self, due_ns: int) -> None:
+        if self.due_ns is None or due_ns < self.due_ns:
+            self.due_ns = due_ns
+
+    def _patience_ns(self, command: ContainerCommand) -> int:
+        if self._start_ns and isinstance(command, StartContainer):
+            return self._retry_ns + self._start_ns
+        return self._retry_ns
+
+
+def _shows_done(report: ContainerReport, command: Message) -> bool:
+    if report.state is ContainerState.DONE:
+        return True
+    if isinstance(command, StartContainer):
+        return report.state is not ContainerState.LAUNCHING
+    if isinstance(command, SuspendContainer):
+        return report.state is ContainerState.SUSPENDED
+    if isinstance(command, ResumeContainer):
+        return report.state in (ContainerState.RUNNING, ContainerState.COMMITTING)
+    return False
