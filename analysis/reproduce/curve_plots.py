@@ -1,19 +1,18 @@
-"""Figures of Adaptive Checkpointing's paper: policies against the speed of the storage device, and response times."""
+"""Figures of quantities against a number that varies."""
 
 from __future__ import annotations
 
-import numpy
 from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.reproduce.definitions import Level
 from analysis.reproduce.measure import level_by_seed
-from analysis.reproduce.run import Reproduced
+from analysis.reproduce.reproduced import Reproduced
 
 
 def curve_panels(figure: Reproduced) -> Figure:
     """One panel for each quantity, one line for each variant, over the number at the end of the points' names."""
-    look, grid = figure.definition.plot, figure.definition.grid
+    look, grid = figure.definition.look, figure.definition.grid
     assert grid is not None
     drawing, panels = style.new_figure(columns=len(look.rows), width=3.8)
     for panel, (label, shown) in zip(panels, look.rows.items(), strict=True):
@@ -29,19 +28,4 @@ def curve_panels(figure: Reproduced) -> Figure:
         if look.log:
             panel.set_xscale("log")
         style.finish(panel, look.x, label, legend=panel is panels[0])
-    return drawing
-
-
-def response_times(figure: Reproduced) -> Figure:
-    """The CDF of the jobs' completion times: one line for each variant, over all its runs."""
-    look = figure.definition.plot
-    drawing, (panel,) = style.new_figure(width=6)
-    for index, (name, variant) in enumerate(look.lines.items()):
-        summaries = figure.summaries.get(variant, {}).values()
-        jobs = [job for summary in summaries for job in summary["jobs"] if job["completion_s"] is not None]
-        times_s = sorted(job["completion_s"] for job in jobs)
-        panel.step(times_s, numpy.arange(1, len(times_s) + 1) / max(1, len(times_s)), label=name, **style.line(index))
-    if look.log:
-        panel.set_xscale("log")
-    style.finish(panel, look.x, look.y, figure.definition.title)
     return drawing

@@ -11,7 +11,7 @@ from analysis.figures.holders import draw_holders
 from analysis.reproduce.definitions import Level, Scaled
 from analysis.reproduce.example_numbers import R_PEND, S_FIT, S_PEND, S_REQ, example_periods
 from analysis.reproduce.measure import level_by_seed
-from analysis.reproduce.run import Reproduced
+from analysis.reproduce.reproduced import Reproduced
 from emulator.experiment.availability import capacity_of
 from emulator.policies.capacity import Capacity
 from emulator.policies.reverse_adaptive.fitting import Period
@@ -30,7 +30,7 @@ def holder_panels(figure: Reproduced) -> Figure:
     for variant, panel in zip(variants, panels, strict=False):
         summary = next(iter(figure.summaries[variant].values()))
         draw_holders(panel, summary["shares"], summary["jobs"])
-        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant, legend=False)
+        style.finish(panel, figure.definition.look.x, figure.definition.look.y, variant, legend=False)
     style.legend_below(drawing, panels[0])
     return drawing
 
@@ -46,7 +46,7 @@ def fit_steps(figure: Reproduced) -> Figure:
     for count, panel in enumerate(panels[:-1], start=1):
         _draw_fit(panel, periods[:count], capacity, [job.name for job in jobs])
         panel.set_xlim(0, end_ns / _HOUR_NS)
-        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, f"step {count}", legend=False)
+        style.finish(panel, figure.definition.look.x, figure.definition.look.y, f"step {count}", legend=False)
     style.legend_below(drawing, panels[len(periods) - 1])
     _draw_utility(panels[-1])
     return drawing
@@ -86,7 +86,7 @@ def _draw_utility(panel: Axes) -> None:
 
 def week_panels(figure: Reproduced) -> Figure:
     """Rows of panels are metrics, columns groups of points, groups of bars loads; whiskers are one deviation."""
-    look, grid = figure.definition.plot, figure.definition.grid
+    look, grid = figure.definition.look, figure.definition.grid
     assert grid is not None
     columns = list(dict.fromkeys(point.rpartition("-")[0] for point in grid.points))
     drawing, panels = style.new_figure(rows=len(look.rows), columns=len(columns), width=3.6, height=2.6)
@@ -108,7 +108,7 @@ def week_panels(figure: Reproduced) -> Figure:
 
 def _draw_week(panel: Axes, figure: Reproduced, points: list[str], shown: Scaled, is_first: bool) -> float:
     """Draw the bars of one panel.  Returns their greatest height."""
-    look, top = figure.definition.plot, 0.0
+    look, top = figure.definition.look, 0.0
     width, last = _WIDTH / len(look.lines), len(look.lines) - 1
     for place, (label, of) in enumerate(look.lines.items()):
         x = [index + (place - last / 2) * width for index in range(len(points))]

@@ -150,19 +150,6 @@ class Ratio(Strict):
     """A dotted path into ``summary.json``; null: the grid's."""
 
 
-class Straight(Strict):
-    """How linearly the ratio of two schedulers' figures depends on another figure of the first: r squared over the
-    points of the grid."""
-
-    of: str
-    over: str
-    at: Annotated[tuple[str, ...], Field(min_length=3)]
-    by: str
-    """A dotted path into ``summary.json``."""
-    value: str | None = None
-    """As in a ratio."""
-
-
 class Quick(Strict):
     """A part to run instead of all, for a first look."""
 
@@ -215,8 +202,8 @@ class Cell(Strict):
     The value is one from a run's summary (``value``); or the least, the largest or the count of non-negative ones of
     several (``values``, ``take``); or from the comparison of its jobs with another variant's (``difference``).
     Instead, ``cell`` is the mean of another cell, ``less`` that of one more, divided by that of ``over``, with at least
-    one of these two; ``level`` is a figure over the grid;
-    and ``first_met`` is the lowest value of the sweep from which on all named figures are 0 or more.
+    one of these two; ``level`` and ``ratio`` are figures over the grid; and ``own`` is what a function of the paper's
+    module measures.
     """
 
     variant: str | None = None
@@ -230,14 +217,13 @@ class Cell(Strict):
     cell: str | None = None
     less: str | None = None
     over: str | None = None
-    first_met: tuple[str, ...] = ()
     ratio: Ratio | None = None
     """Instead: over the grid."""
     level: Level | None = None
-    straight: Straight | None = None
-    """Instead: over the grid."""
     number: str | None = None
     """Instead of a value: a function of the summary, by its name in ``analysis.reproduce.example_numbers``."""
+    own: bool = False
+    """Instead: the figure's function in ``analysis.papers`` measures it."""
     claim: str | None = None
     part: str | None = None
     published: Number | None = None
@@ -248,12 +234,9 @@ class Cell(Strict):
     @model_validator(mode="after")
     def _one_kind(self) -> Cell:
         of_variant = [self.value is not None, bool(self.values), self.difference is not None, self.number is not None]
-        over_grid = [self.ratio is not None, self.level is not None, self.straight is not None]
-        others = [self.cell is not None, bool(self.first_met), *over_grid]
+        others = [self.cell is not None, self.ratio is not None, self.level is not None, self.own]
         if sum(of_variant) + sum(others) != 1:
-            raise ValueError(
-                "give exactly one of value, values, difference, number, cell, first_met, ratio, level, straight"
-            )
+            raise ValueError("give exactly one of value, values, difference, number, cell, ratio, level, own")
         if any(of_variant) != (self.variant is not None):
             raise ValueError("value, values, difference and number need a variant; the others have none")
         if self.number is not None and self.number not in NUMBERS:
@@ -270,10 +253,7 @@ class Scaled(Strict):
     over: Annotated[Number, Field(gt=0)] = 1.0
 
 
-Form = (
-    Literal["bars", "progress", "sweep", "differences", "ratios", "packing", "holders", "fit", "weeks"]
-    | Literal["curves", "responses", "cells", "map"]
-)
+Form = Literal["bars", "differences", "ratios", "holders", "fit", "weeks", "curves", "cells"]
 
 
 class Plot(Strict):
@@ -283,12 +263,9 @@ class Plot(Strict):
     x: str
     y: str
     lines: dict[str, str] = Field(default_factory=dict)
-    """Of a sweep: a dotted path for each line, by its label; of ``curves`` and ``responses``: a variant; of ``cells``
-    and ``map``: a cell at each point of the grid."""
+    """By the label of the line: of ``curves`` and ``ratios`` a variant; of ``cells`` a cell at each point."""
     beside: dict[str, str] = Field(default_factory=dict)
     """Of ``cells``: the same, drawn on a separate axis."""
-    down: str | None = None
-    """Of ``map``: the label of its vertical axis, the second number in the points' names; the first is horizontal."""
     rows: dict[str, Scaled] = Field(default_factory=dict)
     """Of ``weeks``: what each row of panels shows, by the label of its axis; columns are the points' names up to ``-``,
     groups of bars the rest of the names.  Of ``curves``: what each panel shows, over the numbers at the end of the
@@ -336,7 +313,14 @@ class FigureDefinition(Strict):
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
     orders: dict[str, dict[str, str]] = Field(default_factory=dict)
     """By claim: the cell of each of its variants."""
-    plot: Plot
+    plot: Plot | None = None
+    """Null: a function of ``analysis.papers`` draws it."""
+
+    @property
+    def look(self) -> Plot:
+        """The plot of a figure that has one."""
+        assert self.plot is not None, self.id
+        return self.plot
 
     @property
     def paper(self) -> str:
@@ -433,10 +417,6 @@ class FigureDefinition(Strict):
                 self._check_grid(name, cell.ratio.at, (cell.ratio.of, cell.ratio.over, *cell.ratio.against))
             if cell.level is not None:
                 self._check_grid(name, cell.level.at, filter(None, (cell.level.of, cell.level.less)))
-            if cell.straight is not None:
-                self._check_grid(name, cell.straight.at, (cell.straight.of, cell.straight.over))
-            if cell.first_met and self.sweep is None:
-                raise ValueError(f"cell '{name}': first_met needs a sweep")
             self._check_cells(name, [cell.cell, cell.less, cell.over])
         for claim in self.orders:
             for cells in self.ordered(claim).values():
@@ -480,7 +460,7 @@ def _pointed(value: Any, point: str, points: tuple[str, ...]) -> Any:
 
 def _at_points(cell: Cell, points: tuple[str, ...]) -> Cell | None:
     """The cell over its remaining points; None if there are none."""
-    for kind in ("ratio", "level", "straight"):
+    for kind in ("ratio", "level"):
         over = getattr(cell, kind)
         if over is not None:
             at = tuple(point for point in over.at if point in points)

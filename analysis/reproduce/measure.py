@@ -7,16 +7,18 @@ import operator
 import statistics
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy
 
-from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio, Straight
+from analysis.reproduce.definitions import Cell, Claim, Difference, FigureDefinition, Level, Ratio
 from analysis.reproduce.example_numbers import NUMBERS
 from analysis.statistics import mean_interval
 
 Summaries = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """Summaries of every variant, by seed."""
+_NOTHING: Mapping[str, float | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,18 @@ class Measured:
         return self.mean / self.published - 1
 
 
-def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str, Claim]) -> dict[str, Measured]:
-    """Every cell of a figure, in the order of its definition; cells of variants that were not run have no value."""
-    own = {name: cell for name, cell in figure.cells.items() if cell.variant is not None}
-    found = {name: _of_variant(cell, summaries) for name, cell in own.items()}
+def measure(
+    figure: FigureDefinition,
+    summaries: Summaries,
+    claims: Mapping[str, Claim],
+    own: Mapping[str, float | None] = _NOTHING,
+) -> dict[str, Measured]:
+    """Every cell of a figure, in the order of its definition; cells of variants that were not run have no value.
+
+    ``own``: the cells that a function of ``analysis.papers`` measures, by name.
+    """
+    of_variants = {name: cell for name, cell in figure.cells.items() if cell.variant is not None}
+    found = {name: _of_variant(cell, summaries) for name, cell in of_variants.items()}
     found |= {
         name: level_by_seed(figure, cell.level, summaries)
         for name, cell in figure.cells.items()
@@ -70,11 +80,8 @@ def measure(figure: FigureDefinition, summaries: Summaries, claims: Mapping[str,
             by_seed, mean = _of_cells(cell, found)
         elif cell.ratio is not None:
             by_seed, mean = _of_ratio(figure, cell.ratio, summaries)
-        elif cell.straight is not None:
-            by_seed, mean = {}, _straight(figure, cell.straight, summaries)
-        elif cell.first_met:
-            met = first_met(figure, cell.first_met, summaries)
-            by_seed, mean = {}, met
+        elif cell.own:
+            by_seed, mean = {}, own.get(name)
         else:
             by_seed, mean = found[name], _mean(found[name])
         claim = claims.get(cell.claim or "")
@@ -105,6 +112,11 @@ def ratios(
     read = _path(value or figure.grid.value(point))
     above, below = (_of_runs(summaries.get(figure.at(name, point), {}), read) for name in (of, over))
     return {seed: above[seed] / below[seed] for seed in above if below.get(seed, 0) > 0}
+
+
+def values_of(summaries: Summaries, variant: str, path: str) -> list[float]:
+    """A dotted path of the summaries of a variant, of all runs that have it."""
+    return list(_of_runs(summaries.get(variant, {}), _path(path)).values())
 
 
 def level_by_seed(figure: FigureDefinition, level: Level, summaries: Summaries) -> dict[int, float]:
@@ -146,43 +158,6 @@ def _of_ratio(figure: FigureDefinition, ratio: Ratio, summaries: Summaries) -> t
     if ratio.take == "peak":
         return {}, float(at.rpartition("-")[2])
     return found[at], known[at]
-
-
-def _straight(figure: FigureDefinition, line: Straight, summaries: Summaries) -> float | None:
-    """r squared over the points at which both were measured; None for fewer than three points."""
-    read, pairs = _path(line.by), []
-    for point in line.at:
-        by = _mean(_of_runs(summaries.get(figure.at(line.of, point), {}), read))
-        ratio = _mean(ratios(figure, line.of, line.over, point, summaries, line.value))
-        if by is not None and ratio is not None:
-            pairs.append((by, ratio))
-    if len(pairs) < 3 or any(len(set(values)) < 2 for values in zip(*pairs, strict=True)):
-        return None
-    return statistics.correlation(*zip(*pairs, strict=True)) ** 2
-
-
-def first_met(figure: FigureDefinition, paths: tuple[str, ...], summaries: Summaries) -> float | None:
-    """The lowest value of the sweep from which on the mean of every path is 0 or more; None if there is none."""
-    assert figure.sweep is not None
-    lowest = None
-    for value in sorted(figure.sweep.values, reverse=True):
-        means = [_mean(_of_runs(summaries.get(figure.swept(value), {}), _path(path))) for path in paths]
-        if any(mean is None or mean < 0 for mean in means):
-            break
-        lowest = value
-    return lowest
-
-
-def swept_means(figure: FigureDefinition, path: str, summaries: Summaries) -> list[tuple[float, float, float | None]]:
-    """For a line of a plot: each value of the sweep, with mean and deviation of a path there."""
-    assert figure.sweep is not None
-    points = []
-    for value in figure.sweep.values:
-        found = _of_runs(summaries.get(figure.swept(value), {}), _path(path))
-        mean = _mean(found)
-        if mean is not None:
-            points.append((value, mean, _sd(found.values())))
-    return points
 
 
 def _of_variant(cell: Cell, summaries: Summaries) -> dict[int, float]:

@@ -9,7 +9,7 @@ from html import escape
 from matplotlib.figure import Figure
 
 from analysis.reproduce.record import Results
-from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.scores import HEADS, WORST, papers_of, scores, summary_lines, worst
 from analysis.reproduce.tables import closing_lines, columns, rows
 from analysis.reproduce.values import PaperValues

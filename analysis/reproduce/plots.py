@@ -6,38 +6,34 @@ from collections.abc import Callable
 
 import numpy
 import pandas
-import pyarrow.parquet
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import style
-from analysis.figures.packing import draw_packing
 from analysis.figures.runs import differences
-from analysis.frames import DataFrame
-from analysis.reproduce.cell_plots import cell_lines, cell_map
-from analysis.reproduce.curve_plots import curve_panels, response_times
+from analysis.papers.drawings import DRAWINGS
+from analysis.reproduce.cell_plots import cell_lines
+from analysis.reproduce.curve_plots import curve_panels
 from analysis.reproduce.deadline_plots import fit_steps, holder_panels, week_panels
 from analysis.reproduce.definitions import all_claims
-from analysis.reproduce.measure import Measured, job_pairs, ratios, swept_means
-from analysis.reproduce.run import WITHIN, Reproduced, Reproduction
+from analysis.reproduce.measure import Measured, job_pairs, ratios
+from analysis.reproduce.reproduced import WITHIN, Reproduced, Reproduction
 
 _BARS_WIDTH = 0.8
 _GROUP_INCHES = 1.25
 _SERIES_COLOURS = (style.BLUE, style.ORANGE, style.GREEN, style.VERMILLION)
-_PROGRESS_POINTS = 400
 
 
 def plot(figure: Reproduced, reproduction: Reproduction) -> Figure:
-    """The figure of the form in the definition's ``plot``."""
-    form = figure.definition.plot.form
-    if form == "progress":
-        return _progress(figure, reproduction)
-    return _FORMS[form](figure)
+    """The figure, by the function of its paper's module, or of the form in the definition's ``plot``."""
+    if figure.definition.plot is None:
+        return DRAWINGS[figure.definition.id](figure, reproduction)
+    return _FORMS[figure.definition.plot.form](figure)
 
 
 def _bars(figure: Reproduced) -> Figure:
     """One group of bars for each case, with whiskers of one standard deviation, and diamonds at the paper's values."""
-    look = figure.definition.plot
+    look = figure.definition.look
     drawn = [(cell, *cell.cell.bar) for cell in figure.cells.values() if cell.cell.bar is not None]
     groups = list(dict.fromkeys(group for _, group, _ in drawn))
     series = list(dict.fromkeys(name for _, _, name in drawn))
@@ -81,26 +77,6 @@ def _diamonds(panel: Axes, x: list[float], cells: list[Measured]) -> None:
         panel.plot(places, values, "D", color="white", markeredgecolor=style.BLACK, markersize=6, label=label)
 
 
-def _sweep(figure: Reproduced) -> Figure:
-    """One line for each figure, in a band of one standard deviation."""
-    look, sweep = figure.definition.plot, figure.definition.sweep
-    assert sweep is not None
-    drawing, (panel,) = style.new_figure(width=6)
-    for index, (label, path) in enumerate(look.lines.items()):
-        points = swept_means(figure.definition, path, figure.summaries)
-        if not points:
-            continue
-        x, y, sd = (numpy.array([point[part] or 0.0 for point in points]) for part in range(3))
-        panel.plot(x, y, label=label, **style.line(index))
-        panel.fill_between(x, y - sd, y + sd, color=style.LINES[index]["color"], alpha=0.15, linewidth=0)
-    panel.axhline(0, color=style.GREY, linewidth=0.8)
-    for cell in figure.cells.values():
-        if cell.cell.first_met and cell.published is not None:
-            panel.axvline(cell.published, color=style.GREY, linestyle=":", label=f"published: {cell.name}")
-    style.finish(panel, look.x, look.y, figure.definition.title)
-    return drawing
-
-
 def _differences(figure: Reproduced) -> Figure:
     """The papers' CDF of per-job differences between the two variants that the cells compare: a curve per queue."""
     cell = next(cell for cell in figure.definition.cells.values() if cell.difference is not None)
@@ -109,12 +85,12 @@ def _differences(figure: Reproduced) -> Figure:
     every = cell.difference.model_copy(update={"queue": None})
     pairs = [pair for seed in ours if seed in theirs for pair in job_pairs(ours[seed], theirs[seed], every)]
     frame = pandas.DataFrame({"queue": [queue for queue, _, _ in pairs], "difference": [a - b for _, a, b in pairs]})
-    return differences(frame, str(cell.variant), cell.difference.against, figure.definition.plot.x)
+    return differences(frame, str(cell.variant), cell.difference.against, figure.definition.look.x)
 
 
 def _ratios(figure: Reproduced) -> Figure:
     """One group of bars for each point of the grid: the mean over all runs, and the worst run, paler, behind it."""
-    look, grid = figure.definition.plot, figure.definition.grid
+    look, grid = figure.definition.look, figure.definition.grid
     assert grid is not None
     drawing, (panel,) = style.new_figure(width=max(6, 0.75 * len(grid.points) + 1), height=3.8)
     width = _BARS_WIDTH / len(look.lines)
@@ -138,63 +114,13 @@ def _ratios(figure: Reproduced) -> Figure:
     return drawing
 
 
-def _packings(figure: Reproduced) -> Figure:
-    """One panel for each variant: what each job holds over time, in the variant's first run."""
-    variants = [name for name in figure.definition.variants if figure.summaries.get(name)]
-    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
-    for variant, panel in zip(variants, panels, strict=False):
-        summary = next(iter(figure.summaries[variant].values()))
-        draw_packing(panel, summary["shares"], [job["name"] for job in summary["jobs"]])
-        style.finish(panel, figure.definition.plot.x, figure.definition.plot.y, variant, legend=False)
-    style.legend_below(drawing, panels[0])
-    return drawing
-
-
-def _progress(figure: Reproduced, reproduction: Reproduction) -> Figure:
-    """One panel for each variant: the progress of each job's reduces over time, in the variant's first run."""
-    look = figure.definition.plot
-    variants = [name for name in figure.definition.variants if name in figure.runs]
-    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
-    for variant, panel in zip(variants, panels, strict=False):
-        seed, run = next(iter(figure.runs[variant].items()))
-        attempts = pyarrow.parquet.read_table(reproduction.run_path(run) / "attempts.parquet").to_pandas()
-        summary = figure.summaries[variant][seed]
-        times_s = numpy.linspace(0, summary["makespan_s"] or 1, _PROGRESS_POINTS)
-        for index, job in enumerate(summary["jobs"]):
-            mine = attempts[(attempts["job"] == job["name"]) & (attempts["kind"] == "reduce")]
-            panel.plot(times_s, progress(mine, times_s), label=job["name"], **style.line(index))
-            if job["deadline_s"]:
-                panel.axvline(job["deadline_s"], linewidth=0.8, **style.LINES[index])
-        panel.set_ylim(0, 102)
-        style.finish(panel, look.x, look.y, f"{variant.upper()} (vertical lines: deadlines)")
-    return drawing
-
-
-def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
-    """Progress of the reduces of a job at each time, in percent of all their keys.
-
-    ``attempts``: rows of ``attempts.parquet``; the keys of an attempt are assumed to take equal times.
-    """
-    total = attempts.drop_duplicates("task")["keys_total"].sum()
-    done = numpy.zeros_like(times_s)
-    for row in attempts.dropna(subset=["first_key_s", "ended_s"]).itertuples():
-        keys = max(0, (row.keys_done or 0) - (row.keys_start or 0))
-        ends_s = max(row.ended_s, row.first_key_s + 1e-9)
-        done += keys * numpy.clip((times_s - row.first_key_s) / (ends_s - row.first_key_s), 0, 1)
-    return 100 * done / total if total else done
-
-
 _FORMS: dict[str, Callable[[Reproduced], Figure]] = {
     "bars": _bars,
-    "sweep": _sweep,
     "differences": _differences,
     "ratios": _ratios,
-    "packing": _packings,
     "holders": holder_panels,
     "fit": fit_steps,
     "weeks": week_panels,
     "curves": curve_panels,
     "cells": cell_lines,
-    "map": cell_map,
-    "responses": response_times,
 }

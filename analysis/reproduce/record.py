@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from analysis.reproduce.measure import Measured
-from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.verdict import Verdict
 from emulator import __version__
 from emulator.errors import ConfigError

@@ -8,7 +8,7 @@ from analysis.figures import style
 from analysis.reproduce.page import page
 from analysis.reproduce.plots import plot
 from analysis.reproduce.record import Results
-from analysis.reproduce.run import Reproduction
+from analysis.reproduce.reproduced import Reproduction
 from emulator.files.whole_files import write_json, written_whole
 
 CLAIMS_NAME, PAGE_NAME = "claims.json", "index.html"

@@ -5,118 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from analysis.fidelity.figures import Fidelity, compare
+from analysis.papers import own_cells
 from analysis.reproduce.counted import COUNTED
 from analysis.reproduce.definitions import FigureDefinition, all_claims, catalog_path
-from analysis.reproduce.measure import Measured, measure
-from analysis.reproduce.verdict import Verdict, judge
+from analysis.reproduce.measure import measure
+from analysis.reproduce.reproduced import Reproduced, Reproduction
+from analysis.reproduce.verdict import judge
 from analysis.whole_run import run_experiment
 from emulator.campaign.definition import as_overrides
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun, Variant, planned_runs
-from emulator.campaign.runner import CampaignResult, CampaignStatus, run_campaign
+from emulator.campaign.runner import CampaignStatus, run_campaign
 from emulator.costs.calibration import chosen_path
 from emulator.engine import OnStatus
 from emulator.errors import ConfigError
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
-from emulator.records.disturbance import disturbances
 
 LIVE_REPEATS = 5
 QUICK_SIMULATED_REPEATS, QUICK_LIVE_REPEATS = 5, 1
-DISTURBED_LAG_REAL_MS = 25.0
-"""If 1% of a live run's timers were later than this, the run was not alone on the machine."""
-WITHIN = "within"
-PADDED = ("schedule_s", "suspend_s", "resume_s")
-"""Overheads that a published profile sets."""
 _SIMULATED = "-simulated"
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduced:
-    """One figure."""
-
-    definition: FigureDefinition
-    cells: Mapping[str, Measured]
-    verdicts: Sequence[Verdict]
-    runs: Mapping[str, Mapping[int, PlannedRun]]
-    """Summaries of every variant, by seed."""
-    summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
-    simulated: Mapping[str, Measured]
-    """For live runs, simulations with the same seeds: without effects of the machine.  Otherwise empty."""
-    fidelity: Fidelity
-    """Distance of the live runs from these simulations, by job."""
-
-    @property
-    def disturbed(self) -> dict[tuple[str, int], str]:
-        """Why live runs count as disturbed, by variant and seed."""
-        return {
-            (variant, seed): "; ".join(found)
-            for variant, by_seed in self.runs.items()
-            for seed in by_seed
-            if (found := _disturbances(self.summaries[variant][seed]))
-        }
-
-    @property
-    def errors(self) -> list[float]:
-        """Absolute errors against the published figures, for claims with a limit on this error."""
-        if self.definition.calibration:
-            return []
-        claims = all_claims()
-        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
-        return [abs(cell.error) for cell in held if cell.error is not None]
-
-
-def _disturbances(summary: Mapping[str, Any]) -> list[str]:
-    lag = summary["lag"]
-    late = lag["within_bound"] and lag["p99_real_ms"] > DISTURBED_LAG_REAL_MS
-    return [*disturbances(summary), *([f"timers were late by {lag['p99_real_ms']:.0f} real ms (p99)"] if late else [])]
-
-
-@dataclass(frozen=True, slots=True)
-class Reproduction:
-    """Some figures from one engine."""
-
-    engine: str
-    figures: tuple[Reproduced, ...]
-    campaign: CampaignResult
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """The verdicts on all claims."""
-        return [verdict for figure in self.figures for verdict in figure.verdicts]
-
-    @property
-    def mean_abs_error(self) -> float | None:
-        """Over all cells, without fitted ones."""
-        errors = [error for figure in self.figures for error in figure.errors]
-        return fmean(errors) if errors else None
-
-    @property
-    def overruns(self) -> dict[str, tuple[int, int, float]]:
-        """For live runs padded to published overheads, by operation: how many took longer, how many there were, and
-        their mean."""
-        summaries = [
-            summary
-            for figure in self.figures
-            if figure.simulated
-            for by_seed in figure.summaries.values()
-            for summary in by_seed.values()
-        ]
-        found = {}
-        for name in PADDED:
-            timed = [summary["overheads"][name] for summary in summaries if summary["overheads"][name]["n"]]
-            if n := sum(of["n"] for of in timed):
-                mean_s = sum(of["n"] * of["mean"] for of in timed) / n
-                found[name.removesuffix("_s")] = (sum(of["overruns"] for of in timed), n, mean_s)
-        return found
-
-    def run_path(self, run: PlannedRun) -> Path:
-        """The directory of one run."""
-        return self.campaign.directory.run_path(run)
 
 
 def planned(
@@ -253,10 +164,12 @@ def _counted(figure: FigureDefinition) -> _Made:
 
 def _reproduced(figure: FigureDefinition, made: _Made, simulated: _Made, engine: str) -> Reproduced:
     claims = all_claims()
-    cells = measure(figure, made.summaries, claims)
-    beside = measure(figure, simulated.summaries, claims) if simulated.runs else {}
+    cells = measure(figure, made.summaries, claims, own_cells(figure, made.summaries))
+    beside = measure(figure, simulated.summaries, claims, own_cells(figure, simulated.summaries))
     verdicts = judge(figure, cells, claims, engine)
-    return Reproduced(figure, cells, verdicts, made.runs, made.summaries, beside, _fidelity(made, simulated))
+    return Reproduced(
+        figure, cells, verdicts, made.runs, made.summaries, beside if simulated.runs else {}, _fidelity(made, simulated)
+    )
 
 
 def _fidelity(made: _Made, simulated: _Made) -> Fidelity:

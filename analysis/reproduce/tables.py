@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.reproduce.definitions import FigureDefinition, all_claims
 from analysis.reproduce.measure import Measured
-from analysis.reproduce.run import Reproduced, Reproduction
+from analysis.reproduce.reproduced import Reproduced, Reproduction
 from analysis.reproduce.verdict import NUMBERS_WITHIN, Verdict, misses
 from emulator.display.tables import ALWAYS, names, new_table, numbers, words
 

@@ -27,7 +27,7 @@ from analysis.report.differences import differences_of, differences_table
 from analysis.report.variants import campaign_table, find_variants
 from analysis.reproduce.definitions import ALL, all_claims, chosen_figures
 from analysis.reproduce.measure import measure
-from analysis.reproduce.run import Reproduced
+from analysis.reproduce.reproduced import Reproduced
 from analysis.reproduce.scores import Score, score_table
 from analysis.reproduce.tables import figure_table, list_table
 from analysis.reproduce.values import PaperValues, Value

@@ -1,0 +1,20 @@
+"""The figures that are drawn by a function of their paper's module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from matplotlib.figure import Figure
+
+from analysis.papers import adaptive_checkpointing, flex, natjam, os_assisted
+from analysis.reproduce.reproduced import Reproduced, Reproduction
+
+DRAWINGS: Mapping[str, Callable[[Reproduced, Reproduction], Figure]] = {
+    "natjam/fig10": natjam.fig10,
+    "natjam/fig11": natjam.fig11,
+    "os-assisted/mechanisms": os_assisted.mechanisms,
+    "flex/fig4": flex.fig4,
+    "adaptive-checkpointing/fig9": adaptive_checkpointing.response_times,
+    "adaptive-checkpointing/fig11": adaptive_checkpointing.response_times,
+}
+"""By the figure's id."""

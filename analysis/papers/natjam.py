@@ -1,0 +1,70 @@
+"""Figures of Natjam's paper."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy
+import pyarrow.parquet
+from matplotlib.figure import Figure
+
+from analysis.figures import style
+from analysis.frames import DataFrame
+from analysis.papers.natjam_cells import MARGINS
+from analysis.reproduce.measure import values_of
+from analysis.reproduce.reproduced import Reproduced, Reproduction
+
+_PROGRESS_POINTS = 400
+
+
+def fig10(figure: Reproduced, reproduction: Reproduction) -> Figure:
+    """One panel for each variant: the progress of each job's reduces over time, in the variant's first run."""
+    variants = [name for name in figure.definition.variants if name in figure.runs]
+    drawing, panels = style.new_figure(columns=max(1, len(variants)), width=4.6)
+    for variant, panel in zip(variants, panels, strict=False):
+        seed, run = next(iter(figure.runs[variant].items()))
+        attempts = pyarrow.parquet.read_table(reproduction.run_path(run) / "attempts.parquet").to_pandas()
+        summary = figure.summaries[variant][seed]
+        times_s = numpy.linspace(0, summary["makespan_s"] or 1, _PROGRESS_POINTS)
+        for index, job in enumerate(summary["jobs"]):
+            mine = attempts[(attempts["job"] == job["name"]) & (attempts["kind"] == "reduce")]
+            panel.plot(times_s, progress(mine, times_s), label=job["name"], **style.line(index))
+            if job["deadline_s"]:
+                panel.axvline(job["deadline_s"], linewidth=0.8, **style.LINES[index])
+        panel.set_ylim(0, 102)
+        style.finish(panel, "Time (s)", "Progress of the reduces (%)", f"{variant.upper()} (vertical lines: deadlines)")
+    return drawing
+
+
+def progress(attempts: DataFrame, times_s: numpy.ndarray) -> numpy.ndarray:
+    """Progress of the reduces of a job at each time, in percent of all their keys.
+
+    ``attempts``: rows of ``attempts.parquet``; the keys of an attempt are assumed to take equal times.
+    """
+    total = attempts.drop_duplicates("task")["keys_total"].sum()
+    done = numpy.zeros_like(times_s)
+    for row in attempts.dropna(subset=["first_key_s", "ended_s"]).itertuples():
+        keys = max(0, (row.keys_done or 0) - (row.keys_start or 0))
+        ends_s = max(row.ended_s, row.first_key_s + 1e-9)
+        done += keys * numpy.clip((times_s - row.first_key_s) / (ends_s - row.first_key_s), 0, 1)
+    return 100 * done / total if total else done
+
+
+def fig11(figure: Reproduced, _: Reproduction) -> Figure:
+    """How tight deadlines can be: each job's margin by epsilon, in a band of one standard deviation."""
+    sweep = figure.definition.sweep
+    assert sweep is not None
+    drawing, (panel,) = style.new_figure(width=6)
+    for index, (label, margin) in enumerate(MARGINS.items()):
+        found = {value: values_of(figure.summaries, figure.definition.swept(value), margin) for value in sweep.values}
+        known = {value: values for value, values in found.items() if values}
+        x, y = numpy.array(list(known)), numpy.array([statistics.fmean(values) for values in known.values()])
+        sd = numpy.array([statistics.stdev(values) if len(values) > 1 else 0.0 for values in known.values()])
+        panel.plot(x, y, label=label, **style.line(index))
+        panel.fill_between(x, y - sd, y + sd, color=style.LINES[index]["color"], alpha=0.15, linewidth=0)
+    panel.axhline(0, color=style.GREY, linewidth=0.8)
+    for cell in figure.cells.values():
+        if cell.cell.own and cell.published is not None:
+            panel.axvline(cell.published, color=style.GREY, linestyle=":", label=f"published: {cell.name}")
+    style.finish(panel, "Epsilon", "Margin (s)", figure.definition.title)
+    return drawing

@@ -1,0 +1,107 @@
+"""What a reproduction found: its figures with their cells, verdicts and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from analysis.fidelity.figures import Fidelity
+from analysis.reproduce.definitions import FigureDefinition, all_claims
+from analysis.reproduce.measure import Measured
+from analysis.reproduce.verdict import Verdict
+from emulator.campaign.plan import PlannedRun
+from emulator.campaign.runner import CampaignResult
+from emulator.records.disturbance import disturbances
+
+DISTURBED_LAG_REAL_MS = 25.0
+"""If 1% of a live run's timers were later than this, the run was not alone on the machine."""
+WITHIN = "within"
+PADDED = ("schedule_s", "suspend_s", "resume_s")
+"""Overheads that a published profile sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """One figure."""
+
+    definition: FigureDefinition
+    cells: Mapping[str, Measured]
+    verdicts: Sequence[Verdict]
+    runs: Mapping[str, Mapping[int, PlannedRun]]
+    """Summaries of every variant, by seed."""
+    summaries: Mapping[str, Mapping[int, Mapping[str, Any]]]
+    simulated: Mapping[str, Measured]
+    """For live runs, simulations with the same seeds: without effects of the machine.  Otherwise empty."""
+    fidelity: Fidelity
+    """Distance of the live runs from these simulations, by job."""
+
+    @property
+    def disturbed(self) -> dict[tuple[str, int], str]:
+        """Why live runs count as disturbed, by variant and seed."""
+        return {
+            (variant, seed): "; ".join(found)
+            for variant, by_seed in self.runs.items()
+            for seed in by_seed
+            if (found := _disturbances(self.summaries[variant][seed]))
+        }
+
+    @property
+    def errors(self) -> list[float]:
+        """Absolute errors against the published figures, for claims with a limit on this error."""
+        if self.definition.calibration:
+            return []
+        claims = all_claims()
+        held = [cell for cell in self.cells.values() if cell.cell.claim and WITHIN in claims[cell.cell.claim].accept]
+        return [abs(cell.error) for cell in held if cell.error is not None]
+
+
+def _disturbances(summary: Mapping[str, Any]) -> list[str]:
+    lag = summary["lag"]
+    late = lag["within_bound"] and lag["p99_real_ms"] > DISTURBED_LAG_REAL_MS
+    return [*disturbances(summary), *([f"timers were late by {lag['p99_real_ms']:.0f} real ms (p99)"] if late else [])]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """Some figures from one engine."""
+
+    engine: str
+    figures: tuple[Reproduced, ...]
+    campaign: CampaignResult
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on all claims."""
+        return [verdict for figure in self.figures for verdict in figure.verdicts]
+
+    @property
+    def mean_abs_error(self) -> float | None:
+        """Over all cells, without fitted ones."""
+        errors = [error for figure in self.figures for error in figure.errors]
+        return fmean(errors) if errors else None
+
+    @property
+    def overruns(self) -> dict[str, tuple[int, int, float]]:
+        """For live runs padded to published overheads, by operation: how many took longer, how many there were, and
+        their mean."""
+        summaries = [
+            summary
+            for figure in self.figures
+            if figure.simulated
+            for by_seed in figure.summaries.values()
+            for summary in by_seed.values()
+        ]
+        found = {}
+        for name in PADDED:
+            timed = [summary["overheads"][name] for summary in summaries if summary["overheads"][name]["n"]]
+            if n := sum(of["n"] for of in timed):
+                mean_s = sum(of["n"] * of["mean"] for of in timed) / n
+                found[name.removesuffix("_s")] = (sum(of["overruns"] for of in timed), n, mean_s)
+        return found
+
+    def run_path(self, run: PlannedRun) -> Path:
+        """The directory of one run."""
+        return self.campaign.directory.run_path(run)
