@@ -70,7 +70,7 @@ def test_a_restore_that_is_preempted_is_broken_off_and_no_image_is_written(tmp_p
     again = "    - {name: again, queue: production, submit_s: 85, maps: 1, map_s: 1, reduces: 4, reduce_s: [20]}\n"
     path.write_text(EXPERIMENT.replace("TIER", "hdd").replace("MECHANISM", "image") + again)
     experiment = load_experiment(path)
-    attempts = simulated_history(experiment, expand(experiment, 1)).attempts
+    attempts = simulated_history(resolve(experiment)).attempts
     broken_off = [row for row in attempts if row.resumed_from and row.outcome is Outcome.KILLED]
     assert broken_off
     assert all(row.lost_ns == 0 < row.overhead_ns for row in broken_off)
