@@ -1,7 +1,7 @@
 """Runs both engines on several experiments; it can be stopped and continued.
 
-Simulations come first.  They are always run again, with the present calibration.  Live runs keep their run directories,
-and complete ones are not repeated.
+Simulations come first, on all cores.  They are always run again, with the present calibration.  Live runs keep their
+run directories, and complete ones are not repeated.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from analysis.fidelity.figures import FileFidelity, choices_of, compare
 from analysis.whole_run import run_experiment
+from emulator.campaign.processes import ProcessWorkers
+from emulator.campaign.spread import spread
 from emulator.costs.calibration import AUTO, chosen_path, load_calibration
 from emulator.display.closing_tables import failures
 from emulator.display.work_display import WorkStatus
@@ -119,10 +121,7 @@ def run_cases(
         ConfigError: the directory has live runs of other experiments under these names.
         RunError: a run failed.
     """
-    simulated = []
-    for case in cases:
-        on_status(WorkStatus(f"simulating {case.label}", 0.0, None))
-        simulated.append(_simulate(case))
+    simulated = _simulate(cases, on_status)
     clock = _Clock(cases, simulated, directory)
     for case, summaries in zip(cases, simulated, strict=True):
         live = []
@@ -183,13 +182,38 @@ def _noise(case: Case, summaries: Sequence[Mapping[str, Any]]) -> str | None:
     )
 
 
-def _simulate(case: Case) -> list[_Summaries]:
-    """For each live run, the simulations with its seed."""
-    of_seed: dict[int, _Summaries] = {}
-    for experiment in case.experiments:
-        if experiment.seed not in of_seed:
-            of_seed[experiment.seed] = [_simulated_summary(experiment, draw) for draw in range(SIMULATED_RUNS)]
-    return [of_seed[experiment.seed] for experiment in case.experiments]
+class _Draw(NamedTuple):
+    """One simulation: the number of its case, the experiment with its seed, and which draw of the machine's costs."""
+
+    case: int
+    experiment: Experiment
+    number: int
+
+
+def _simulate(cases: Sequence[Case], on_status: Callable[[WorkStatus], None]) -> list[list[_Summaries]]:
+    """For each live run of each case, the simulations with its seed, made on all cores."""
+    tasks = [
+        _Draw(place, experiment, number)
+        for place, case in enumerate(cases)
+        for experiment in {experiment.seed: experiment for experiment in case.experiments}.values()
+        for number in range(SIMULATED_RUNS)
+    ]
+    made: dict[tuple[int, int, int], Mapping[str, Any]] = {}
+    with ProcessWorkers(_simulated_batch, preloaded=[__name__]) as workers:
+        for found in spread(tasks, workers):
+            made.update(found)
+            on_status(WorkStatus(f"{len(tasks)} simulations", len(made) / len(tasks), None))
+    return [
+        [[made[place, experiment.seed, number] for number in range(SIMULATED_RUNS)] for experiment in case.experiments]
+        for place, case in enumerate(cases)
+    ]
+
+
+def _simulated_batch(batch: Sequence[_Draw]) -> list[tuple[tuple[int, int, int], Mapping[str, Any]]]:
+    return [
+        ((task.case, task.experiment.seed, task.number), _simulated_summary(task.experiment, task.number))
+        for task in batch
+    ]
 
 
 def _fluid(case: Case) -> list[Mapping[str, float]]:

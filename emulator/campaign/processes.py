@@ -29,7 +29,7 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 class ProcessWorkers(Generic[TaskT, OutcomeT]):
-    """Implements ``emulator.campaign.worker.Workers`` if ``work`` makes runs; a context manager."""
+    """Implements ``emulator.campaign.spread.Workers``; a context manager."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _Files = dict[str, bytes]
 
 
 class RayWorkers:
-    """Implements ``emulator.campaign.worker.Workers``; a context manager."""
+    """Implements ``emulator.campaign.spread.Workers``; a context manager."""
 
     def __init__(self, address: str) -> None:
         """Connect to the cluster.  Raises RunError."""

@@ -8,8 +8,8 @@ campaign can be stopped at any time and in any way: the next call makes the runs
 unfinished ones from their start.  Runs are seeded, so the results equal those of a campaign that was never stopped.
 A run that fails is kept and reported.  The next call tries it again, unless it finished.
 
-Simulations go to workers in batches of about half a second, so that sending even short ones costs little.  Workers are
-processes on this machine, or a Ray cluster if ``RAY_ADDRESS`` names one.
+Simulations are spread over workers (``emulator.campaign.spread``): processes on this machine, or a Ray cluster if
+``RAY_ADDRESS`` names one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,17 +25,14 @@ from typing import Any
 
 from emulator.campaign.directory import CampaignDirectory
 from emulator.campaign.plan import PlannedRun
+from emulator.campaign.spread import Workers, spread
 from emulator.campaign.table import write_table
-from emulator.campaign.worker import Outcome, RunTask, Workers, run_batch, run_one
+from emulator.campaign.worker import Outcome, RunTask, run_batch, run_one
 from emulator.display.status import RunStatus
 from emulator.engine import RunExperiment
 
-STATUS_PERIOD_REAL_S = 0.25
-_BATCH_REAL_S = 0.5
 _MANY_RUNS = 1000
 """To check so many that were made before takes seconds."""
-_BATCHES_AHEAD = 2
-"""Batches under way for each worker: one at work, one waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,10 @@ def run_campaign(
         if simulated:
             progress.show("starting workers")
             with _workers(slots, run_experiment.__module__) as workers:
-                _simulate([_task(directory, run, run_experiment) for run in simulated], workers, progress)
+                for outcomes in spread([_task(directory, run, run_experiment) for run in simulated], workers):
+                    for outcome in outcomes:
+                        progress.ended(outcome)
+                    progress.show("simulating")
         progress.time_anew()
         live = [run for run in to_make if run.experiment.engine == "live"]
         with _ray() if len(live) > 1 else contextlib.nullcontext():
@@ -123,7 +122,7 @@ def _task(directory: CampaignDirectory, run: PlannedRun, run_experiment: RunExpe
 
 
 @contextlib.contextmanager
-def _workers(slots: int | None, needed: str) -> Iterator[Workers]:
+def _workers(slots: int | None, needed: str) -> Iterator[Workers[RunTask, Outcome]]:
     address = os.environ.get("RAY_ADDRESS")
     if address:
         from emulator.campaign.ray_workers import RayWorkers
@@ -141,24 +140,6 @@ def _ray() -> AbstractContextManager[None]:
     from emulator.live.session.ray_runtime import ray_for_runs
 
     return ray_for_runs()
-
-
-def _simulate(tasks: Sequence[RunTask], workers: Workers, progress: _Progress) -> None:
-    waiting, under_way, made, spent_real_s = deque(tasks), 0, 0, 0.0
-    while waiting or under_way:
-        while waiting and under_way < workers.slots * _BATCHES_AHEAD * _batch_size(made, spent_real_s):
-            share = max(1, len(waiting) // (workers.slots * _BATCHES_AHEAD))  # so that all workers end together
-            size = min(_batch_size(made, spent_real_s), share)
-            workers.submit([waiting.popleft() for _ in range(size)])
-            under_way += size
-        for outcome in workers.wait(STATUS_PERIOD_REAL_S):
-            under_way, made, spent_real_s = under_way - 1, made + 1, spent_real_s + outcome.real_s
-            progress.ended(outcome)
-        progress.show("simulating")
-
-
-def _batch_size(made: int, spent_real_s: float) -> int:
-    return max(1, int(_BATCH_REAL_S * made / spent_real_s)) if spent_real_s else 1
 
 
 class _Progress:

@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from emulator.display.closing_tables import failures
 from emulator.engine import OnStatus, RunExperiment
@@ -42,21 +41,6 @@ class Outcome:
     real_s: float
     summary_sha256: str | None = None
     """Of the ``summary.json`` that it has left; None: it left none."""
-
-
-class Workers(Protocol):
-    """Processes that make simulated runs, here or on other machines."""
-
-    slots: int
-    """How many runs they make at a time."""
-
-    def submit(self, batch: Sequence[RunTask]) -> None:
-        """Give them runs to make one after another."""
-        ...
-
-    def wait(self, patience_real_s: float) -> list[Outcome]:
-        """The runs done since the last call; waits up to ``patience_real_s`` if there are none.  Raises RunError."""
-        ...
 
 
 def run_batch(batch: Sequence[RunTask]) -> list[Outcome]:

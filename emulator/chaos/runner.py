@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from emulator.campaign.processes import ProcessWorkers
+from emulator.campaign.spread import spread
 from emulator.chaos.schedule import Fault, FaultKind
 from emulator.chaos.simulated import Cost, Judged, judge, judge_seeds, undisturbed_ns
 from emulator.core.messages import JobState
@@ -24,12 +25,6 @@ from emulator.files.whole_files import written_whole
 from emulator.records.run_directory import EXPERIMENT_NAME, RunDirectory
 
 FAULTS_NAME = "faults.json"
-_STATUS_PERIOD_REAL_S = 0.25
-_BATCH_SEEDS = 4
-_LONG_REAL_S = 0.5
-"""If one simulation takes longer than this, each seed is a batch of its own, so that progress is seen."""
-_BATCHES_AHEAD = 3
-"""For each worker."""
 
 
 class SavedFaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,18 +74,10 @@ def run_chaos(
 
     Raises ConfigError, RunError: it cannot be simulated, or the workers have died.
     """
-    began_real_s = time.monotonic()
-    span_ns = undisturbed_ns(experiment)
-    batch_seeds = 1 if time.monotonic() - began_real_s > _LONG_REAL_S else _BATCH_SEEDS
-    tally, waiting, under_way = Tally(), list(reversed(seeds)), 0
+    span_ns, tally, began_real_s = undisturbed_ns(experiment), Tally(), time.monotonic()
     with ProcessWorkers(partial(judge_seeds, experiment, span_ns, kinds), preloaded=[judge.__module__]) as workers:
-        while waiting or under_way:
-            while waiting and under_way < workers.slots * _BATCHES_AHEAD * batch_seeds:
-                batch = [waiting.pop() for _ in range(min(batch_seeds, len(waiting)))]
-                workers.submit(batch)
-                under_way += len(batch)
-            for judged in workers.wait(_STATUS_PERIOD_REAL_S):
-                under_way -= 1
+        for found in spread(seeds, workers):
+            for judged in found:
                 tally.add(judged)
                 if judged.violation is not None:
                     save(directory / f"seed-{judged.seed}", experiment, span_ns, judged)

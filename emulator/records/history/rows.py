@@ -26,7 +26,7 @@ from emulator.records.history.decisions import Decision
 from emulator.vocabulary import Frozen, Kind
 
 
-class AttemptRow(Frozen):
+class AttemptRow(Frozen, kw_only=True):
     """One attempt that got a container: of a task, or of an ApplicationMaster."""
 
     job: str

@@ -1,0 +1,46 @@
+"""Work spread over workers: every task is done once, and nothing waits behind a batch that is too large."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from emulator.campaign.processes import ProcessWorkers
+from emulator.campaign.spread import spread
+
+
+class AtOnce:
+    """Does tasks in this process, in no time."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.batches: list[int] = []
+        self._given: deque[list[int]] = deque()
+
+    def submit(self, batch: Sequence[int]) -> None:
+        self.batches.append(len(batch))
+        self._given.append(list(batch))
+
+    def wait(self, patience_real_s: float) -> list[int]:
+        assert self._given, "it waits although nothing is under way"
+        return [-task for task in self._given.popleft()]
+
+
+def test_processes_do_every_task_once() -> None:
+    with ProcessWorkers(list, slots=2) as workers:
+        found = [task for done in spread(range(300), workers) for task in done]
+    assert sorted(found) == list(range(300))
+
+
+def test_batches_grow_where_tasks_are_short_and_shrink_towards_the_end() -> None:
+    workers = AtOnce(2)
+    found = [task for done in spread(range(10_000), workers) for task in done]
+    assert sorted(found, reverse=True) == [-task for task in range(10_000)]
+    assert workers.batches[:4] == [1, 1, 1, 1], "nothing is known of their length yet"
+    assert max(workers.batches) > 100
+    assert workers.batches[-1] == 1
+    assert len(workers.batches) < 200
+
+
+def test_no_tasks_are_no_work() -> None:
+    assert list(spread([], AtOnce(1))) == []
