@@ -1,8 +1,9 @@
 """Parquet files, bounded before they are decoded: a few kilobytes of one can stand for gigabytes.
 
 A run of equal values, and a text that a column's dictionary has once and the column a million times, take next to
-nothing in the file.  The footer says how many rows and values there are and what the pages unpack to.  What the texts
-of a dictionary come to is counted from the column in its encoded form, which is small.
+nothing in the file.  The footer says how many rows and values there are and what the pages unpack to; of lists, the
+pages are asked too.  What the texts of a dictionary come to is counted from the column in its encoded form, which is
+small.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import pyarrow
 import pyarrow.compute as compute
 import pyarrow.parquet
+
+from emulator.files.parquet_pages import values_in_pages
 
 MOST_ROWS = 50_000_000
 _MOST_GROUP_BYTES = 2 * 2**30
@@ -59,6 +62,8 @@ def _group_bytes(path: Path, file: pyarrow.parquet.ParquetFile, group: int, most
         if count > MOST_ROWS:
             where = f"in column '{column.path_in_schema}' of row group {group + 1}"
             raise TooLargeError(f"has {count:,} values {where}, above the {MOST_ROWS:,} that are read at once")
+        if file.schema.column(number).max_repetition_level:
+            _check_pages(path, column)
         if column.physical_type != "BYTE_ARRAY":
             width_bytes = max(_VALUE_BYTES, file.schema.column(number).length or 0)
             total_bytes += max(size_bytes, count * width_bytes)
@@ -67,6 +72,16 @@ def _group_bytes(path: Path, file: pyarrow.parquet.ParquetFile, group: int, most
         else:
             total_bytes += count * _VALUE_BYTES + _text_bytes(path, group, column.path_in_schema, count * size_bytes)
     return total_bytes
+
+
+def _check_pages(path: Path, column: pyarrow.parquet.ColumnChunkMetaData) -> None:
+    """Raise ValueError if the pages of lists hold more than the footer says."""
+    offsets = [column.data_page_offset, *([column.dictionary_page_offset] if column.has_dictionary_page else [])]
+    with path.open("rb") as file:
+        found = values_in_pages(file, max(0, min(offsets)), column.total_compressed_size)
+    if found > column.num_values:
+        where = f"the pages of '{column.path_in_schema}' hold {found:,} values"
+        raise ValueError(f"{where}, and the footer says {column.num_values:,}")
 
 
 def _text_bytes(path: Path, group: int, column: str, most_bytes: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,11 +11,14 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from analysis.load import read_table
 from emulator.errors import ConfigError
 from emulator.files import parquet_files
 from emulator.files.parquet_files import TooLargeError, parquet_file
+from emulator.files.parquet_pages import values_in_pages
 from tests.simulated_runs import simulate
 from tests.traces import FIVE_JOBS, read
 from workloads import store
@@ -89,3 +94,28 @@ def test_one_row_of_a_workload_that_is_too_long_is_refused(tmp_path: Path, monke
     pyarrow.parquet.write_table(rows.set_column(place, rows.schema.field(place), longer), out, compression="zstd")
     with pytest.raises(TraceError, match=r"out\.parquet:2: is too long for a row of a workload"):
         read(out, "natjam")
+
+
+def varint(value: int, length: int) -> bytes:
+    """A number of a Thrift struct, in so many bytes."""
+    groups = [(2 * value >> 7 * place) & 127 for place in range(length)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
+
+
+def test_lists_with_more_values_than_the_footer_says_are_refused(tmp_path: Path):
+    path = written(tmp_path / "jobs.parquet", one_list(zeros(1_000_000)))
+    assert parquet_file(path).metadata.num_rows == 1
+    content = path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    told = content[footer:].replace(varint(1_000_000, 3), varint(1000, 3))
+    path.write_bytes(content[:footer] + told)
+    with pytest.raises(TraceError, match=r"the pages of 'submit\..*' hold 1,000,000 values, and the footer says 1,000"):
+        read(path, "table")
+
+
+@given(st.lists(st.sampled_from([bytes([byte]) for byte in range(256)] + [b"\x15\x00\x15\x02\x15\x02"])).map(b"".join))
+@example(b"\x15\x00\x15\x02\x15\x02\x25\x02\x00")
+@example(b"\x15\x00\x15\x02\x18\x01x\x2c\x18\x01x\x00\x00")
+def test_any_bytes_of_a_page_header_are_read_or_refused(content: bytes):
+    with contextlib.suppress(ValueError):
+        assert values_in_pages(io.BytesIO(content), 0, len(content)) is not None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from emulator.errors import RunError
 from emulator.interruption import deferred, interruptible
-from emulator.live.session.ray_runtime import RayRuntime, _Thread
+from emulator.live.session.ray_runtime import RayRuntime, _Thread, allow_open_files
 
 
 @pytest.fixture
@@ -47,3 +49,18 @@ def test_a_call_that_hangs_can_be_interrupted(runtime: RayRuntime) -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(), deferred():
         runtime.answer(hang, 30)
     never.set()
+
+
+@pytest.mark.parametrize(("soft", "hard", "becomes"), [(64, 4096, 1024), (2048, 4096, 2048), (64, 64, None)])
+def test_as_many_files_as_ray_needs_may_be_open_or_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, becomes: int | None
+) -> None:
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.append(pair))
+    if becomes is None:
+        with pytest.raises(RunError, match="only 64 files may be open at once; raise 'ulimit -n' to 1024 or more"):
+            allow_open_files()
+    else:
+        allow_open_files()
+        assert limits[-1] == (becomes, hard)

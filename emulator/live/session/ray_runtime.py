@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import logging
 import os
 import queue
+import resource
 import secrets
 import shlex
 import shutil
@@ -43,6 +45,8 @@ _REACH_PATIENCE_REAL_S = 5.0
 _END_PATIENCE_REAL_S = 15.0
 """For Ray to end by itself; usually it takes one or two seconds."""
 _LOOK_REAL_S = 0.1
+_LEAST_OPEN_FILES = 1024
+"""What processes usually may have, unless somebody has lowered it."""
 _FORCED_PATIENCE_REAL_S = 5.0
 """For a call to Ray to return after all of its processes were killed."""
 _LOOPBACK = ("127.0.0.1:", "localhost:")
@@ -78,6 +82,7 @@ class RayRuntime:
         if _stuck:
             raise RunError("the last Ray of this process does not end; start natjam again to go on")
         self.hangs = False
+        allow_open_files()
         address = os.environ.get("RAY_ADDRESS")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         try:
@@ -133,7 +138,8 @@ class RayRuntime:
             result_of(self._thread.submit(lambda: ray.init(address=address or "local", **options)))
         except Exception as error:
             where = f"the cluster at RAY_ADDRESS={address}" if address else "a local Ray"
-            raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}") from error
+            hint = "; this user may start no more processes or threads: raise 'ulimit -u'" if _is_full(error) else ""
+            raise RunError(f"cannot start or reach {where}: {type(error).__name__}: {error}{hint}") from error
         check_interrupted()
 
     def _set_environment(self, values: dict[str, str]) -> None:
@@ -281,6 +287,19 @@ def leave_nothing(janitor: Janitor, run_id: str) -> None:
         end_run_processes(run_id, directories=[run_directory(run_id)])
         end_memory(run_id, [run_directory(run_id)])
         shutil.rmtree(run_directory(run_id), ignore_errors=True)
+
+
+def allow_open_files() -> None:
+    """Let this process and its children open as many files as Ray needs.  Raises RunError if they may not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < _LEAST_OPEN_FILES:
+        raise RunError(f"only {hard} files may be open at once; raise 'ulimit -n' to {_LEAST_OPEN_FILES} or more")
+    if soft < _LEAST_OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_LEAST_OPEN_FILES, hard))
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EAGAIN
 
 
 def ray_variables(address: str | None) -> dict[str, str]:
