@@ -9,13 +9,11 @@ were.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.live.janitor import run_directory, start_janitor
-from emulator.measure.host import MeasuredHost, make_job
+from emulator.measure.host import MeasuredHost, make_job, run_of_its_own
 from emulator.records.lag import LagRecorder
 
 _BURSTS = 3
@@ -37,15 +35,8 @@ class Load:
 
 def measure_load() -> Load:
     """Measure this machine; takes two seconds and a half if it is quiet.  Raises RunError, OSError."""
-    run_id = secrets.token_hex(4)
-    directory = run_directory(run_id)
-    janitor = start_janitor(run_id, [directory])
-    try:
-        directory.mkdir(parents=True)
+    with run_of_its_own() as (run_id, directory):
         return asyncio.run(_measure(run_id, directory))
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        janitor.goodbye()
 
 
 async def _measure(run_id: str, directory: Path) -> Load:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -44,11 +43,10 @@ from emulator.costs.fingerprint import this_machine
 from emulator.display.work_display import WorkStatus
 from emulator.errors import ConfigError, RunError
 from emulator.files.json_values import decoded
-from emulator.files.whole_files import new_held_directory, replaced_whole
-from emulator.live.janitor import run_directory, start_janitor
+from emulator.files.whole_files import replaced_whole
 from emulator.measure.cluster import measure_cluster
 from emulator.measure.files import measure_files
-from emulator.measure.host import make_job, records_of
+from emulator.measure.host import make_job, records_of, run_of_its_own
 from emulator.measure.memory import measure_memory
 from emulator.measure.parts import Part, Surroundings
 from emulator.measure.processes import REFERENCE_KEYS, REFERENCE_MAPS, measure_processes
@@ -101,17 +99,11 @@ def run_campaign(out_dir: Path, quick: bool, on_status: Callable[[WorkStatus], N
 
 
 def _measure(part: Part, quick: bool, progress: Callable[[float], None]) -> Samples:
-    run_id = secrets.token_hex(4)
-    directory = run_directory(run_id)
-    janitor = start_janitor(run_id, [directory])
     try:
-        with new_held_directory(directory):
+        with run_of_its_own() as (run_id, directory):
             return part.measure(Surroundings(run_id, directory, QUICK_ROUNDS if quick else ROUNDS, quick, progress))
     except OSError as error:
         raise RunError(f"measuring {part.name} failed: {error.strerror}: {error.filename}") from error
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        janitor.goodbye()
 
 
 class _Clock:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from emulator.core.job import JobSpec
 from emulator.errors import RunError
+from emulator.files.whole_files import new_held_directory
 from emulator.interruption import deferred
+from emulator.live.janitor import run_directory, start_janitor
 from emulator.live.services.shuffle_process import ShuffleProcess
 from emulator.live.tasks.launch_parameters import Place, Site, map_parameters, reduce_parameters
 from emulator.live.tasks.supervisor_client import SupervisorClient
@@ -24,6 +28,23 @@ _REFUSALS = {"launch_failed", "suspend_failed", "resume_failed", "checkpoint_fai
 _SEED = 1
 _NETWORK_BYTES_REAL_S = 10**12
 """Fetching is measured at the machine's full speed; experiments add their own network speed."""
+
+
+@contextlib.contextmanager
+def run_of_its_own() -> Iterator[tuple[str, Path]]:
+    """A run id and an empty directory.  What carries them is ended and removed at the end, even if this process dies.
+
+    Raises OSError.
+    """
+    run_id = secrets.token_hex(4)
+    directory = run_directory(run_id)
+    janitor = start_janitor(run_id, [directory])
+    try:
+        with new_held_directory(directory):
+            yield run_id, directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        janitor.goodbye()
 
 
 class MeasuredHost:

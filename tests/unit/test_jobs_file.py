@@ -11,9 +11,11 @@ from experiment_files import VALID, complaints, refusal, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.errors import ConfigError
 from emulator.experiment.jobs_file import JOBS_NAME, encode_jobs
 from emulator.experiment.load import load_experiment
 from emulator.experiment.model import Experiment
+from emulator.files.yaml_positions import read_bytes
 from emulator.records.run_directory import MOST_JOBS_IN_YAML, RunDirectory
 
 WITHOUT_JOBS = VALID.partition("  jobs:")[0]
@@ -61,6 +63,15 @@ def test_another_file_than_the_run_wrote_is_refused(tmp_path: Path) -> None:
     assert refusal(directory.path / "experiment.yaml").startswith(f"{jobs}: was changed after")
     jobs.unlink()
     assert refusal(directory.path / "experiment.yaml") == f"{jobs}: there is no such file"
+
+
+def test_a_file_that_is_too_large_is_refused_in_words_that_fit_any_file(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    path.write_bytes(bytes(2**20 + 1))
+    with pytest.raises(ConfigError) as caught:
+        read_bytes(path, 2**20)
+    assert caught.value.message == f"{path}: is larger than 1 MiB, the most that natjam reads of such a file"
+    assert len(read_bytes(path, 2**20 + 1)) == 2**20 + 1
 
 
 GOOD = json.dumps({"name": "a", "queue": "research", "maps": 1})
