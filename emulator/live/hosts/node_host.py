@@ -134,8 +134,7 @@ class NodeHost(MachineHost):
         if is_object_url(plan.output):
             self._output = work_dir / "output"
             self._store = StoreProcess(plan.run_id, plan.output, self._output)
-        tier = self.settings.tier
-        saves = makes_images(self.settings.scheduler.mechanism.among) and tier is not None
+        saves = makes_images(self.settings.scheduler.mechanism.among) and self.settings.tier is not None
         self._images = NodeImages(name, plan, self.run, work_dir, self._output) if saves else None
         self._new_supervisor: Callable[[], SupervisorClient] = lambda: SupervisorClient(
             plan.run_id,
