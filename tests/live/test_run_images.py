@@ -38,18 +38,6 @@ def test_victims_are_saved_and_made_again_with_the_output_of_an_undisturbed_run(
     assert left == []
 
 
-def test_a_victim_that_is_being_restored_is_broken_off_and_its_image_restored_later(tmp_path: Path) -> None:
-    again = "    - {name: again, queue: production, submit_s: 50, maps: 1, map_s: 1, reduces: 3, reduce_s: [10]}\n"
-    slow = experiment("image").replace("write_mb_s: 50, read_mb_s: 100", "write_mb_s: 200, read_mb_s: 20")
-    with NatjamRun(tmp_path, experiment=slow + again) as run:
-        summary = run.check_verified()
-        attempts = run.table("attempts")
-    broken_off = [row for row in attempts if row["resumed_from"] and row["outcome"] == "killed"]
-    assert broken_off
-    assert all(row["first_key_s"] is None for row in broken_off)
-    assert job_of(summary, "research")["lost_work_s"] == 0
-
-
 def test_a_task_that_dies_and_a_supervisor_that_dies_go_on_from_the_last_images(tmp_path: Path) -> None:
     criu_or_skip()
     with NatjamRun(tmp_path, experiment=experiment("image")) as run:
