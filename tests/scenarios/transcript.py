@@ -73,10 +73,12 @@ class Narrator(CheckedCluster):
 
 
 def run_scenario(scenario: dict[str, Any]) -> list[str]:
-    """The transcript of a scenario: its ``settings``, ``jobs`` and ``faults`` as the files in this folder have them."""
+    """The transcript of a scenario: its ``settings``, ``costs_s``, ``jobs`` and ``faults`` as the files in this folder
+    have them."""
     settings = make_settings(**scenario.get("settings", {}))
     jobs = {job["name"]: make_job(**_tuples(job)) for job in scenario["jobs"]}
-    narrator = Narrator(settings, jobs)
+    costs = {f"{name}_ns": round(time_s * SECOND_NS) for name, time_s in scenario.get("costs_s", {}).items()}
+    narrator = Narrator(settings, jobs, CostModel(**costs))
     silences = []
     for fault in scenario.get("faults", ()):
         at_ns = round(fault["at_s"] * SECOND_NS)

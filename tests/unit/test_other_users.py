@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +27,8 @@ COMMAND = "emulator.cli.background"
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     """The directory of a detached run that has ended, where other users can see it."""
-    for directory in (tmp_path, *tmp_path.parents[:2]):
+    mine = takewhile(lambda directory: directory != Path(gettempdir()), (tmp_path, *tmp_path.parents))
+    for directory in mine:
         directory.chmod(0o755)
     out = tmp_path / "out"
     out.mkdir()

@@ -36,7 +36,7 @@ def simulate(file: Path, out_dir: Path, *overrides: str) -> dict[str, Any]:
 
 
 LARGE = {"natjam-2000", "natjam-trace-large", "ckpt-google-day", "flex-gridmix"}
-WITHOUT_PICTURES = {"natjam-trace-large", "ckpt-facebook", "ckpt-google-day", "flex-gridmix"}
+WITHOUT_PICTURES = {"natjam-trace-large", "ckpt-facebook", "ckpt-google-day", "flex-cluster", "flex-gridmix"}
 
 
 @pytest.mark.parametrize(
