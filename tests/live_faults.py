@@ -80,10 +80,10 @@ class LiveFaults:
         return len(hosts) > 1 and self._kill(fault, hosts)
 
     def _kill_supervisor(self, fault: Fault) -> bool:
-        return self._kill(fault, self._run.modules("supervisor"))
+        return self._kill(fault, self._run.modules("tasks.supervisor"))
 
     def _kill_shuffle_service(self, fault: Fault) -> bool:
-        return self._kill(fault, self._run.modules("shuffle_service"))
+        return self._kill(fault, self._run.modules("services.shuffle_service"))
 
     def _pause(self, fault: Fault) -> bool:
         pid = fault.target([*self._hosts("").values()])

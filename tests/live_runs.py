@@ -271,21 +271,21 @@ class NatjamRun(RunResults):
 
     def supervisor(self, host: str = "nodes-1") -> int:
         """The supervisor of a node host."""
-        return self.until(lambda: self.modules("supervisor", host), f"supervisor of {host}")[0]
+        return self.until(lambda: self.modules("tasks.supervisor", host), f"supervisor of {host}")[0]
 
     def shuffle_service(self, host: str = "nodes-1") -> int:
         """The shuffle service of a node host."""
-        return self.until(lambda: self.modules("shuffle_service", host), f"shuffle service of {host}")[0]
+        return self.until(lambda: self.modules("services.shuffle_service", host), f"shuffle service of {host}")[0]
 
     def modules(self, name: str, host: str | None = None) -> list[int]:
-        """Processes that run one of our modules, without their forks."""
+        """Processes that run one of the modules of ``emulator.live``, without their forks."""
         ours = find_run_processes(self.run_id, host)
         found = [pid for pid in ours if f"-m emulator.live.{name} " in command_line(pid)]
         return [pid for pid in found if _parent(pid) not in found]
 
     def tasks(self, host: str | None = None) -> list[TaskProcess]:
         """Map and reduce processes of all node hosts, or of ``host``."""
-        supervisors = self.modules("supervisor", host)
+        supervisors = self.modules("tasks.supervisor", host)
         found = [_task(pid, self.out) for pid in find_run_processes(self.run_id, host) if _parent(pid) in supervisors]
         return [task for task in found if task is not None]
 
