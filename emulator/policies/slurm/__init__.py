@@ -1,0 +1,12 @@
+"""Slurm's decisions: which job starts where, whom it preempts, and who is stopped while others run.
+
+In come plain frozen values (``model``): nodes, partitions, the settings of ``slurm.conf``, rigid jobs.  ``scheduler``
+has the main scheduler's pass and ``backfill`` the backfill scheduler's; both choose nodes by ``placement`` and victims
+by ``preemption``.  ``gang`` says who runs and who is stopped under ``PreemptMode=SUSPEND,GANG``.  ``player`` plays jobs
+through whole days in virtual time.
+
+They follow Slurm's documents (https://slurm.schedmd.com/slurm.conf.html, preempt.html, gang_scheduling.html,
+sched_config.html) and recorded runs of Slurm 22.05 (``tests/peers/slurm.py``); its source was not read.  What rests on
+documents alone, because no record shows it: ``preempt_youngest_first``, ``preempt_strict_order``,
+``PreemptExemptTime``, ``bf_resolution`` and ``bf_window``.
+"""

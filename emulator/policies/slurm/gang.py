@@ -1,0 +1,42 @@
+"""Who runs and who is stopped where jobs share CPUs (``PreemptMode=SUSPEND,GANG``).
+
+Jobs are put on their nodes' CPUs by tier, then in turn; whoever does not fit on all of its nodes is stopped.  After
+each time slice the jobs of a tier that has stopped ones change turns: those that ran go to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emulator.policies.slurm.snapshot import Running
+
+
+class Turns:
+    """The order of running jobs, by name."""
+
+    def __init__(self) -> None:
+        self._back: dict[str, int] = {}
+        """How often each has gone to the end."""
+
+    def active(self, running: Mapping[str, Running], cpus: Mapping[str, int]) -> set[str]:
+        """The jobs that run now; ``running`` is in the order of starts."""
+        free = dict(cpus)
+        runs: set[str] = set()
+        turns = {name: place for place, name in enumerate(running)}
+        order = sorted(running, key=lambda name: (-running[name].tier, self._back.get(name, 0), turns[name]))
+        for name in order:
+            job = running[name]
+            if all(free[node] >= job.cpus for node in job.nodes):
+                runs.add(name)
+                for node in job.nodes:
+                    free[node] -= job.cpus
+        if len(runs) == len(running):
+            self._back.clear()
+        return runs
+
+    def change(self, running: Mapping[str, Running], runs: set[str]) -> None:
+        """A time slice is over: of tiers with stopped jobs, those that ran go to the end."""
+        waiting = {job.tier for name, job in running.items() if name not in runs}
+        for name in runs:
+            if running[name].tier in waiting:
+                self._back[name] = self._back.get(name, 0) + 1

@@ -1,0 +1,106 @@
+"""What Slurm decides about: nodes, partitions, the settings of ``slurm.conf``, and rigid jobs.
+
+Times are nanoseconds.  Names and defaults are those of Slurm 22.05's documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from emulator.vocabulary import Frozen
+
+SECOND_NS = 10**9
+MINUTE_NS = 60 * SECOND_NS
+DAY_NS = 24 * 60 * MINUTE_NS
+
+
+class Mode(StrEnum):
+    """``PreemptMode``: what happens to a job that is preempted."""
+
+    OFF = "OFF"
+    CANCEL = "CANCEL"
+    REQUEUE = "REQUEUE"
+    SUSPEND = "SUSPEND"
+
+
+class Partition(Frozen):
+    """A partition: a queue with nodes of its own, which may be those of others too."""
+
+    name: str
+    nodes: tuple[str, ...]
+    tier: int = 1
+    """``PriorityTier``: jobs of a higher tier are looked at first, and may preempt those of a lower one."""
+    mode: Mode = Mode.OFF
+    grace_ns: int = 0
+    """``GraceTime``: from the decision until a victim is ended."""
+    limit_ns: int | None = None
+    """``DefaultTime``, of jobs that name no time limit; else ``MaxTime``.  None: unlimited."""
+
+
+class Settings(Frozen):
+    """What ``slurm.conf`` says about scheduling."""
+
+    preempts: bool = False
+    """Whether PreemptType is ``preempt/partition_prio``."""
+    gang: bool = False
+    """Whether PreemptMode has ``GANG``."""
+    exempt_ns: int = 0
+    """``PreemptExemptTime``: how long a job runs before it can be a victim."""
+    time_slice_ns: int = 30 * SECOND_NS
+    """``SchedulerTimeSlice``: how long a job runs before another of its tier has its turn."""
+    cred_expire_ns: int = 120 * SECOND_NS
+    """``AuthInfo=cred_expire``: how long a requeued job waits at least."""
+    sched_interval_ns: int = MINUTE_NS
+    """How often the main scheduler runs when nothing has happened."""
+    sched_min_interval_ns: int = 2 * SECOND_NS
+    batch_sched_delay_ns: int = 3 * SECOND_NS
+    """How long batch jobs may wait for a run of the main scheduler."""
+    default_queue_depth: int = 100
+    """How many jobs the main scheduler looks at."""
+    backfills: bool = True
+    """Whether SchedulerType is ``sched/backfill``."""
+    bf_interval_ns: int = 30 * SECOND_NS
+    bf_window_ns: int = DAY_NS
+    """How far ahead backfill plans."""
+    bf_resolution_ns: int = MINUTE_NS
+    """Planned ends are rounded up to this."""
+    bf_max_job_test: int = 500
+    youngest_first: bool = False
+    """``preempt_youngest_first``: the last to start is the first to go."""
+    strict_order: bool = False
+    """``preempt_strict_order``: victims are not reordered to make them fewer."""
+    reorder_count: int = 1
+    """``preempt_reorder_count``: how many other orders of the victims are tried."""
+
+
+class Cluster(Frozen):
+    """Nodes with their CPUs, partitions, and settings."""
+
+    nodes: Mapping[str, int]
+    partitions: tuple[Partition, ...]
+    settings: Settings = Settings()
+
+    def partition(self, name: str) -> Partition:
+        """The partition called ``name``.  Raises KeyError."""
+        for each in self.partitions:
+            if each.name == name:
+                return each
+        raise KeyError(name)
+
+
+class Job(Frozen):
+    """A rigid job: it runs on so many nodes at once, with so many CPUs of each, or not at all."""
+
+    name: str
+    partition: str
+    nodes: int
+    cpus: int
+    """On each node."""
+    length_ns: int
+    """How long it works, without the time in which it is stopped."""
+    submit_ns: int = 0
+    limit_ns: int | None = None
+    """Its time limit; null: the partition's."""
+    priority: int = 0
+    """Within its tier, higher first; then in the order of submission."""

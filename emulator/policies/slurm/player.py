@@ -1,0 +1,271 @@
+"""Plays jobs through whole days in virtual time: every decision, and what becomes of each job.
+
+The schedulers run at ticks, whole seconds from the controller's start.  The main one runs at the first tick after
+something has happened (a submission, an end) that is ``batch_sched_delay`` and ``sched_min_interval`` after its last
+run, and else after ``sched_interval``; backfill runs every ``bf_interval`` if something has happened since.  A victim
+without grace is gone at once, and its preemptor starts after it.  A requeued job is pending again at once, and may
+start when ``cred_expire`` is over, in whole seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from heapq import heappop, heappush
+
+from emulator.policies.slurm.backfill import backfill_pass
+from emulator.policies.slurm.decisions import Decision, Outcome
+from emulator.policies.slurm.gang import Turns
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.scheduler import main_pass
+from emulator.policies.slurm.snapshot import FOREVER_NS, Running, Snapshot, Waiting
+from emulator.vocabulary import Frozen
+
+
+class Costs(Frozen):
+    """What the machine takes for what Slurm decides."""
+
+    launch_ns: int = 0
+    """From a decision until the job works."""
+    gone_ns: int = 0
+    """From the order to end victims until their preemptor is launched."""
+
+
+NO_COSTS = Costs()
+
+
+class End(StrEnum):
+    """How a stay of a job on its nodes ended."""
+
+    DONE = "done"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    REQUEUED = "requeued"
+
+
+@dataclass(slots=True)
+class Stay:
+    """A job on its nodes, once."""
+
+    start_ns: int
+    """When it began to work."""
+    nodes: tuple[str, ...]
+    end_ns: int | None = None
+    end: End | None = None
+    by: str | None = None
+    """For whom it was preempted."""
+    stopped: list[tuple[int, int]] = field(default_factory=list)
+    """When it was stopped, and went on."""
+
+
+@dataclass(eq=False, slots=True)
+class _Work:
+    """A running job's work."""
+
+    running: Running
+    stay: Stay
+    left_ns: int
+    since_ns: int | None
+    """Since when it works; None: it is stopped."""
+    stopped_ns: int = 0
+    """Since when it is stopped."""
+    due_ns: int = FOREVER_NS
+    """When it ends by what is known."""
+
+
+class _Kind(IntEnum):
+    """The order of what happens at one instant."""
+
+    END = 0
+    ARRIVE = 1
+    SLICE = 2
+    TICK = 3
+
+
+OnDecision = Callable[[int, Decision], None]
+"""Called with the time and what a scheduler decided."""
+
+
+class Player:
+    """One play of a cluster and its jobs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        jobs: Iterable[Job],
+        costs: Costs = NO_COSTS,
+        boot_ns: int = 0,
+        on_decision: OnDecision | None = None,
+    ) -> None:
+        """``boot_ns``: when the controller started, in the jobs' time.
+
+        Raises:
+            KeyError: a job names a partition that is not there.
+        """
+        self._snapshot = Snapshot(cluster)
+        self._settings, self._costs, self._boot_ns, self._on_decision = cluster.settings, costs, boot_ns, on_decision
+        self._turns, self._work = Turns(), dict[str, _Work]()
+        self._events: list[tuple[int, _Kind, int, Callable[[], None]]] = []
+        self._pushed = self._now_ns = 0
+        self._tick_ns = self._slice_ns = FOREVER_NS
+        self._last_main_ns = -FOREVER_NS
+        self._news = self._news_for_backfill = False
+        self.stays: dict[str, list[Stay]] = {}
+        """Of each job, in the order of their starts."""
+        for number, job in enumerate(sorted(jobs, key=lambda each: each.submit_ns), 1):
+            self._snapshot.partitions[job.partition]
+            self._push(job.submit_ns, _Kind.ARRIVE, lambda job=job, number=number: self._submit(job, number))
+
+    def play(self) -> dict[str, list[Stay]]:
+        """Play until nothing is left to happen: the stays of each job."""
+        while self._events:
+            self._now_ns = self._events[0][0]
+            while self._events and self._events[0][0] == self._now_ns:
+                heappop(self._events)[3]()
+            self._share()
+            self._arm()
+        return self.stays
+
+    # ---- what happens ----
+
+    def _push(self, at_ns: int, kind: _Kind, happens: Callable[[], None]) -> None:
+        self._pushed += 1
+        heappush(self._events, (at_ns, kind, self._pushed, happens))
+
+    def _submit(self, job: Job, number: int) -> None:
+        self._snapshot.waiting[job.name] = Waiting(job, self._snapshot.partitions[job.partition], number)
+        self.stays[job.name] = []
+        self._news = self._news_for_backfill = True
+
+    def _finish(self, work: _Work) -> None:
+        name = work.running.waiting.job.name
+        if self._work.get(name) is not work or work.due_ns != self._now_ns:
+            return  # it was stopped, or has gone, in between
+        if work.running.preempted and self._now_ns >= work.running.end_ns:
+            self._evict(work, None)
+            return
+        over = work.left_ns > self._now_ns - (work.since_ns or 0)
+        self._leave(work, End.TIMEOUT if over else End.DONE)
+
+    def _tick(self, at_ns: int) -> None:
+        if self._tick_ns != at_ns:
+            return
+        self._tick_ns = FOREVER_NS
+        if self._now_ns >= self._main_due_ns():
+            self._last_main_ns, self._news = self._now_ns, False
+            for decision in main_pass(self._snapshot, self._now_ns):
+                self._carry_out(decision)
+        if self._now_ns >= self._backfill_due_ns():
+            self._news_for_backfill = False
+            for decision in backfill_pass(self._snapshot, self._now_ns):
+                self._carry_out(decision)
+
+    def _slice(self) -> None:
+        self._slice_ns = FOREVER_NS
+        self._turns.change(
+            self._snapshot.running, {name for name, work in self._work.items() if work.since_ns is not None}
+        )
+
+    # ---- when the schedulers run ----
+
+    def _arm(self) -> None:
+        """Set the next tick that something is to be done at, and the next change of turns."""
+        due_ns = min(self._main_due_ns(), self._backfill_due_ns())
+        at_ns = self._at_tick(max(due_ns, self._now_ns + 1), SECOND_NS) if due_ns < FOREVER_NS else FOREVER_NS
+        if at_ns < self._tick_ns:
+            self._tick_ns = at_ns
+            self._push(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
+        if self._slice_ns == FOREVER_NS and any(work.since_ns is None for work in self._work.values()):
+            self._slice_ns = self._at_tick(self._now_ns + 1, self._settings.time_slice_ns)
+            self._push(self._slice_ns, _Kind.SLICE, self._slice)
+
+    def _at_tick(self, at_ns: int, step_ns: int) -> int:
+        return self._boot_ns - (self._boot_ns - at_ns) // step_ns * step_ns
+
+    def _main_due_ns(self) -> int:
+        settings = self._settings
+        if not self._snapshot.waiting:
+            return FOREVER_NS
+        if self._news:
+            return self._last_main_ns + max(settings.batch_sched_delay_ns, settings.sched_min_interval_ns)
+        return self._at_tick(max(self._last_main_ns, self._boot_ns) + 1, settings.sched_interval_ns)
+
+    def _backfill_due_ns(self) -> int:
+        if not (self._settings.backfills and self._news_for_backfill and self._snapshot.waiting):
+            return FOREVER_NS
+        return self._at_tick(self._now_ns, self._settings.bf_interval_ns)
+
+    # ---- what is decided ----
+
+    def _carry_out(self, decision: Decision) -> None:
+        if self._on_decision is not None:
+            self._on_decision(self._now_ns, decision)
+        if decision.outcome is Outcome.STARTS:
+            self._start(decision, self._costs.launch_ns)
+        elif decision.outcome is Outcome.PREEMPTS:
+            works = [self._work[name] for name in decision.victims]
+            for work in works:
+                self._preempt(work, decision.job)
+            if not any(work.running.preempted for work in works) and not any(self._snapshot.leaving()):
+                self._start(decision, self._costs.gone_ns + self._costs.launch_ns)
+
+    def _start(self, decision: Decision, after_ns: int) -> None:
+        waiting = self._snapshot.waiting[decision.job]
+        running = Running(waiting, decision.nodes, self._now_ns, self._now_ns + waiting.limit_ns)
+        self._snapshot.start(running)
+        stay = Stay(self._now_ns + after_ns, decision.nodes)
+        self.stays[decision.job].append(stay)
+        self._work[decision.job] = work = _Work(running, stay, waiting.job.length_ns, stay.start_ns)
+        self._set_due(work)
+        self._news_for_backfill = True
+
+    def _preempt(self, work: _Work, by: str) -> None:
+        work.stay.by = by
+        grace_ns = work.running.waiting.partition.grace_ns
+        if not grace_ns:
+            self._evict(work, by)
+            return
+        work.running.preempted = True
+        work.running.end_ns = min(work.running.end_ns, self._now_ns + grace_ns)
+        self._set_due(work)
+
+    def _evict(self, work: _Work, by: str | None) -> None:
+        waiting = work.running.waiting
+        work.stay.by = by or work.stay.by
+        if waiting.partition.mode is Mode.CANCEL:
+            self._leave(work, End.CANCELLED)
+            return
+        self._leave(work, End.REQUEUED)
+        whole_ns = self._now_ns // SECOND_NS * SECOND_NS
+        eligible_ns = whole_ns + SECOND_NS + self._settings.cred_expire_ns
+        again = Waiting(waiting.job, waiting.partition, waiting.number, eligible_ns)
+        self._snapshot.waiting[waiting.job.name] = again
+
+    def _leave(self, work: _Work, end: End) -> None:
+        work.stay.end_ns, work.stay.end = self._now_ns, end
+        self._snapshot.end(work.running)
+        del self._work[work.running.waiting.job.name]
+        self._news = self._news_for_backfill = True
+
+    def _set_due(self, work: _Work) -> None:
+        """Set when it ends: its work, its limit, or its grace."""
+        done_ns = FOREVER_NS if work.since_ns is None else work.since_ns + work.left_ns
+        work.due_ns = min(done_ns, max(work.running.end_ns, self._now_ns))
+        if work.due_ns < FOREVER_NS:
+            self._push(work.due_ns, _Kind.END, lambda: self._finish(work))
+
+    def _share(self) -> None:
+        """Stop and resume jobs that share CPUs, so that each has its own while it runs."""
+        if not self._settings.gang:
+            return
+        runs = self._turns.active(self._snapshot.running, self._snapshot.cluster.nodes)
+        for name, work in self._work.items():
+            if name in runs and work.since_ns is None:
+                work.stay.stopped.append((work.stopped_ns, self._now_ns))
+                work.running.end_ns += self._now_ns - work.stopped_ns
+                work.since_ns = self._now_ns
+                self._set_due(work)
+            elif name not in runs and work.since_ns is not None:
+                work.left_ns -= max(0, self._now_ns - work.since_ns)
+                work.since_ns, work.stopped_ns, work.due_ns = None, self._now_ns, FOREVER_NS

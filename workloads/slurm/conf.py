@@ -1,0 +1,232 @@
+"""``slurm.conf`` as what Slurm's decisions are made from: nodes, partitions, preemption and the schedulers' parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Mode, Partition, Settings
+from workloads.slurm.lines import Line, NotCarriedOver, Where, node_names, read_lines, time_ns, whole
+
+MICROSECOND_NS = 1000
+_SELECTS = ("select/cons_tres", "select/cons_res")
+_DEFAULT = "DEFAULT"
+_NODE_KEYS = {"nodename", "cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
+_PARTITION_KEYS = {
+    *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
+    *("oversubscribe", "state"),
+}
+_QUIET = {
+    *("clustername", "slurmctldhost", "slurmctldport", "slurmdport", "slurmuser", "slurmduser", "authtype"),
+    *("statesavelocation", "slurmdspooldir", "slurmctldlogfile", "slurmdlogfile", "slurmctldpidfile", "slurmdpidfile"),
+    *("slurmctlddebug", "slurmddebug", "mpidefault", "slurmdparameters", "credtype", "switchtype", "logtimeformat"),
+}
+"""What decides nothing about jobs, and is not worth a line."""
+
+
+class Site:
+    """What a configuration says, while its lines are read."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, int] = {}
+        self.partitions: dict[str, tuple[Where, dict[str, str]]] = {}
+        self.global_mode = Mode.OFF
+        self.settings: dict[str, Any] = {}
+        self.left_out: list[NotCarriedOver] = []
+        self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+
+    def leave_out(self, line: Line, key: str, why: str = "") -> None:
+        """Note a setting that nothing here looks at."""
+        text = f"{key}={printable(line.pairs[key][:60])}"
+        self.left_out.append(NotCarriedOver(str(line.where), text, why))
+
+
+def read_conf(path: Path) -> tuple[Cluster, list[NotCarriedOver]]:
+    """The cluster that a ``slurm.conf`` describes, and what was not taken from it.
+
+    Raises:
+        ConfigError: it cannot be read, a value is none, or it has no nodes or partitions.
+    """
+    site = Site()
+    for line in read_lines(path):
+        if line.kind == "nodename":
+            _read_nodes(site, line)
+        elif line.kind == "partitionname":
+            _read_partition(site, line)
+        else:
+            for key in line.pairs:
+                _read_setting(site, line, key)
+    if not site.nodes:
+        raise ConfigError(f"{path}: there is no NodeName line")
+    if not site.partitions:
+        raise ConfigError(f"{path}: there is no PartitionName line")
+    partitions = tuple(_partition(site, name) for name in site.partitions)
+    return Cluster(site.nodes, partitions, Settings(**site.settings)), site.left_out
+
+
+# ---- nodes ----
+
+
+def _read_nodes(site: Site, line: Line) -> None:
+    if line.pairs["nodename"].upper() == _DEFAULT:
+        site.defaults["nodename"] |= line.pairs
+        return
+    pairs = {**site.defaults["nodename"], **line.pairs}
+    cpus = _cpus(line.where, pairs)
+    for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
+        if name in site.nodes:
+            raise line.where.error("NodeName", f"'{name}' is there twice")
+        site.nodes[name] = cpus
+    for key in ("realmemory", "gres", "features", "weight"):
+        if key in line.pairs:
+            site.leave_out(line, key, "only CPUs decide here")
+
+
+def _cpus(where: Where, pairs: Mapping[str, str]) -> int:
+    if "cpus" in pairs:
+        return whole(where, "CPUs", pairs["cpus"])
+    if "sockets" in pairs:
+        sockets = whole(where, "Sockets", pairs["sockets"])
+    else:
+        boards = whole(where, "Boards", pairs.get("boards", "1"))
+        sockets = boards * whole(where, "SocketsPerBoard", pairs.get("socketsperboard", "1"))
+    cores = whole(where, "CoresPerSocket", pairs.get("corespersocket", "1"))
+    return sockets * cores * whole(where, "ThreadsPerCore", pairs.get("threadspercore", "1"))
+
+
+# ---- partitions ----
+
+
+def _read_partition(site: Site, line: Line) -> None:
+    name = line.pairs["partitionname"]
+    if name.upper() == _DEFAULT:
+        site.defaults["partitionname"] |= line.pairs
+        return
+    if name in site.partitions:
+        raise line.where.error("PartitionName", f"'{printable(name)}' is there twice")
+    site.partitions[name] = line.where, {**site.defaults["partitionname"], **line.pairs}
+    for key in line.pairs.keys() - _PARTITION_KEYS:
+        site.leave_out(line, key)
+
+
+def _partition(site: Site, name: str) -> Partition:
+    where, pairs = site.partitions[name]
+    nodes = tuple(site.nodes)
+    if pairs.get("nodes", "ALL").upper() != "ALL":
+        nodes = node_names(where, "Nodes", pairs["nodes"])
+        if unknown := [node for node in nodes if node not in site.nodes]:
+            raise where.error("Nodes", f"there is no NodeName '{unknown[0]}'")
+    mode = _mode(where, pairs["preemptmode"]) if "preemptmode" in pairs else site.global_mode
+    limit = pairs.get("defaulttime", pairs.get("maxtime", "UNLIMITED"))
+    return Partition(
+        name,
+        nodes,
+        whole(where, "PriorityTier", pairs.get("prioritytier", "1")),
+        mode,
+        time_ns(where, "GraceTime", pairs.get("gracetime", "0"), SECOND_NS) or 0,
+        time_ns(where, "DefaultTime", limit, MINUTE_NS),
+    )
+
+
+def _mode(where: Where, text: str) -> Mode:
+    names = [name for name in text.upper().split(",") if name not in ("GANG", "WITHIN")]
+    try:
+        return Mode(names[0]) if names else Mode.OFF
+    except ValueError:
+        raise where.error("PreemptMode", f"'{printable(text[:40])}' is none of {', '.join(Mode)}") from None
+
+
+# ---- settings ----
+
+
+def _read_setting(site: Site, line: Line, key: str) -> None:
+    reader = _SETTINGS.get(key)
+    if reader is not None:
+        reader(site, line, line.pairs[key])
+    elif key not in _QUIET:
+        site.leave_out(line, key)
+
+
+def _preempt_type(site: Site, line: Line, text: str) -> None:
+    site.settings["preempts"] = text == "preempt/partition_prio"
+    if text not in ("preempt/partition_prio", "preempt/none"):
+        site.leave_out(line, "preempttype", "only partitions' tiers preempt here")
+
+
+def _preempt_mode(site: Site, line: Line, text: str) -> None:
+    site.global_mode = _mode(line.where, text)
+    site.settings["gang"] = "GANG" in text.upper().split(",")
+
+
+def _scheduler_type(site: Site, line: Line, text: str) -> None:
+    site.settings["backfills"] = text == "sched/backfill"
+
+
+def _select_type(site: Site, line: Line, text: str) -> None:
+    if text not in _SELECTS:
+        site.leave_out(line, "selecttype", "nodes are shared by CPU here, as under select/cons_tres")
+
+
+def _auth_info(site: Site, line: Line, text: str) -> None:
+    for option in text.split(","):
+        name, _, value = option.partition("=")
+        if name == "cred_expire":
+            site.settings["cred_expire_ns"] = whole(line.where, "AuthInfo", value) * SECOND_NS
+
+
+def _time(field: str) -> Callable[[Site, Line, str], None]:
+    def read(site: Site, line: Line, text: str) -> None:
+        unit_ns = SECOND_NS
+        site.settings[field] = time_ns(line.where, next(iter(line.pairs)), text, unit_ns) or 0
+
+    return read
+
+
+_TIMES = {
+    "bf_interval": ("bf_interval_ns", SECOND_NS),
+    "bf_window": ("bf_window_ns", MINUTE_NS),
+    "bf_resolution": ("bf_resolution_ns", SECOND_NS),
+    "sched_interval": ("sched_interval_ns", SECOND_NS),
+    "sched_min_interval": ("sched_min_interval_ns", MICROSECOND_NS),
+    "batch_sched_delay": ("batch_sched_delay_ns", SECOND_NS),
+}
+_COUNTS = {
+    "bf_max_job_test": "bf_max_job_test",
+    "default_queue_depth": "default_queue_depth",
+    "preempt_reorder_count": "reorder_count",
+}
+_FLAGS = {"preempt_youngest_first": "youngest_first", "preempt_strict_order": "strict_order"}
+
+
+def _parameters(site: Site, line: Line, text: str) -> None:
+    for option in filter(None, text.split(",")):
+        name, _, value = option.partition("=")
+        if name in _TIMES:
+            field, unit_ns = _TIMES[name]
+            site.settings[field] = whole(line.where, name, value) * unit_ns
+        elif name in _COUNTS:
+            site.settings[_COUNTS[name]] = whole(line.where, name, value)
+        elif name in _FLAGS:
+            site.settings[_FLAGS[name]] = True
+        else:
+            site.left_out.append(NotCarriedOver(str(line.where), f"SchedulerParameters: {printable(option[:60])}"))
+
+
+def _selected(site: Site, line: Line, text: str) -> None:
+    if not text.upper().startswith(("CR_CPU", "CR_CORE")):
+        site.leave_out(line, "selecttypeparameters", "only CPUs decide here")
+
+
+_SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
+    "preempttype": _preempt_type,
+    "preemptmode": _preempt_mode,
+    "preemptexempttime": _time("exempt_ns"),
+    "schedulertimeslice": _time("time_slice_ns"),
+    "schedulertype": _scheduler_type,
+    "schedulerparameters": _parameters,
+    "selecttype": _select_type,
+    "selecttypeparameters": _selected,
+    "authinfo": _auth_info,
+}

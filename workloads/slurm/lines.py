@@ -1,0 +1,154 @@
+"""The form of ``slurm.conf``: ``Key=Value`` pairs, comments, continued and included lines; times, sizes and node lists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.slurm.model import SECOND_NS
+from emulator.vocabulary import Frozen
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_NODES = 100_000
+MOST_INCLUDED = 10
+UNLIMITED = ("UNLIMITED", "INFINITE", "-1")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_DAYS_AND_HOURS = re.compile(r"(?:(\d{1,6})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a file."""
+
+    path: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+    def error(self, key: str, what: str) -> ConfigError:
+        """What is wrong with a key of this line."""
+        return ConfigError(f"{self}: {key}: {what}")
+
+
+class NotCarriedOver(Frozen):
+    """A setting that the decisions do not look at."""
+
+    where: str
+    what: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The pairs of one line, by key in lower case, in their order."""
+
+    where: Where
+    pairs: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        """Its first key, which says what it is about."""
+        return next(iter(self.pairs))
+
+
+def read_lines(path: Path, depth: int = 0) -> Iterator[Line]:
+    """The lines of a configuration, with those of included files in their places.
+
+    Raises:
+        ConfigError: a file cannot be read, or a line has no ``Key=Value``.
+    """
+    for number, text in _joined(path):
+        where = Where(path, number)
+        words = _words(where, text)
+        if words and words[0].lower() == "include" and len(words) == 2:
+            if depth == MOST_INCLUDED:
+                raise where.error("Include", f"more than {MOST_INCLUDED} files deep")
+            yield from read_lines(path.parent / words[1], depth + 1)
+        elif words:
+            yield Line(where, _pairs(where, words))
+
+
+def _joined(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines without comments, continued ones as one, with their numbers."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{path}: has more than 16 MiB; is this a slurm.conf?")
+        lines = path.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    begun, begun_at = "", 0
+    for number, line in enumerate(lines, 1):
+        text = re.sub(r"(?<!\\)#.*", "", line).rstrip()
+        begun_at = begun_at or number
+        if text.endswith("\\"):
+            begun += text[:-1] + " "
+            continue
+        yield begun_at, begun + text
+        begun, begun_at = "", 0
+    if begun:
+        yield begun_at, begun
+
+
+def _words(where: Where, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}: a quote is not closed") from error
+
+
+def _pairs(where: Where, words: list[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{where}: '{printable(word[:40])}' is not Key=Value")
+        pairs[key.lower()] = value
+    return pairs
+
+
+def whole(where: Where, key: str, text: str) -> int:
+    """A whole number that is not negative."""
+    if not re.fullmatch(r"\d{1,15}", text):
+        raise where.error(key, f"'{printable(text[:40])}' is not a whole number")
+    return int(text)
+
+
+def time_ns(where: Where, key: str, text: str, unit_ns: int) -> int | None:
+    """A time: a number in ``unit_ns``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM`` or ``D-HH:MM:SS``.
+
+    None: unlimited.
+    """
+    if text.upper() in UNLIMITED:
+        return None
+    found = _DAYS_AND_HOURS.fullmatch(text)
+    if found is None:
+        raise where.error(key, f"'{printable(text[:40])}' is not a time such as 30, 10:00, 1:00:00 or 2-12")
+    days, *parts = (None if part is None else int(part) for part in found.groups())
+    given = [part for part in parts if part is not None]
+    if days is not None:
+        hours, minutes, seconds = (*given, 0, 0)[:3]
+    elif len(given) == 1:
+        return given[0] * unit_ns
+    else:
+        hours, minutes, seconds = (0, *given)[-3:]
+    return (((days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds) * SECOND_NS
+
+
+def node_names(where: Where, key: str, text: str) -> tuple[str, ...]:
+    """The names in a node list such as ``n[0-3,7],login1``, in order."""
+    if any(int(last[:9]) - int(first[:9]) > MOST_NODES or len(last) > 9 for first, last in _RANGE.findall(text)):
+        raise where.error(key, f"has more than {MOST_NODES:,} nodes")
+    try:
+        names = tuple(map(str, NodeSet(text, resolver=None)))
+    except NodeSetException as error:
+        raise where.error(key, f"{printable(str(error))}") from error
+    if not names or len(names) > MOST_NODES:
+        raise where.error(key, "names no node" if not names else f"has more than {MOST_NODES:,} nodes")
+    return names
