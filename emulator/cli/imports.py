@@ -127,6 +127,45 @@ def kueue(
     say(f"{out}: {counts}, {len(unread):,} fields and objects not carried over")
 
 
+@group.command()
+def slurm(
+    conf: Annotated[Path, typer.Option(help="The site's slurm.conf.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File to write (YAML).", show_default=False)],
+    sacct: Annotated[Path | None, typer.Option(help="Jobs, as sacct prints them (see below).")] = None,
+) -> None:
+    """Take over a Slurm site's nodes, partitions, preemption and scheduler settings, and its jobs.
+
+    Nodes have CPUs, and jobs are rigid. Preemption is by partition (preempt/partition_prio). What is not carried over
+    is listed with its line; included files are read.
+
+    The written file is for natjam play. natjam run cannot run it yet.
+
+    \b
+    Examples:
+      sacct --allusers --duplicates --parsable2 --units=K -S 2026-11-01 \\
+        --format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw > jobs.txt
+      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
+    """
+    from workloads.slurm.conf import read_conf
+    from workloads.slurm.sacct import read_sacct
+    from workloads.slurm.saved import Slurm, write_saved
+
+    if out.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"--out {out}: must be a file ending in .yaml")
+    cluster, left_out = read_conf(conf)
+    jobs, unread = read_sacct(sacct, cluster) if sacct is not None else ((), [])
+    left_out += unread
+    lines = [f"Made by natjam import slurm from {conf.name}" + (f" and {sacct.name}." if sacct else ".")]
+    if left_out:
+        what = (f"  {each.what} ({each.where})" + (f": {each.why}" if each.why else "") for each in left_out)
+        lines += ["Not carried over:", *what]
+    write_saved(out, Slurm(cluster, jobs), lines)
+    for line in lines[1:]:
+        say(line)
+    counts = f"{len(cluster.nodes):,} nodes, {len(cluster.partitions):,} partitions, {len(jobs):,} jobs"
+    say(f"{out}: {counts}, {len(left_out):,} settings and jobs not carried over")
+
+
 def _notes_table(title: str, notes: Sequence[LeftOut]) -> Table:
     table = new_table(title, words("setting", "value", "why", "where"))
     for note in notes:

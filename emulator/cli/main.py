@@ -28,6 +28,7 @@ from emulator.cli import (
     loops,
     machine,
     orders,
+    play,
     results,
     start,
     workload,
@@ -365,6 +366,7 @@ for command in (
     *(campaign.campaign, campaign.reproduce),
     chaos.chaos,
     loops.loops,
+    play.play,
     *(machine.doctor, machine.probe, hosts.hosts),
 ):
     app.command()(command)

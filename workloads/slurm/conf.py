@@ -1,4 +1,4 @@
-"""``slurm.conf`` as what Slurm's decisions are made from: nodes, partitions, preemption and the schedulers' parameters."""
+"""``slurm.conf`` as what Slurm's decisions are made from: nodes, partitions, preemption, the schedulers' parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form of ``slurm.conf``: ``Key=Value`` pairs, comments, continued and included lines; times, sizes and node lists."""
+"""The form of ``slurm.conf``: ``Key=Value``, comments, continued and included lines; times, numbers and node lists."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The backfill scheduler: a job may go before others if it delays no planned start of theirs.
 
 Jobs are taken in the main scheduler's order.  Whoever cannot start now is planned: running jobs are taken away in the
-order of the ends of their time limits, in groups whose span begins with 30 s and doubles (slurm.conf's
-``bf_window_linear`` describes this), until it fits; its nodes are then kept for it, whole, from the end of the last
-group for its time limit.
+order of the ends of their time limits, the first 30 s of them at once (slurm.conf's ``bf_window_linear`` says why;
+there the span doubles afterwards, which no record shows), until it fits; its nodes are then kept for it, whole, from
+the last of these ends for its time limit.
 """
 
 from __future__ import annotations
@@ -61,22 +61,27 @@ class _Plan:
 def backfill_pass(snapshot: Snapshot, now_ns: int) -> Iterator[Decision]:
     """Look at the pending jobs once.  The caller carries out each decision in ``snapshot`` before it takes the next."""
     settings = snapshot.cluster.settings
-    plan = _Plan(settings)
+    plan, ends = _Plan(settings), list[Running]()
     for job in snapshot.pending(now_ns)[: settings.bf_max_job_test]:
         nodes = plan.free_nodes(job.partition.nodes, now_ns, now_ns + job.limit_ns)
         decision = decide(snapshot, job, nodes, now_ns)
         if decision.outcome in (Outcome.WAITS, Outcome.AWAITS_VICTIMS):
-            decision = _planned(snapshot, plan, job, now_ns, decision)
+            ends = ends or sorted(snapshot.running.values(), key=lambda each: each.end_ns)
+            decision = _planned(snapshot, plan, job, now_ns, decision, ends)
+        else:
+            ends = []
         yield decision
 
 
-def _planned(snapshot: Snapshot, plan: _Plan, job: Waiting, now_ns: int, decision: Decision) -> Decision:
+def _planned(
+    snapshot: Snapshot, plan: _Plan, job: Waiting, now_ns: int, decision: Decision, ends: Sequence[Running]
+) -> Decision:
     """The same decision with the earliest start, which is kept in the plan."""
     for begin_ns in (now_ns, *plan.ends()):
         if begin_ns > now_ns + plan.settings.bf_window_ns:
             break
         nodes = plan.free_nodes(job.partition.nodes, begin_ns, begin_ns + job.limit_ns)
-        found = _earliest(snapshot, job, nodes, begin_ns)
+        found = _earliest(snapshot, job, nodes, begin_ns, ends)
         if found is None:
             continue
         where, at_ns = found
@@ -87,25 +92,26 @@ def _planned(snapshot: Snapshot, plan: _Plan, job: Waiting, now_ns: int, decisio
 
 
 def _earliest(
-    snapshot: Snapshot, job: Waiting, nodes: Sequence[str], begin_ns: int
+    snapshot: Snapshot, job: Waiting, nodes: Sequence[str], begin_ns: int, ends: Sequence[Running]
 ) -> tuple[tuple[str, ...], int] | None:
-    """When and where ``job`` fits on ``nodes``, by the running jobs' time limits."""
-    if len(nodes) < job.job.nodes:
+    """When and where ``job`` fits on ``nodes``, by the time limits of the running jobs: ``ends``, in their order."""
+    cpus, allowed = job.job.cpus, set(nodes)
+    if len(allowed) < job.job.nodes:
         return None
-    running = sorted(snapshot.running.values(), key=lambda each: each.end_ns)
-    gone = [each for each in running if each.end_ns <= begin_ns]
-    left = running[len(gone) :]
-    free, at_ns, first_ns = snapshot.free_without(gone), begin_ns, left[0].end_ns if left else begin_ns
-    while (where := place(job.job, free, nodes, snapshot.order)) is None:
-        if not left:
-            return None
-        group = [each for each in left if each.end_ns <= max(left[0].end_ns, first_ns + FIRST_SPAN_NS)]
-        left, at_ns = left[len(group) :], group[-1].end_ns
-        _give_back(free, group)
-    return where, at_ns
-
-
-def _give_back(free: dict[str, int], group: Sequence[Running]) -> None:
-    for each in group:
+    free, at_ns = dict(snapshot.free), begin_ns
+    fitting = sum(free[node] >= cpus for node in nodes)
+    coming = (each.end_ns for each in ends if each.end_ns > begin_ns)
+    together_ns = next(coming, begin_ns) + FIRST_SPAN_NS
+    for each in ends:
+        is_next_group = at_ns < each.end_ns and (at_ns == begin_ns or each.end_ns > together_ns)
+        if is_next_group and fitting >= job.job.nodes:
+            break
+        at_ns = max(at_ns, each.end_ns)
         for node in each.nodes:
             free[node] += each.cpus
+            fitting += node in allowed and free[node] - each.cpus < cpus <= free[node]
+    if fitting < job.job.nodes:
+        return None
+    where = place(job.job, free, nodes, snapshot.order)
+    assert where is not None
+    return where, at_ns

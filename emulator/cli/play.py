@@ -1,0 +1,115 @@
+"""The command play."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.display.console import results_console, say
+from emulator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from emulator.policies.slurm.model import Cluster
+    from emulator.policies.slurm.outcome import PartitionOutcome
+    from emulator.policies.slurm.player import Stay
+
+AS_CONFIGURED = "as configured"
+
+
+def play(
+    file: Annotated[Path, typer.Argument(help="A site from natjam import slurm.", show_default=False)],
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTITION=MODE", help="Play it also with this PreemptMode of a partition; repeatable."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Table of all starts and ends to write (CSV).")] = None,
+) -> None:
+    """Play the jobs of an imported Slurm site by Slurm's rules, in virtual time.
+
+    Shows for each partition how long jobs waited and took, how many were preempted, and the work that was lost. With
+    --mode the same jobs are played again under another PreemptMode: OFF, CANCEL, REQUEUE or SUSPEND. SUSPEND means
+    SUSPEND,GANG. A job that is preempted and requeued starts anew.
+
+    \b
+    Examples:
+      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out mine.yaml
+      natjam play mine.yaml
+      natjam play mine.yaml --mode low=SUSPEND --mode low=REQUEUE --out stays.csv
+    """
+    from emulator.display.tables import names, new_table, numbers
+    from emulator.policies.slurm.outcome import outcomes
+    from emulator.policies.slurm.player import Player
+    from workloads.slurm.saved import read_saved
+
+    site = read_saved(file)
+    if not site.jobs:
+        raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
+    table = new_table(
+        "",
+        [
+            *names("PreemptMode", "partition"),
+            *numbers("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h"),
+        ],
+    )
+    played: dict[str, Mapping[str, Sequence[Stay]]] = {}
+    for name, cluster in _variants(site.cluster, mode or ()).items():
+        say(f"playing {len(site.jobs):,} jobs, {name}")
+        played[name] = Player(cluster, site.jobs).play()
+        for outcome in outcomes(cluster, site.jobs, played[name]):
+            table.add_row(name, *_cells(outcome))
+    results_console().print(table)
+    if out is not None:
+        _write(out, played)
+
+
+def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:
+    from msgspec.structs import replace
+
+    from emulator.policies.slurm.model import Mode
+
+    found = {AS_CONFIGURED: cluster}
+    for given in modes:
+        name, _, text = given.partition("=")
+        if name not in {each.name for each in cluster.partitions}:
+            known = ", ".join(each.name for each in cluster.partitions)
+            raise ConfigError(f"--mode {given}: there is no partition '{name}' (partitions: {known})")
+        with contextlib.suppress(ValueError):
+            chosen = Mode(text.upper())
+            partitions = (replace(each, mode=chosen) if each.name == name else each for each in cluster.partitions)
+            settings = replace(cluster.settings, preempts=True, gang=cluster.settings.gang or chosen is Mode.SUSPEND)
+            found[f"{name}={chosen}"] = replace(cluster, partitions=tuple(partitions), settings=settings)
+            continue
+        raise ConfigError(f"--mode {given}: the mode must be one of {', '.join(Mode)}")
+    return found
+
+
+def _cells(outcome: PartitionOutcome) -> tuple[str, ...]:
+    times = (outcome.wait_s, outcome.longest_wait_s, outcome.completion_s)
+    return (
+        outcome.partition,
+        f"{outcome.jobs:,}",
+        *("-" if time_s is None else f"{time_s:,.0f}" for time_s in times),
+        f"{outcome.preempted:,}",
+        f"{outcome.lost_node_h:,.2f}",
+    )
+
+
+def _write(out: Path, played: Mapping[str, Mapping[str, Sequence[Stay]]]) -> None:
+    from emulator.files.whole_files import written_whole
+
+    with written_whole(out) as unfinished, unfinished.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("variant", "job", "start_s", "end_s", "end", "nodes", "stopped_s", "preempted_by"))
+        for name, stays in played.items():
+            for job, each in stays.items():
+                for stay in each:
+                    stopped_s = sum(until - since for since, until in stay.stopped) / 1e9
+                    times = (stay.start_ns / 1e9, "" if stay.end_ns is None else stay.end_ns / 1e9)
+                    rows.writerow((name, job, *times, stay.end or "", " ".join(stay.nodes), stopped_s, stay.by or ""))
+    say(f"{out}: every start and end")

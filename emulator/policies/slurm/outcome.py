@@ -1,0 +1,68 @@
+"""What a play meant for the jobs of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
+from emulator.policies.slurm.player import End, Stay
+from emulator.vocabulary import Frozen
+
+_PREEMPTED = (End.CANCELLED, End.REQUEUED)
+_HOUR_NS = 3600 * SECOND_NS
+
+
+class PartitionOutcome(Frozen):
+    """Of all jobs of one partition.  None: no job started, or ended."""
+
+    partition: str
+    jobs: int
+    wait_s: float | None
+    """Mean, until the first start."""
+    longest_wait_s: float | None
+    completion_s: float | None
+    """Mean from submission to the end, of those that ran to their end."""
+    preempted: int
+    """How often jobs were ended or stopped for others."""
+    lost_node_h: float
+    """Node-hours of work that was ended, and is done again or never."""
+
+
+def outcomes(cluster: Cluster, jobs: Iterable[Job], stays: Mapping[str, Sequence[Stay]]) -> Iterator[PartitionOutcome]:
+    """Of each partition that has jobs, in the order of the configuration."""
+    by_partition: dict[str, list[Job]] = {}
+    for job in jobs:
+        by_partition.setdefault(job.partition, []).append(job)
+    for partition in cluster.partitions:
+        if found := by_partition.get(partition.name):
+            yield _outcome(partition.name, found, stays)
+
+
+def _outcome(partition: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[Stay]]) -> PartitionOutcome:
+    waits, completions, preempted, lost_ns = list[int](), list[int](), 0, 0
+    for job in jobs:
+        mine = stays[job.name]
+        if mine:
+            waits.append(mine[0].start_ns - job.submit_ns)
+        for stay in mine:
+            end_ns = stay.end_ns or 0
+            if stay.end in _PREEMPTED:
+                preempted += 1
+                stopped_ns = sum(until_ns - since_ns for since_ns, until_ns in stay.stopped)
+                lost_ns += (end_ns - stay.start_ns - stopped_ns) * len(stay.nodes)
+            elif stay.end is End.DONE:
+                completions.append(end_ns - job.submit_ns)
+            preempted += len(stay.stopped)
+    return PartitionOutcome(
+        partition,
+        len(jobs),
+        _mean_s(waits),
+        max(waits) / SECOND_NS if waits else None,
+        _mean_s(completions),
+        preempted,
+        lost_ns / _HOUR_NS,
+    )
+
+
+def _mean_s(times_ns: Sequence[int]) -> float | None:
+    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None

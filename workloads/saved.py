@@ -1,0 +1,57 @@
+"""What an import takes over from another scheduler, in a file of natjam's own: YAML with ``name`` and one section.
+
+The section has the scheduler's name, its version, and the values of a struct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from emulator.errors import ConfigError, printable
+from emulator.files.whole_files import written_whole
+from emulator.files.yaml_positions import read_document
+from emulator.files.yaml_values import dump_yaml
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+_HEAD_BYTES = 1 << 16
+
+
+def is_saved(path: Path, section: str) -> bool:
+    """Whether ``path`` is such a file with ``section``."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return any(line.startswith(f"{section}:".encode()) for line in file.read(_HEAD_BYTES).splitlines())
+
+
+def read_section(path: Path, section: str, version: str, kind: type[StructT]) -> StructT:
+    """The values that ``write_section`` wrote.  Raises ConfigError: file, line and field."""
+    document = read_document(path)
+    given = document.data.get(section)
+    try:
+        if not isinstance(given, dict) or given.get("version") != version:
+            where = document.origin((section, "version"))
+            raise ConfigError(f"{where}: {section}.version: must be '{version}'")
+        return msgspec.convert({key: value for key, value in given.items() if key != "version"}, kind)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).partition(" - at `$.")
+        location = _location(at.rstrip("`"))
+        field = f"{section}.{at.rstrip('`')}: " if at else ""
+        raise ConfigError(f"{document.origin((section, *location))}: {printable(field + what)}") from None
+
+
+def _location(at: str) -> tuple[str | int, ...]:
+    parts = at.replace("[", ".").replace("]", "").split(".") if at else []
+    return tuple(int(part) if part.isdigit() else part for part in parts if part)
+
+
+def write_section(path: Path, section: str, version: str, value: msgspec.Struct, head: Iterable[str]) -> None:
+    """Write the file, with ``head`` as comments before it.  Raises RunError."""
+    content: dict[str, Any] = {"name": path.stem, section: {"version": version, **msgspec.to_builtins(value)}}
+    comments = "".join(f"# {printable(line)}\n" for line in head)
+    with written_whole(path) as unfinished:
+        unfinished.write_text(comments + dump_yaml(content))

@@ -1,0 +1,119 @@
+"""Jobs as ``sacct --parsable2 --duplicates`` prints them: one row for each time that a job was started.
+
+A job's work is the time of its last row without the time in which it was suspended.  Steps (``12.batch``) are left
+out.  Jobs that never ran, or have not ended, have no known length and are listed.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from emulator.errors import ConfigError, printable
+from emulator.files.yaml_positions import read_bytes
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job
+from workloads.slurm.lines import NotCarriedOver, Where, time_ns, whole
+
+LARGEST_FILE_BYTES = 1 << 30
+COMMAND = (
+    "sacct --allusers --duplicates --parsable2 --units=K "
+    "--format=JobIDRaw,Partition,Submit,ElapsedRaw,Suspended,State,NNodes,NCPUS,TimelimitRaw"
+)
+"""Prints what is read here."""
+NEEDED = ("JobIDRaw", "Partition", "Submit", "ElapsedRaw", "State", "NNodes", "NCPUS")
+_RAN_TO_ITS_END = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED")
+_LONGEST_LINE = 1 << 16
+
+
+def read_sacct(path: Path, cluster: Cluster) -> tuple[tuple[Job, ...], list[NotCarriedOver]]:
+    """The jobs of a table, from the first submission on, and what was left out.
+
+    Raises:
+        ConfigError: it cannot be read, a column is missing, or a value is none.
+    """
+    rows: dict[str, tuple[Where, dict[str, str]]] = {}
+    first_submits: dict[str, datetime] = {}
+    for where, row in _rows(path):
+        name = row["JobIDRaw"]
+        if "." in name:
+            continue
+        rows[name] = where, row
+        first_submits.setdefault(name, _submit(where, row["Submit"]))
+    partitions = {each.name for each in cluster.partitions}
+    jobs: list[Job] = []
+    left_out: list[NotCarriedOver] = []
+    begin = min(first_submits.values(), default=datetime.min)
+    for name, (where, row) in rows.items():
+        why = _why_not(row, partitions, cluster)
+        if why:
+            left_out.append(NotCarriedOver(str(where), f"job {printable(name[:40])}", why))
+            continue
+        submit_ns = round((first_submits[name] - begin).total_seconds()) * SECOND_NS
+        jobs.append(_job(where, row, submit_ns))
+    return tuple(sorted(jobs, key=lambda each: (each.submit_ns, each.name))), left_out
+
+
+def _rows(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
+    text = read_bytes(path, LARGEST_FILE_BYTES).decode(errors="replace")
+    lines = csv.reader(text.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
+    try:
+        columns = next(lines, [])
+        if missing := [column for column in NEEDED if column not in columns]:
+            raise ConfigError(f"{path}:1: there is no column {missing[0]}; make the table with: {COMMAND}")
+        for number, values in enumerate(lines, 2):
+            if len(values) != len(columns):
+                raise ConfigError(f"{path}:{number}: has {len(values)} values for {len(columns)} columns")
+            yield Where(path, number), dict(zip(columns, values, strict=True))
+    except csv.Error as error:
+        raise ConfigError(f"{path}: is not a table of sacct: {error}") from error
+
+
+def _submit(where: Where, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=None)
+    except ValueError:
+        raise where.error("Submit", f"'{printable(text[:40])}' is not a time such as 2026-11-24T10:00:00") from None
+
+
+def _why_not(row: Mapping[str, str], partitions: set[str], cluster: Cluster) -> str:
+    state = row["State"].split(" ")[0]
+    if row["Partition"] not in partitions:
+        return f"there is no partition '{printable(row['Partition'][:40])}' in slurm.conf"
+    if state not in _RAN_TO_ITS_END:
+        return f"it has not ended: {printable(state[:20])}"
+    if row["ElapsedRaw"] == "0" or row["NNodes"] == "0":
+        return "it never ran"
+    nodes, cpus = _shape(row)
+    partition = cluster.partition(row["Partition"])
+    if sum(cluster.nodes[node] >= cpus for node in partition.nodes) < nodes:
+        return f"{nodes} nodes with {cpus} CPUs each are not in its partition"
+    return ""
+
+
+def _shape(row: Mapping[str, str]) -> tuple[int, int]:
+    """Nodes, and CPUs on each."""
+    digits = [int(row[column]) if re.fullmatch(r"\d{1,9}", row[column]) else 1 for column in ("NNodes", "NCPUS")]
+    nodes = max(1, digits[0])
+    return nodes, max(1, -(-digits[1] // nodes))
+
+
+def _job(where: Where, row: Mapping[str, str], submit_ns: int) -> Job:
+    elapsed_ns = whole(where, "ElapsedRaw", row["ElapsedRaw"]) * SECOND_NS
+    suspended_ns = time_ns(where, "Suspended", row.get("Suspended") or "0", SECOND_NS) or 0
+    for column in ("NNodes", "NCPUS"):
+        whole(where, column, row[column])
+    nodes, cpus = _shape(row)
+    limit = row.get("TimelimitRaw", "")
+    limit_ns = time_ns(where, "TimelimitRaw", limit, MINUTE_NS) if limit and limit != "Partition_Limit" else None
+    return Job(
+        row["JobIDRaw"],
+        row["Partition"],
+        nodes,
+        cpus,
+        max(SECOND_NS, elapsed_ns - suspended_ns),
+        submit_ns,
+        limit_ns,
+    )

@@ -1,0 +1,48 @@
+"""A Slurm site in a file of natjam's own: what ``natjam import slurm`` writes and ``natjam play`` reads.
+
+Times are nanoseconds from the first submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from emulator.errors import ConfigError, printable
+from emulator.policies.slurm.model import Cluster, Job
+from emulator.vocabulary import Frozen
+from workloads.saved import read_section, write_section
+
+SECTION, VERSION = "slurm", "22.05"
+"""The version is Slurm's, whose decisions are meant."""
+
+
+class Slurm(Frozen):
+    """What natjam knows of a site."""
+
+    cluster: Cluster
+    jobs: tuple[Job, ...] = ()
+
+
+def read_saved(path: Path) -> Slurm:
+    """A file that ``write_saved`` wrote.  Raises ConfigError."""
+    slurm = read_section(path, SECTION, VERSION, Slurm)
+    names = {each.name for each in slurm.cluster.partitions}
+    for partition in slurm.cluster.partitions:
+        if unknown := [node for node in partition.nodes if node not in slurm.cluster.nodes]:
+            raise ConfigError(f"{path}: slurm.cluster.partitions: {partition.name}: there is no node '{unknown[0]}'")
+    seen: set[str] = set()
+    for job in slurm.jobs:
+        if job.partition not in names:
+            raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: there is no partition '{job.partition}'")
+        if job.name in seen:
+            raise ConfigError(f"{path}: slurm.jobs: '{printable(job.name)}' is there twice")
+        if min(job.nodes, job.cpus, job.length_ns) < 1 or job.submit_ns < 0:
+            raise ConfigError(f"{path}: slurm.jobs: {printable(job.name)}: nodes, cpus and length_ns are at least 1")
+        seen.add(job.name)
+    return slurm
+
+
+def write_saved(path: Path, slurm: Slurm, head: Iterable[str]) -> None:
+    """Write the file, with ``head`` as comments before it.  Raises RunError."""
+    write_section(path, SECTION, VERSION, slurm, head)
