@@ -13,7 +13,7 @@ from workloads.slurm.lines import Line, NotCarriedOver, Where, node_names, read_
 MICROSECOND_NS = 1000
 _SELECTS = ("select/cons_tres", "select/cons_res")
 _DEFAULT = "DEFAULT"
-_NODE_KEYS = {"nodename", "cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
+_CPU_KEYS = {"cpus", "sockets", "corespersocket", "threadspercore", "boards", "socketsperboard"}
 _PARTITION_KEYS = {
     *("partitionname", "nodes", "prioritytier", "preemptmode", "gracetime", "defaulttime", "maxtime", "default"),
     *("oversubscribe", "state"),
@@ -73,8 +73,8 @@ def _read_nodes(site: Site, line: Line) -> None:
     if line.pairs["nodename"].upper() == _DEFAULT:
         site.defaults["nodename"] |= line.pairs
         return
-    pairs = {**site.defaults["nodename"], **line.pairs}
-    cpus = _cpus(line.where, pairs)
+    own = _CPU_KEYS & line.pairs.keys()
+    cpus = _cpus(line.where, line.pairs if own else site.defaults["nodename"])
     for name in node_names(line.where, "NodeName", line.pairs["nodename"]):
         if name in site.nodes:
             raise line.where.error("NodeName", f"'{name}' is there twice")

@@ -1,0 +1,204 @@
+"""A Slurm site's files as natjam reads them, the file that it writes, and the play of it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli.main import app
+from emulator.errors import ConfigError
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Job, Mode, Partition
+from tests.damage import damaged
+from workloads.slurm.conf import read_conf
+from workloads.slurm.lines import Where, time_ns
+from workloads.slurm.sacct import read_sacct
+from workloads.slurm.saved import read_saved
+
+# After the example at the end of slurm.conf's page (https://slurm.schedmd.com/slurm.conf.html).
+EXAMPLE = """\
+SlurmctldHost=dev0(12.34.56.78)  # Primary server
+AuthType=auth/munge
+Epilog=/usr/local/slurm/epilog
+FirstJobId=65536
+SchedulerType=sched/backfill
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PreemptExemptTime=00:10:00
+AuthInfo=socket=/run/munge.socket,cred_expire=60
+SchedulerParameters=bf_interval=10,bf_window=2880,preempt_youngest_first,bf_continue
+NodeName=DEFAULT CPUs=2 RealMemory=2000 TmpDisk=64000
+NodeName=dev[0-25] NodeAddr=edev[0-25] Weight=16
+NodeName=big Sockets=2 CoresPerSocket=8 ThreadsPerCore=2
+DownNodes=dev20 State=DOWN Reason="power,ETA=Dec25"
+PartitionName=DEFAULT MaxTime=30 MaxNodes=10 State=UP
+PartitionName=debug Nodes=dev[0-8,18-25] Default=YES PreemptMode=OFF
+PartitionName=batch Nodes=dev[9-17] MinNodes=4 \\
+    GraceTime=120 PriorityTier=5
+PartitionName=long Nodes=ALL MaxTime=2-12 AllowGroups=admin
+"""
+CONF = """\
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=n[1-2] CPUs=4
+PartitionName=low Nodes=ALL PreemptMode=REQUEUE
+PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF
+"""
+SACCT = """\
+JobIDRaw|Partition|Submit|ElapsedRaw|Suspended|State|NNodes|NCPUS|TimelimitRaw
+11|low|2026-11-24T10:00:00|700|00:00:00|PREEMPTED|2|8|60
+11|low|2026-11-24T10:00:00|3600|00:10:00|COMPLETED|2|8|60
+11.batch||2026-11-24T10:00:00|3600|00:00:00|COMPLETED|1|4|
+12|high|2026-11-24T10:05:00|600|00:00:00|FAILED|1|3|Partition_Limit
+13|high|2026-11-24T10:06:00|0|00:00:00|PENDING|1|1|10
+14|gone|2026-11-24T10:07:00|5|00:00:00|COMPLETED|1|1|10
+15|low|2026-11-24T10:08:00|5|00:00:00|CANCELLED by 1000|1|64|10
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "slurm.conf"
+    path.write_text(CONF)
+    return path
+
+
+def test_the_example_of_slurms_own_page(tmp_path: Path) -> None:
+    path = tmp_path / "slurm.conf"
+    path.write_text(EXAMPLE)
+    cluster, left_out = read_conf(path)
+    assert (len(cluster.nodes), cluster.nodes["dev7"], cluster.nodes["big"]) == (27, 2, 32)
+    debug, batch, long = cluster.partitions
+    assert (len(debug.nodes), debug.mode, debug.limit_ns) == (17, Mode.OFF, 30 * MINUTE_NS)
+    assert (batch.nodes[0], batch.grace_ns, batch.tier, batch.mode) == ("dev9", 120 * SECOND_NS, 5, Mode.REQUEUE)
+    assert (len(long.nodes), long.limit_ns) == (27, 60 * 60 * MINUTE_NS)
+    settings = cluster.settings
+    assert settings.preempts
+    assert settings.youngest_first
+    assert not settings.gang
+    assert (settings.exempt_ns, settings.cred_expire_ns) == (10 * MINUTE_NS, 60 * SECOND_NS)
+    assert (settings.bf_interval_ns, settings.bf_window_ns) == (10 * SECOND_NS, 2880 * MINUTE_NS)
+    said = {(each.where.rpartition(":")[2], each.what) for each in left_out}
+    assert ("3", "epilog=/usr/local/slurm/epilog") in said
+    assert ("12", "SchedulerParameters: bf_continue") in said
+    assert ("19", "minnodes=4") in said
+
+
+def test_included_lines_are_in_their_places(conf: Path) -> None:
+    (conf.parent / "nodes.conf").write_text("NodeName=n[1-2] CPUs=4\n")
+    conf.write_text(CONF.replace("NodeName=n[1-2] CPUs=4", "Include nodes.conf"))
+    assert read_conf(conf)[0].nodes == {"n1": 4, "n2": 4}
+    (conf.parent / "nodes.conf").write_text("Include nodes.conf\n")
+    with pytest.raises(ConfigError, match="nodes.conf:1: Include: more than 10 files deep"):
+        read_conf(conf)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("CPUs=4", "CPUs=four", ":3: CPUs: 'four' is not a whole number"),
+        ("NodeName=n[1-2]", "NodeName=n[1-", ":3: NodeName: "),
+        ("NodeName=n[1-2]", "NodeName=n[1-99999999]", ":3: NodeName: has more than 100,000 nodes"),
+        ("low Nodes=ALL", "low Nodes=n7", ":4: Nodes: there is no NodeName 'n7'"),
+        ("PreemptMode=OFF", "PreemptMode=STOP", ":5: PreemptMode: 'STOP' is none of OFF, CANCEL, REQUEUE, SUSPEND"),
+        ("PartitionName=high", "PartitionName=low", ":5: PartitionName: 'low' is there twice"),
+        ("PreemptType=preempt/partition_prio", "Preempt", ":1: 'Preempt' is not Key=Value"),
+        ("PreemptMode=REQUEUE\n", 'PreemptMode="REQUEUE\n', ":2: "),
+        ("PriorityTier=10", "GraceTime=1:2:3:4", ":5: GraceTime: '1:2:3:4' is not a time"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(conf: Path, old: str, new: str, message: str) -> None:
+    conf.write_text(CONF.replace(old, new, 1))
+    with pytest.raises(ConfigError) as refused:
+        read_conf(conf)
+    assert refused.value.message.startswith(f"{conf}{message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30", 30), ("10:00", 600), ("1:00:00", 3600), ("2-12", 216000), ("1-0:30", 88200), ("UNLIMITED", None)],
+)
+def test_times(text: str, seconds: int | None) -> None:
+    found = time_ns(Where(Path("f"), 1), "k", text, SECOND_NS)
+    assert found == (None if seconds is None else seconds * SECOND_NS)
+
+
+def test_jobs_of_sacct(conf: Path, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(SACCT)
+    jobs, left_out = read_sacct(path, read_conf(conf)[0])
+    assert jobs == (
+        Job("11", "low", 2, 4, 3000 * SECOND_NS, 0, 60 * MINUTE_NS),
+        Job("12", "high", 1, 3, 600 * SECOND_NS, 300 * SECOND_NS, None),
+    )
+    assert [(each.what, each.why) for each in left_out] == [
+        ("job 13", "it has not ended: PENDING"),
+        ("job 14", "there is no partition 'gone' in slurm.conf"),
+        ("job 15", "1 nodes with 64 CPUs each are not in its partition"),
+    ]
+
+
+def test_import_and_play(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text(SACCT)
+    out, stays = tmp_path / "mine.yaml", tmp_path / "stays.csv"
+    arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "2 nodes, 2 partitions, 2 jobs, 3 settings and jobs not carried over" in done.output
+    site = read_saved(out)
+    assert site.cluster.partitions[1] == Partition("high", ("n1", "n2"), 10)
+    played = CliRunner().invoke(app, ["play", str(out), "--mode", "low=suspend", "--out", str(stays)])
+    assert played.exit_code == 0, played.output
+    rows = stays.read_text().splitlines()
+    assert rows[0] == "variant,job,start_s,end_s,end,nodes,stopped_s,preempted_by"
+    assert rows[1].startswith("as configured,11,1.0,301.0,requeued,n1 n2,0.0,12")
+    [suspended] = [row for row in rows if row.startswith("low=SUSPEND,11,")]
+    assert suspended == "low=SUSPEND,11,1.0,3601.0,done,n1 n2,600.0,"
+    refused = CliRunner().invoke(app, ["play", str(out), "--mode", "medium=CANCEL"])
+    assert refused.exit_code == 2
+    assert "there is no partition 'medium' (partitions: low, high)" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("22.05", "21", "slurm.version: must be '22.05'"),
+        ("partition: high", "partition: other", "slurm.jobs: 12: there is no partition 'other'"),
+        ("cpus: 3", "cpus: 0", "slurm.jobs: 12: nodes, cpus and length_ns are at least 1"),
+        ("cpus: 3", "cpus: many", "slurm.jobs[1].cpus: "),
+    ],
+)
+def test_a_saved_site_with_an_error(conf: Path, tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "jobs.txt").write_text(SACCT)
+    out = tmp_path / "mine.yaml"
+    arguments = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(out)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    out.write_text(out.read_text().replace(old, new, 1))
+    with pytest.raises(ConfigError) as refused:
+        read_saved(out)
+    assert message in refused.value.message
+
+
+def test_damaged_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
+    conf, jobs, refused = tmp_path / "slurm.conf", tmp_path / "jobs.txt", 0
+    conf.write_text(CONF)
+    cluster, _ = read_conf(conf)
+    for seed in range(300):
+        conf.write_bytes(damaged(random.Random(f"conf-{seed}"), EXAMPLE.encode()))
+        jobs.write_bytes(damaged(random.Random(f"sacct-{seed}"), SACCT.encode()))
+        for read in (lambda: read_conf(conf), lambda: read_sacct(jobs, cluster)):
+            refusal = ""
+            try:
+                read()
+            except ConfigError as error:
+                refusal = error.message
+            if refusal:
+                refused += 1
+                assert refusal.startswith(str(tmp_path))
+                assert refusal.isprintable()
+                assert len(refusal) < 600
+    assert 100 < refused < 580
