@@ -137,7 +137,8 @@ def main(arguments: Sequence[str]) -> int:
 def _lines(held: Held) -> Iterator[str]:
     parts = [f"{name} {theirs:.1f} s, {ours:.1f} s" for name, (theirs, ours) in sorted(held.means.items())]
     beyond = f"  beyond: {', '.join(held.beyond)}" if held.beyond else ""
-    yield f"{held.name}: recorded and simulated: {'; '.join(parts)}; lost {held.lost_s[0]:.0f} s, {held.lost_s[1]:.0f} s{beyond}"
+    lost = "lost {:.0f} s, {:.0f} s".format(*held.lost_s)
+    yield f"{held.name}: recorded and simulated: {'; '.join(parts)}; {lost}{beyond}"
     theirs, ours = held.preempted
     if theirs != ours:
         yield f"   preempted only there: {sorted(theirs - ours)}; only here: {sorted(ours - theirs)}"

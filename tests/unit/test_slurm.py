@@ -28,7 +28,7 @@ from tests.peers import slurm as peer
 RECORDS = Path(__file__).resolve().parents[1] / "data/slurm"
 RUNS = [run for path in sorted(RECORDS.glob("runs-*.json")) for run in json.loads(path.read_text())]
 BEYOND = {
-    "requeue-defaults 1": "a job that the record still has at a pass has ended here 20 ms before: other victims from then on",
+    "requeue-defaults 1": "a job that the record still has at a pass ended here 20 ms before; then other victims",
     "requeue-grace 2": "one grace begins 2 s later in the record, for no reason that the records show",
 }
 """Runs that are beyond the bounds, and why."""
@@ -38,7 +38,12 @@ NODES = {f"n{number}": 8 for number in range(4)}
 def cluster(mode: Mode = Mode.REQUEUE, **settings: Any) -> Cluster:
     """Four nodes of eight CPUs and two partitions over all of them."""
     low, high = Partition("low", tuple(NODES), 1, mode), Partition("high", tuple(NODES), 10)
-    settings = {"preempts": True, "cred_expire_ns": 5 * SECOND_NS, "sched_min_interval_ns": 0} | settings
+    settings = {
+        "preempts": True,
+        "cred_expire_ns": 5 * SECOND_NS,
+        "sched_min_interval_ns": 0,
+        "sched_interval_ns": SECOND_NS,
+    } | settings
     return Cluster(NODES, (low, high), Settings(batch_sched_delay_ns=0, bf_interval_ns=SECOND_NS, **settings))
 
 
@@ -185,11 +190,11 @@ def test_a_victim_with_grace_works_until_it_is_over() -> None:
     of = replace(cluster(), partitions=(low, cluster().partitions[1]))
     stays = Player(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)]).play()
     first, second = stays["low"]
-    assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 31 * SECOND_NS, "high")
-    assert stays["high"][0].start_ns == 31 * SECOND_NS
-    assert (second.start_ns, second.end) == (37 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
+    assert (first.end, first.end_ns, first.by) == (End.REQUEUED, 30 * SECOND_NS, "high")
+    assert stays["high"][0].start_ns == 30 * SECOND_NS
+    assert (second.start_ns, second.end) == (36 * SECOND_NS, End.DONE)  # cred_expire, in whole seconds
     [mine, _] = outcomes(of, [job("low", 4, 8, 60), job("high", 4, 8, 5, 20)], stays)
-    assert (mine.preempted, mine.lost_node_h, mine.completion_s) == (1, 4 * 30 / 3600, 97.0)
+    assert (mine.preempted, mine.lost_node_h, mine.completion_s) == (1, 4 * 30 / 3600, 96.0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -226,9 +231,9 @@ def _never_over_full(jobs: list[Job], stays: dict[str, list[Stay]]) -> None:
         for stay in each:
             edges = [stay.start_ns, *(edge for stop in stay.stopped for edge in stop), stay.end_ns or 0]
             for since, until in list(pairwise(edges))[::2]:
-                changes += [
-                    (at, sign * cpus[name], node) for node in stay.nodes for at, sign in ((since, 1), (until, -1))
-                ]
+                if since < until:
+                    changes += [(since, cpus[name], node) for node in stay.nodes]
+                    changes += [(until, -cpus[name], node) for node in stay.nodes]
     used = dict.fromkeys(NODES, 0)
     for _, change, node in sorted(changes):
         used[node] += change

@@ -109,7 +109,7 @@ class Player:
         self._events: list[tuple[int, _Kind, int, Callable[[], None]]] = []
         self._pushed = self._now_ns = 0
         self._tick_ns = self._slice_ns = FOREVER_NS
-        self._last_main_ns = -FOREVER_NS
+        self._last_main_ns = self._ticked_ns = -FOREVER_NS
         self._news = self._news_for_backfill = False
         self.stays: dict[str, list[Stay]] = {}
         """Of each job, in the order of their starts."""
@@ -151,7 +151,7 @@ class Player:
     def _tick(self, at_ns: int) -> None:
         if self._tick_ns != at_ns:
             return
-        self._tick_ns = FOREVER_NS
+        self._tick_ns, self._ticked_ns = FOREVER_NS, at_ns
         if self._now_ns >= self._main_due_ns():
             self._last_main_ns, self._news = self._now_ns, False
             for decision in main_pass(self._snapshot, self._now_ns):
@@ -172,7 +172,8 @@ class Player:
     def _arm(self) -> None:
         """Set the next tick that something is to be done at, and the next change of turns."""
         due_ns = min(self._main_due_ns(), self._backfill_due_ns())
-        at_ns = self._at_tick(max(due_ns, self._now_ns + 1), SECOND_NS) if due_ns < FOREVER_NS else FOREVER_NS
+        earliest_ns = self._now_ns + (self._ticked_ns == self._now_ns)
+        at_ns = self._at_tick(max(due_ns, earliest_ns), SECOND_NS) if due_ns < FOREVER_NS else FOREVER_NS
         if at_ns < self._tick_ns:
             self._tick_ns = at_ns
             self._push(at_ns, _Kind.TICK, lambda: self._tick(at_ns))
