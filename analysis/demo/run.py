@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from analysis.demo.load import measure_load
 from analysis.demo.rows import KILL, NATJAM, VARIANTS, Done, Variant, cells, not_comparable, verdict
-from analysis.demo.scale import SCALES, choose_scale, scale_text, slower
+from analysis.demo.scale import choose_scale, scale_text, slower
 from analysis.whole_run import run_experiment
 from emulator.costs.overheads import load_overheads
 from emulator.display.closing_tables import failures
@@ -69,7 +69,7 @@ def run_all(run: Callable[[Variant, float, Path], dict[str, Any]], scale: float,
         if done.summary["disturbed"]:
             directory = out_dir / f"{variant.directory}-slower"
             done = Done(variant, run(variant, slower(scale), directory), directory)
-            scale = max(slower(scale), SCALES[-1])
+            scale = slower(scale)
         found.append(done)
     return found
 

@@ -123,7 +123,7 @@ def test_every_variant_is_run_once_on_a_quiet_machine() -> None:
 def test_a_disturbed_run_is_made_again_once_and_slower() -> None:
     always = {(KILL.name, scale) for scale in (20, slower(20), slower(slower(20)))}
     made, counted = _runs(always)
-    assert made == [("checkpoint", 20), ("suspend", 20), ("kill", 20), ("kill-slower", 10), ("soft-cap", 10)]
+    assert made == [("checkpoint", 20), ("suspend", 20), ("kill", 20), ("kill-slower", 13), ("soft-cap", 13)]
     assert counted == ["checkpoint", "suspend", "kill-slower", "soft-cap"]
 
 
