@@ -229,6 +229,6 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         yield
     except TooLargeError as error:
         raise TraceError(path, None, None, str(error)) from None
-    except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # a time beyond Python's years
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise TraceError(path, None, None, f"is not complete Parquet data: {reason}") from None

@@ -15,6 +15,7 @@ from emulator.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from emulator.display.tables import FittedTable
     from emulator.policies.slurm.model import Cluster
     from emulator.policies.slurm.outcome import PartitionOutcome
     from emulator.policies.slurm.player import Stay
@@ -42,7 +43,6 @@ def play(
       natjam play mine.yaml
       natjam play mine.yaml --mode low=SUSPEND --mode low=REQUEUE --out stays.csv
     """
-    from emulator.display.tables import names, new_table, numbers
     from emulator.policies.slurm.outcome import outcomes
     from emulator.policies.slurm.player import Player
     from workloads.slurm.saved import read_saved
@@ -50,22 +50,27 @@ def play(
     site = read_saved(file)
     if not site.jobs:
         raise ConfigError(f"{file}: slurm.jobs: there are none; give natjam import slurm a table with --sacct")
-    table = new_table(
-        "",
-        [
-            *names("PreemptMode", "partition"),
-            *numbers("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h"),
-        ],
-    )
     played: dict[str, Mapping[str, Sequence[Stay]]] = {}
+    found: dict[str, list[PartitionOutcome]] = {}
     for name, cluster in _variants(site.cluster, mode or ()).items():
         say(f"playing {len(site.jobs):,} jobs, {name}")
         played[name] = Player(cluster, site.jobs).play()
-        for outcome in outcomes(cluster, site.jobs, played[name]):
-            table.add_row(name, *_cells(outcome))
-    results_console().print(table)
+        found[name] = list(outcomes(cluster, site.jobs, played[name]))
+    results_console().print(outcome_table(found))
     if out is not None:
         _write(out, played)
+
+
+def outcome_table(found: Mapping[str, Sequence[PartitionOutcome]]) -> FittedTable:
+    """What each variant meant for the jobs of each partition."""
+    from emulator.display.tables import names, new_table, numbers
+
+    figures = numbers("jobs", "wait s", "longest wait s", "completion s", "preempted", "lost node-h")
+    table = new_table("", [*names("PreemptMode", "partition"), *figures])
+    for name, outcomes in found.items():
+        for outcome in outcomes:
+            table.add_row(name, *_cells(outcome))
+    return table
 
 
 def _variants(cluster: Cluster, modes: Sequence[str]) -> dict[str, Cluster]:

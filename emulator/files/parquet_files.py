@@ -8,6 +8,7 @@ small.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow
 import pyarrow.compute as compute
 import pyarrow.parquet
 
-from emulator.files.parquet_pages import values_in_pages
+from emulator.files.parquet_pages import ColumnPart, column_parts, values_in_pages
 
 MOST_ROWS = 50_000_000
 _MOST_GROUP_BYTES = 2 * 2**30
@@ -41,8 +42,8 @@ def parquet_file(path: Path, whole: bool = False) -> pyarrow.parquet.ParquetFile
         raise TooLargeError(f"has {found.num_rows:,} rows, above the {MOST_ROWS:,} that are read; split it")
     most_bytes = _MOST_BYTES if whole else _MOST_GROUP_BYTES
     total_bytes = 0
-    for group in range(found.num_row_groups):
-        total_bytes = _group_bytes(path, file, group, most_bytes) + (total_bytes if whole else 0)
+    for group, columns in enumerate(column_parts(path)):
+        total_bytes = _group_bytes(path, file, group, columns, most_bytes) + (total_bytes if whole else 0)
         if total_bytes > most_bytes:
             what = "it" if whole else f"its row group {group + 1}"
             advice = "" if whole else "; write it with smaller row groups"
@@ -53,35 +54,37 @@ def parquet_file(path: Path, whole: bool = False) -> pyarrow.parquet.ParquetFile
     return file
 
 
-def _group_bytes(path: Path, file: pyarrow.parquet.ParquetFile, group: int, most_bytes: int) -> int:
-    """What a group of rows unpacks to; not exact if that is little.  Raises TooLargeError."""
+def _group_bytes(
+    path: Path, file: pyarrow.parquet.ParquetFile, group: int, columns: Sequence[ColumnPart], most_bytes: int
+) -> int:
+    """What a group of rows unpacks to; not exact if that is little.  Raises TooLargeError, ValueError."""
+    if len(columns) != file.metadata.num_columns:
+        what = f"row group {group + 1} has {len(columns)} columns, and the schema {file.metadata.num_columns}"
+        raise ValueError(what)
     total_bytes = 0
-    for number in range(file.metadata.num_columns):
-        column = file.metadata.row_group(group).column(number)
-        size_bytes, count = max(0, column.total_uncompressed_size), max(0, column.num_values)
+    for number, column in enumerate(columns):
+        described, size_bytes, count = file.schema.column(number), column.unpacked_bytes, column.values
         if count > MOST_ROWS:
-            where = f"in column '{column.path_in_schema}' of row group {group + 1}"
+            where = f"in column '{column.path}' of row group {group + 1}"
             raise TooLargeError(f"has {count:,} values {where}, above the {MOST_ROWS:,} that are read at once")
-        if file.schema.column(number).max_repetition_level:
+        if described.max_repetition_level:
             _check_pages(path, column)
-        if column.physical_type != "BYTE_ARRAY":
-            width_bytes = max(_VALUE_BYTES, file.schema.column(number).length or 0)
+        if described.physical_type != "BYTE_ARRAY":
+            width_bytes = max(_VALUE_BYTES, described.length or 0)
             total_bytes += max(size_bytes, count * width_bytes)
         elif size_bytes + count * _VALUE_BYTES > most_bytes or count * size_bytes <= most_bytes:
             total_bytes += size_bytes + count * _VALUE_BYTES
         else:
-            total_bytes += count * _VALUE_BYTES + _text_bytes(path, group, column.path_in_schema, count * size_bytes)
+            total_bytes += count * _VALUE_BYTES + _text_bytes(path, group, column.path, count * size_bytes)
     return total_bytes
 
 
-def _check_pages(path: Path, column: pyarrow.parquet.ColumnChunkMetaData) -> None:
+def _check_pages(path: Path, column: ColumnPart) -> None:
     """Raise ValueError if the pages of lists hold more than the footer says."""
-    offsets = [column.data_page_offset, *([column.dictionary_page_offset] if column.has_dictionary_page else [])]
     with path.open("rb") as file:
-        found = values_in_pages(file, max(0, min(offsets)), column.total_compressed_size)
-    if found > column.num_values:
-        where = f"the pages of '{column.path_in_schema}' hold {found:,} values"
-        raise ValueError(f"{where}, and the footer says {column.num_values:,}")
+        found = values_in_pages(file, column.first_byte, column.packed_bytes)
+    if found > column.values:
+        raise ValueError(f"the pages of '{column.path}' hold {found:,} values, and the footer says {column.values:,}")
 
 
 def _text_bytes(path: Path, group: int, column: str, most_bytes: int) -> int:

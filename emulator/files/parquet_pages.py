@@ -1,6 +1,7 @@
-"""How many values the pages of a Parquet column hold, by their own headers.
+"""What the footer of a Parquet file says of its columns, and how many values their pages hold, by their own headers.
 
-A reader of lists takes as many values as a page has, whatever the footer says.  A header is a struct in the compact
+pyarrow ends the process at some broken footers, so the footer is read here.  A reader of lists takes as many values as
+a page has, whatever the footer says.  Footer and headers are structs in the compact
 protocol of Thrift (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md), of which the
 Parquet format uses a part.
 """
@@ -8,6 +9,9 @@ Parquet format uses a part.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from os import SEEK_END
+from pathlib import Path
 from typing import Any, BinaryIO
 
 _HEADER_BYTES, _LONGEST_HEADER_BYTES = 1 << 12, 1 << 24
@@ -16,6 +20,51 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT =
 _COMPRESSED_BYTES, _VALUES = 3, 1
 _OF_DATA = (5, 8)
 """The headers of data pages of version 1 and 2, within that of a page."""
+_ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
+_PATH, _COUNT, _UNPACKED, _PACKED, _DATA_PAGE, _DICTIONARY_PAGE = 3, 5, 6, 7, 9, 11
+_END_BYTES, _MARK = 8, b"PAR1"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPart:
+    """What the footer says of a column in a group of rows."""
+
+    path: str
+    values: int
+    unpacked_bytes: int
+    packed_bytes: int
+    first_byte: int
+    """Of its pages, in the file."""
+
+
+def column_parts(path: Path) -> list[list[ColumnPart]]:
+    """For each group of rows, its columns.  Raises OSError, ValueError."""
+    with path.open("rb") as file:
+        end = file.seek(0, SEEK_END)
+        file.seek(max(0, end - _END_BYTES))
+        length, mark = int.from_bytes(file.read(4), "little"), file.read(4)
+        if mark != _MARK or length > end - _END_BYTES:
+            raise ValueError("its end is not that of a Parquet file")
+        file.seek(end - _END_BYTES - length)
+        data = file.read(length)
+    try:
+        footer, _ = _struct(data, 0)
+    except IndexError:
+        raise ValueError("its footer does not end") from None
+    return [[_part(chunk) for chunk in _listed(group, _COLUMNS)] for group in _listed(footer, _ROW_GROUPS)]
+
+
+def _part(chunk: Any) -> ColumnPart:
+    found = chunk.get(_META_DATA) if isinstance(chunk, dict) else None
+    names = [name.decode(errors="replace") for name in _listed(found, _PATH) if isinstance(name, bytes)]
+    pages = [_count(found, page) for page in (_DATA_PAGE, _DICTIONARY_PAGE)]
+    sizes = (_count(found, field) for field in (_COUNT, _UNPACKED, _PACKED))
+    return ColumnPart(".".join(names), *sizes, min(filter(None, pages), default=0))
+
+
+def _listed(fields: Any, number: int) -> list[Any]:
+    value = fields.get(number) if isinstance(fields, dict) else None
+    return value if isinstance(value, list) else []
 
 
 def values_in_pages(file: BinaryIO, first: int, size_bytes: int) -> int:
@@ -49,9 +98,9 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """The fields of a struct, without texts, and where it ends.  Raises IndexError, ValueError."""
+    """The fields of a struct, and where it ends.  Raises IndexError, ValueError."""
     if depth > _DEEPEST:
-        raise ValueError("the header of a page is nested too deeply")
+        raise ValueError("its footer or the header of a page is nested too deeply")
     fields: dict[int, Any] = {}
     number = 0
     while head := data[at]:
@@ -73,22 +122,24 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return None, at + (1 if kind == _BYTE else 8)
     if kind == _BINARY:
         length, at = _varint(data, at)
-        return None, at + length
+        return data[at : at + length], at + length
     if kind == _STRUCT:
         return _struct(data, at, depth + 1)
     if kind in (_LIST, _SET):
-        return None, _after_list(data, at, depth)
-    raise ValueError(f"the header of a page has a field of kind {kind}")
+        return _list(data, at, depth)
+    raise ValueError(f"its footer or the header of a page has a field of kind {kind}")
 
 
-def _after_list(data: bytes, at: int, depth: int) -> int:
+def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     head, at = data[at], at + 1
     count, at = (head >> 4, at) if head >> 4 != 15 else _varint(data, at)
+    found: list[Any] = []
     for _ in range(count):
         kind = head & 15
-        at = at + 1 if kind in (_TRUE, _FALSE) else _value(data, at, kind, depth + 1)[1]
+        value, at = (None, at + 1) if kind in (_TRUE, _FALSE) else _value(data, at, kind, depth + 1)
         data[at - 1]  # so that a count that is too large ends with the data
-    return at
+        found.append(value)
+    return found, at
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -105,4 +156,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise ValueError("the header of a page has a number that does not end")
+    raise ValueError("its footer or the header of a page has a number that does not end")

@@ -110,6 +110,13 @@ def test_some_damaged_traces(tmp_path: Path, case: str):
     _check_many(tmp_path, case, seeds_of(200))
 
 
+@pytest.mark.parametrize(("case", "seed"), [("natjam-parquet", 7592), ("table-parquet", 14408)])
+def test_damaged_traces_that_once_ended_the_process(tmp_path: Path, case: str, seed: int):
+    """A footer at which pyarrow aborts, and a date beyond Python's."""
+    format, raw = originals(tmp_path)[case]
+    check(tmp_path, case, format, raw, random.Random(f"{case}-{seed}"))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("case", CASES)

@@ -35,13 +35,14 @@ from analysis.reproduce.verdict import judge
 from analysis.run_paths import find_runs, read_summary
 from emulator.chaos.runner import Tally
 from emulator.chaos.schedule import FaultKind
-from emulator.cli import advise, chaos, engines, imports, machine, main, start
+from emulator.cli import advise, chaos, engines, imports, machine, main, play, start
 from emulator.core.messages import JobState
 from emulator.costs.probe_result import ImageCost, Probed, StoreCost
 from emulator.display import closing_tables, probe_table, run_display, status
 from emulator.display.tables import FittedTable, Kind, names, new_table, numbers, words
 from emulator.live.probe.process import MemoryUse
 from emulator.live.session.doctor import Finding
+from emulator.policies.slurm.outcome import PartitionOutcome
 from tests.calibrations import make_calibration
 from tests.simulated_runs import FIG4, simulate
 from tests.traces import GOOGLE
@@ -244,6 +245,12 @@ def probed(runs: Path) -> Iterator[RenderableType]:
     yield from probe_table.probe_tables(Probed(("sleep",), 1, memory, 1, 1, "criu", "soft-dirty", (store,), ()))
 
 
+def played(runs: Path) -> Iterator[RenderableType]:
+    outcome = PartitionOutcome("a-partition-of-research", 10**6, 12345.0, 123456.0, 1234567.0, 12345, 12345.67)
+    idle = PartitionOutcome("high", 1, None, None, None, 0, 0.0)
+    yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
+
+
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
     job = status.JobStatus(f"{JOB}-1", "a-queue-of-research", "running", 1234, 1234, 1234, 1234, 4936)
     used = {"a-queue-of-research": 1234, "production": 1234}
@@ -297,6 +304,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     ],
     "emulator.cli.main._policies_table": lambda _: [main._policies_table()],
     "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
+    "emulator.cli.play.outcome_table": played,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables._overheads_table": closing,
