@@ -58,8 +58,8 @@ def _part(chunk: Any) -> ColumnPart:
     found = chunk.get(_META_DATA) if isinstance(chunk, dict) else None
     names = [name.decode(errors="replace") for name in _listed(found, _PATH) if isinstance(name, bytes)]
     pages = [_count(found, page) for page in (_DATA_PAGE, _DICTIONARY_PAGE)]
-    sizes = (_count(found, field) for field in (_COUNT, _UNPACKED, _PACKED))
-    return ColumnPart(".".join(names), *sizes, min(filter(None, pages), default=0))
+    values, unpacked_bytes, packed_bytes = (_count(found, field) for field in (_COUNT, _UNPACKED, _PACKED))
+    return ColumnPart(".".join(names), values, unpacked_bytes, packed_bytes, min(filter(None, pages), default=0))
 
 
 def _listed(fields: Any, number: int) -> list[Any]:
