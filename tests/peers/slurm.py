@@ -24,8 +24,10 @@ from emulator.policies.slurm.player import Costs, End, Player, Stay
 from workloads.slurm.conf import read_conf
 
 COSTS = Costs(launch_ns=80_000_000, gone_ns=80_000_000)
+"""A launch is as in the ``wait`` runs, after ticks at half seconds; the time victims take to go as in ``requeue``."""
 BOOT_NS = -8_500_000_000
-"""The recorder's controller starts 8 to 9 s before the first job: its ticks are at half seconds."""
+"""When the controller started.  The half second is from the starts in the ``wait`` runs; the whole ones were chosen so
+that the passes of every 30 and 60 s fall where the ``requeue-defaults`` runs show them."""
 MEAN_BOUND, JOB_BOUND, JOB_BOUND_S, LOST_BOUND = 0.05, 0.10, 1.0, 0.10
 PREEMPTED = (End.CANCELLED, End.REQUEUED)
 JOBS_WITHIN, RUNS_WITH_SAME_VICTIMS = 0.9, 0.8

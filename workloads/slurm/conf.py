@@ -176,10 +176,9 @@ def _auth_info(site: Site, line: Line, text: str) -> None:
             site.settings["cred_expire_ns"] = whole(line.where, "AuthInfo", value) * SECOND_NS
 
 
-def _time(field: str) -> Callable[[Site, Line, str], None]:
+def _time(key: str, field: str) -> Callable[[Site, Line, str], None]:
     def read(site: Site, line: Line, text: str) -> None:
-        unit_ns = SECOND_NS
-        site.settings[field] = time_ns(line.where, next(iter(line.pairs)), text, unit_ns) or 0
+        site.settings[field] = time_ns(line.where, key, text, SECOND_NS) or 0
 
     return read
 
@@ -222,8 +221,8 @@ def _selected(site: Site, line: Line, text: str) -> None:
 _SETTINGS: dict[str, Callable[[Site, Line, str], None]] = {
     "preempttype": _preempt_type,
     "preemptmode": _preempt_mode,
-    "preemptexempttime": _time("exempt_ns"),
-    "schedulertimeslice": _time("time_slice_ns"),
+    "preemptexempttime": _time("PreemptExemptTime", "exempt_ns"),
+    "schedulertimeslice": _time("SchedulerTimeSlice", "time_slice_ns"),
     "schedulertype": _scheduler_type,
     "schedulerparameters": _parameters,
     "selecttype": _select_type,

@@ -3,7 +3,7 @@
 Candidates are the running jobs of lower tiers whose partition allows it, lowest tier first, then by JobId.  They are
 taken away one after another until the job fits; whoever is not needed for that stays.  Then the same is tried in
 another order: the one that made it fit first, then those on the most nodes, then those with the most CPUs
-(``preempt_reorder_count`` times); it is taken if fewer go.
+(``preempt_reorder_count`` times); it is taken if fewer go.  The orders are inferred from the recorded runs.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ def victims(snapshot: Snapshot, job: Waiting, nodes: Sequence[str], now_ns: int)
         last = found[-1]
         rest = sorted((each for each in order if each is not last), key=lambda each: (-len(each.nodes), -each.cpus))
         order = [last, *rest]
-        again = _needed(snapshot, job, nodes, order)
-        assert again is not None  # the same candidates suffice in any order
-        found = again
+        found = _needed(snapshot, job, nodes, order)
+        assert found is not None  # the same candidates suffice in any order
         best = min(best, found, key=len)
     return best
 
