@@ -26,7 +26,9 @@ def minima_warning(experiment: Experiment) -> str | None:
 
 def trace_caution(experiment: Experiment) -> str | None:
     """What runs do otherwise than the system that recorded the experiment's trace.  Raises TraceError."""
+    entry = experiment.workload.trace
+    if entry is None:
+        return None
     from workloads.importers import open_entry  # here, because most experiments have no trace
 
-    entry = experiment.workload.trace
-    return None if entry is None else open_entry(entry, Problems(lenient=True)).header.caution
+    return open_entry(entry, Problems(lenient=True)).header.caution

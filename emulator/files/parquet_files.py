@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-import pyarrow.compute as compute
 import pyarrow.parquet
 
 from emulator.files.parquet_pages import ColumnPart, column_parts, values_in_pages
@@ -94,6 +93,8 @@ def _text_bytes(path: Path, group: int, column: str, most_bytes: int) -> int:
 
 
 def _lengths(array: Any, most_bytes: int) -> int:
+    import pyarrow.compute as compute  # here, because it takes longer than all tables of a usual run
+
     while not pyarrow.types.is_dictionary(array.type):
         if pyarrow.types.is_list(array.type) or pyarrow.types.is_large_list(array.type):
             array = array.flatten()
