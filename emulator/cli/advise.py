@@ -43,7 +43,9 @@ def advise(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE_OR_TRACE", help="Experiment (YAML), catalog:NAME, or a trace.", show_default=False
+            metavar="FILE_OR_TRACE",
+            help="Experiment (YAML), catalog:NAME, a trace, or a site of natjam import slurm.",
+            show_default=False,
         ),
     ],
     production: Annotated[
@@ -86,6 +88,9 @@ def advise(
     was assumed is printed first. The experiment is kept, so that you can change it. To continue after a stop, give the
     same command again. The results are advise.json, advise.png and all runs.
 
+    For a Slurm site, its jobs are played once by Slurm's rules under each PreemptMode, with PreemptExemptTime and
+    GraceTime from 0 to 24 h, and with programs that save what they have done.
+
     \b
     Examples:
       natjam advise catalog:facebook-50 --set cluster.containers_per_node=3
@@ -96,6 +101,7 @@ def advise(
       natjam advise jobs.csv --columns submit=Submit,length=Elapsed,tasks=NCPUS,queue=Partition --production short
       natjam advise mine.yaml --also task_eviction=my_policies:newest
       natjam advise mine.yaml --live --time-scale 20
+      natjam import slurm --conf /etc/slurm/slurm.conf --sacct jobs.txt --out site.yaml; natjam advise site.yaml
     """
     from analysis.advise.assumptions import assumptions
     from analysis.advise.candidates import make_question
@@ -104,7 +110,14 @@ def advise(
     from analysis.advise.verdict import judge
     from emulator.experiment.warnings import trace_caution
     from emulator.files.whole_files import write_json
+    from workloads.saved import is_saved
+    from workloads.slurm.saved import SECTION
 
+    if is_saved(file, SECTION):
+        from emulator.cli.advise_site import advise_site
+
+        advise_site(file, _made(out, file), as_json)
+        return
     progress, overrides = results_console(stderr=as_json), list(set_ or ())
     overrides += [f"{key}={value}" for key, value in (("overheads", overheads), ("time_scale", time_scale)) if value]
     sys.path.append(str(file.parent.absolute()))  # so that every process finds the user's own policies

@@ -19,7 +19,7 @@ from emulator.policies.slurm.gang import Turns
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job, Mode, Partition, Settings
 from emulator.policies.slurm.outcome import outcomes
 from emulator.policies.slurm.placement import place
-from emulator.policies.slurm.player import End, Player, Stay
+from emulator.policies.slurm.player import Costs, End, Player, Stay
 from emulator.policies.slurm.preemption import victims
 from emulator.policies.slurm.scheduler import main_pass
 from emulator.policies.slurm.snapshot import Running, Snapshot, Waiting
@@ -238,3 +238,21 @@ def _never_over_full(jobs: list[Job], stays: dict[str, list[Stay]]) -> None:
     for _, change, node in sorted(changes):
         used[node] += change
         assert 0 <= used[node] <= NODES[node]
+
+
+def test_a_requeued_job_that_saves_goes_on_from_its_last_save() -> None:
+    settings = Settings(preempts=True, cred_expire_ns=0)
+    low, high = Partition("low", ("n0",), 1, Mode.REQUEUE), Partition("high", ("n0",), 10)
+    cluster = Cluster({"n0": 1}, (low, high), settings)
+    jobs = [Job("a", "low", 1, 1, 600 * SECOND_NS), Job("b", "high", 1, 1, 60 * SECOND_NS, submit_ns=250 * SECOND_NS)]
+
+    def last_end_and_lost_ns(costs: Costs) -> tuple[int, int]:
+        stays = Player(cluster, jobs, costs).play()["a"]
+        assert [stay.end for stay in stays] == [End.REQUEUED, End.DONE]
+        return stays[-1].end_ns or 0, sum(stay.lost_ns for stay in stays)
+
+    (plain_ns, lost_ns), (saved_ns, little_ns) = map(
+        last_end_and_lost_ns, (Costs(), Costs(save_period_ns=100 * SECOND_NS))
+    )
+    assert 0 < little_ns < 100 * SECOND_NS < lost_ns
+    assert plain_ns - saved_ns == lost_ns - little_ns == 200 * SECOND_NS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -202,3 +203,32 @@ def test_damaged_files_are_read_or_refused_in_words(tmp_path: Path) -> None:
                 assert refusal.isprintable()
                 assert len(refusal) < 600
     assert 100 < refused < 580
+
+
+def test_advice_for_a_site(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text(SACCT.replace("12|high|2026-11-24T10:05", "12|high|2026-11-24T10:40"))
+    site, out = tmp_path / "site.yaml", tmp_path / "advice"
+    runner = CliRunner()
+    imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
+    assert runner.invoke(app, imported).exit_code == 0
+    said = runner.invoke(app, ["advise", str(site), "--out", str(out)])
+    assert said.exit_code == 0
+    assert "urgent: the jobs of high (the highest PriorityTier)" in said.output
+    facts = json.loads((out / "advise.json").read_text())
+    by_way = {(each["mode"], each["exempt"], each["grace"], each["saves"]): each for each in facts["ways"]}
+    assert len(by_way) == len(facts["ways"])
+    waits, requeued = by_way["OFF", "0", "0", "-"], by_way["REQUEUE", "0", "0", "-"]
+    assert waits["lost_node_h"] == by_way["REQUEUE", "24 h", "0", "-"]["lost_node_h"] == 0
+    assert requeued["urgent_wait_s"] < waits["urgent_wait_s"]
+    assert requeued["lost_node_h"] > by_way["REQUEUE, saved", "0", "0", "every 15 min"]["lost_node_h"]
+    assert (out / "advise.png").stat().st_size > 10_000
+
+
+def test_advice_wants_urgent_jobs_and_others(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text("\n".join(line for line in SACCT.splitlines() if "|high|" not in line) + "\n")
+    site, runner = tmp_path / "site.yaml", CliRunner()
+    imported = ["import", "slurm", "--conf", str(conf), "--sacct", str(tmp_path / "jobs.txt"), "--out", str(site)]
+    assert runner.invoke(app, imported).exit_code == 0
+    said = runner.invoke(app, ["advise", str(site), "--out", str(tmp_path / "advice")])
+    assert said.exit_code == 2
+    assert "site.yaml: slurm.jobs: there are no urgent jobs" in said.output

@@ -17,6 +17,7 @@ from analysis import compare, explain, trace_outcomes, workload_report
 from analysis.advise.candidates import Candidate, make_question
 from analysis.advise.outcomes import Outcome, Outcomes
 from analysis.advise.report import advice_table, decision_table
+from analysis.advise.slurm import WayOutcome, ways_table
 from analysis.advise.verdict import Ratio, Reason, Rival, Verdict
 from analysis.demo import run as demo
 from analysis.fidelity import report as fidelity_report
@@ -251,6 +252,12 @@ def played(runs: Path) -> Iterator[RenderableType]:
     yield play.outcome_table({"as configured": [outcome, idle], "a-partition-of-research=SUSPEND": [outcome, idle]})
 
 
+def ways_of_a_site(runs: Path) -> Iterator[RenderableType]:
+    times = (12345.0, 123456.0, 1234567.0, 12345, 12345, 12345.67, 0.123)
+    saved = WayOutcome("REQUEUE, saved", "15 min", "15 min", "every 15 min", *times)
+    yield ways_table([WayOutcome("OFF", "0", "0", "-", None, None, None, 0, 0, 0.0, 0.0), saved])
+
+
 def shown_while_running(runs: Path) -> Iterator[RenderableType]:
     job = status.JobStatus(f"{JOB}-1", "a-queue-of-research", "running", 1234, 1234, 1234, 1234, 4936)
     used = {"a-queue-of-research": 1234, "production": 1234}
@@ -305,6 +312,7 @@ CASES: dict[str, Callable[[Path], Iterable[RenderableType]]] = {
     "emulator.cli.main._policies_table": lambda _: [main._policies_table()],
     "emulator.cli.start._examples_table": lambda _: [start._examples_table()],
     "emulator.cli.play.outcome_table": played,
+    "analysis.advise.slurm.ways_table": ways_of_a_site,
     "emulator.display.closing_tables._jobs_table": closing,
     "emulator.display.closing_tables._metrics_table": closing,
     "emulator.display.closing_tables._overheads_table": closing,

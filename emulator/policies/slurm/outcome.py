@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from emulator.policies.slurm.model import SECOND_NS, Cluster, Job
-from emulator.policies.slurm.player import End, Stay
+from emulator.policies.slurm.player import Stay
 from emulator.vocabulary import Frozen
 
-_PREEMPTED = (End.CANCELLED, End.REQUEUED)
 _HOUR_NS = 3600 * SECOND_NS
 
 
@@ -45,14 +44,10 @@ def _outcome(partition: str, jobs: Sequence[Job], stays: Mapping[str, Sequence[S
         if mine:
             waits.append(mine[0].start_ns - job.submit_ns)
         for stay in mine:
-            end_ns = stay.end_ns or 0
-            if stay.end in _PREEMPTED:
-                preempted += 1
-                stopped_ns = sum(until_ns - since_ns for since_ns, until_ns in stay.stopped)
-                lost_ns += (end_ns - stay.start_ns - stopped_ns) * len(stay.nodes)
-            elif stay.end is End.DONE:
-                completions.append(end_ns - job.submit_ns)
-            preempted += len(stay.stopped)
+            lost_ns += stay.lost_ns * len(stay.nodes)
+            preempted += len(stay.stopped) + stay.was_ended
+            if stay.is_done:
+                completions.append((stay.end_ns or 0) - job.submit_ns)
     return PartitionOutcome(
         partition,
         len(jobs),

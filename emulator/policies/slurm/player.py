@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from heapq import heappop, heappush
 
+from msgspec.structs import replace
+
 from emulator.policies.slurm.backfill import backfill_pass
 from emulator.policies.slurm.decisions import Decision, Outcome
 from emulator.policies.slurm.gang import Turns
@@ -30,6 +32,8 @@ class Costs(Frozen):
     """From a decision until the job works."""
     gone_ns: int = 0
     """From the order to end victims until their preemptor is launched."""
+    save_period_ns: int | None = None
+    """How often programs save what they have done, so that a requeued job goes on from there; None: never."""
 
 
 NO_COSTS = Costs()
@@ -57,6 +61,26 @@ class Stay:
     """For whom it was preempted."""
     stopped: list[tuple[int, int]] = field(default_factory=list)
     """When it was stopped, and went on."""
+    saved_ns: int = 0
+    """Work that it had saved when it was requeued, and that is not done again."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job ran to its end."""
+        return self.end is End.DONE
+
+    @property
+    def was_ended(self) -> bool:
+        """Whether it was ended for another job."""
+        return self.end in (End.CANCELLED, End.REQUEUED)
+
+    @property
+    def lost_ns(self) -> int:
+        """Work that was ended, and is done again or never, on each of its nodes."""
+        if not self.was_ended or self.end_ns is None:
+            return 0
+        stopped_ns = sum(until_ns - since_ns for since_ns, until_ns in self.stopped)
+        return max(0, self.end_ns - self.start_ns - stopped_ns - self.saved_ns)
 
 
 @dataclass(eq=False, slots=True)
@@ -238,10 +262,12 @@ class Player:
             self._leave(work, End.CANCELLED)
             return
         self._leave(work, End.REQUEUED)
+        if period_ns := self._costs.save_period_ns:
+            work.stay.saved_ns = work.stay.lost_ns // period_ns * period_ns
         whole_ns = self._now_ns // SECOND_NS * SECOND_NS
         eligible_ns = whole_ns + SECOND_NS + self._settings.cred_expire_ns
-        again = Waiting(waiting.job, waiting.partition, waiting.number, eligible_ns)
-        self._snapshot.waiting[waiting.job.name] = again
+        job = replace(waiting.job, length_ns=waiting.job.length_ns - work.stay.saved_ns)
+        self._snapshot.waiting[job.name] = Waiting(job, waiting.partition, waiting.number, eligible_ns)
 
     def _leave(self, work: _Work, end: End) -> None:
         work.stay.end_ns, work.stay.end = self._now_ns, end

@@ -1,0 +1,195 @@
+"""Advice for a Slurm site: its jobs played under each way to preempt, with the times that a site can set.
+
+The urgent partitions are those of the highest PriorityTier.  All others get one PreemptMode, one GraceTime and one
+PreemptExemptTime at a time.  A play draws nothing, so there is one answer for each way, without an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from matplotlib.figure import Figure
+from msgspec.structs import replace
+
+from analysis.figures import style
+from emulator.display.tables import FittedTable, names, new_table, numbers
+from emulator.policies.slurm.model import MINUTE_NS, SECOND_NS, Cluster, Job, Mode
+from emulator.policies.slurm.player import Costs, Player, Stay
+from emulator.vocabulary import Frozen
+
+_HOUR_NS = 60 * MINUTE_NS
+_NO_TIME = 0
+_SWEPT_NS = {"0": _NO_TIME, "5 min": 5 * MINUTE_NS, "15 min": 15 * MINUTE_NS, "1 h": _HOUR_NS, "24 h": 24 * _HOUR_NS}
+"""Values of PreemptExemptTime and of GraceTime, by what the tables call them."""
+_SAVES_NS = {"every 15 min": 15 * MINUTE_NS, "every 1 h": _HOUR_NS}
+"""How often programs save, for the ways in which a requeued job goes on."""
+WAIT = "OFF"
+_REQUEUE_SAVED = "REQUEUE, saved"
+
+
+class Way(Frozen):
+    """One way to preempt."""
+
+    mode: str
+    cluster: Cluster
+    costs: Costs = Costs()
+    exempt: str = "0"
+    grace: str = "0"
+    saves: str = "-"
+
+
+class WayOutcome(Frozen):
+    """What a way means for the site's jobs.  None: no such job started, or ended."""
+
+    mode: str
+    exempt: str
+    """PreemptExemptTime."""
+    grace: str
+    """GraceTime."""
+    saves: str
+    """How often programs save."""
+    urgent_wait_s: float | None
+    """Mean, until the first start."""
+    urgent_longest_wait_s: float | None
+    other_completion_s: float | None
+    """Mean from submission to the end, of those that ran to their end."""
+    others_unfinished: int
+    """Other jobs that were cancelled for urgent ones, or never ended."""
+    preempted: int
+    """How often jobs were ended or stopped for others."""
+    lost_node_h: float
+    """Node-hours of work that was ended, and is done again or never."""
+    lost_share: float
+    """The same as a share of the node-hours of all jobs."""
+
+
+def urgent_partitions(cluster: Cluster) -> frozenset[str]:
+    """The partitions of the highest tier."""
+    highest = max(each.tier for each in cluster.partitions)
+    return frozenset(each.name for each in cluster.partitions if each.tier == highest)
+
+
+def ways(cluster: Cluster) -> Iterator[Way]:
+    """Waiting, then each PreemptMode with the times swept, then REQUEUE of programs that save what they have done."""
+    yield Way(WAIT, _with_mode(cluster, Mode.OFF, _NO_TIME, _NO_TIME))
+    # neither time is honoured for jobs that are stopped, not ended (slurm.conf(5), PreemptExemptTime and GraceTime)
+    yield Way(Mode.SUSPEND.value, _with_mode(cluster, Mode.SUSPEND, _NO_TIME, _NO_TIME))
+    for mode in (Mode.REQUEUE, Mode.CANCEL):
+        for exempt, exempt_ns in _SWEPT_NS.items():
+            yield Way(mode.value, _with_mode(cluster, mode, exempt_ns, _NO_TIME), exempt=exempt)
+        for grace, grace_ns in _SWEPT_NS.items():
+            if grace_ns:
+                yield Way(mode.value, _with_mode(cluster, mode, _NO_TIME, grace_ns), grace=grace)
+    requeued = _with_mode(cluster, Mode.REQUEUE, _NO_TIME, _NO_TIME)
+    for saves, period_ns in _SAVES_NS.items():
+        yield Way(_REQUEUE_SAVED, requeued, Costs(save_period_ns=period_ns), saves=saves)
+
+
+def outcome_of(way: Way, jobs: Sequence[Job]) -> WayOutcome:
+    """Play the jobs in this way."""
+    stays = Player(way.cluster, jobs, way.costs).play()
+    urgent = urgent_partitions(way.cluster)
+    waits = [stays[job.name][0].start_ns - job.submit_ns for job in jobs if job.partition in urgent and stays[job.name]]
+    others = [job for job in jobs if job.partition not in urgent]
+    ended = [end_ns - job.submit_ns for job in others if (end_ns := _finished_ns(stays[job.name])) is not None]
+    lost_ns = sum(stay.lost_ns * len(stay.nodes) for each in stays.values() for stay in each)
+    return WayOutcome(
+        way.mode,
+        way.exempt,
+        way.grace,
+        way.saves,
+        _mean_s(waits),
+        max(waits) / SECOND_NS if waits else None,
+        _mean_s(ended),
+        len(others) - len(ended),
+        sum(len(stay.stopped) + stay.was_ended for each in stays.values() for stay in each),
+        lost_ns / _HOUR_NS,
+        lost_ns / sum(job.length_ns * job.nodes for job in jobs),
+    )
+
+
+def ways_table(found: Sequence[WayOutcome]) -> FittedTable:
+    """One row for each way."""
+    columns = [*names("PreemptMode"), *names("saves", importance=3), *numbers("exempt", "grace", importance=4)]
+    columns += numbers("urgent\nwait s", importance=4) + numbers("longest\nwait s", importance=2)
+    columns += numbers("others'\ncompletion s", "lost\nnode-h", importance=4)
+    columns += numbers("lost %", "unfinished", "preempted", importance=1)
+    table = new_table("what each way means for the site's jobs", columns, also_in="advise.json")
+    last = found[0].mode
+    for each in found:
+        if each.mode != last:
+            table.add_section()
+        last = each.mode
+        times = (each.urgent_wait_s, each.urgent_longest_wait_s, each.other_completion_s)
+        cells = (each.mode, each.saves, each.exempt, each.grace, *map(_seconds, times), f"{each.lost_node_h:,.2f}")
+        table.add_row(*cells, f"{each.lost_share:.1%}", f"{each.others_unfinished:,}", f"{each.preempted:,}")
+    return table
+
+
+def ways_figure(found: Sequence[WayOutcome]) -> Figure:
+    """Node-hours lost against the mean wait of urgent jobs: a line for each mode and what is swept."""
+    figure, (panel,) = style.new_figure(width=6.4, height=4.2)
+    for index, (label, points) in enumerate(_lines(found).items()):
+        shown = [
+            (each.urgent_wait_s, each.lost_node_h, name) for each, name in points if each.urgent_wait_s is not None
+        ]
+        panel.plot([x for x, _, _ in shown], [y for _, y, _ in shown], label=label, marker="o", **style.line(index))
+        for x, y, name in shown:
+            panel.annotate(name, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=style.FONT_POINTS - 3)
+    panel.margins(0.1)
+    style.finish(panel, "mean wait of urgent jobs, s", "node-hours lost", "better: to the left and down", legend=False)
+    style.legend_below(figure)
+    return figure
+
+
+def _lines(found: Sequence[WayOutcome]) -> dict[str, list[tuple[WayOutcome, str]]]:
+    lines: dict[str, list[tuple[WayOutcome, str]]] = {}
+    for each in found:
+        graced = each.grace != "0"
+        if each.saves != "-":
+            lines.setdefault(_REQUEUE_SAVED, []).append((each, each.saves))
+        elif each.mode == WAIT:
+            lines.setdefault(WAIT, []).append((each, ""))
+        else:
+            swept = "" if each.mode == Mode.SUSPEND else ", GraceTime" if graced else ", PreemptExemptTime"
+            label = f"{each.mode}{swept}"
+            lines.setdefault(label, []).append((each, each.grace if graced else each.exempt if swept else ""))
+    return lines
+
+
+def _with_mode(cluster: Cluster, mode: Mode, exempt_ns: int, grace_ns: int) -> Cluster:
+    urgent = urgent_partitions(cluster)
+    partitions = tuple(
+        each if each.name in urgent else replace(each, mode=mode, grace_ns=grace_ns) for each in cluster.partitions
+    )
+    gang = cluster.settings.gang or mode is Mode.SUSPEND
+    settings = replace(cluster.settings, preempts=mode is not Mode.OFF, gang=gang, exempt_ns=exempt_ns)
+    return replace(cluster, partitions=partitions, settings=settings)
+
+
+def _finished_ns(stays: Sequence[Stay]) -> int | None:
+    last = stays[-1] if stays else None
+    return last.end_ns if last is not None and last.is_done else None
+
+
+def _mean_s(times_ns: Sequence[int]) -> float | None:
+    return sum(times_ns) / len(times_ns) / SECOND_NS if times_ns else None
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def words(found: Sequence[WayOutcome]) -> Iterator[str]:
+    """What the figures say, in sentences."""
+    by_mode: Mapping[str, WayOutcome] = {each.mode: each for each in reversed(found)}  # the first of each mode
+    wait = by_mode[WAIT]
+    yield f"Without preemption urgent jobs wait {_seconds(wait.urgent_wait_s)} s on average."
+    yield "Jobs that are suspended keep their memory: whether nodes have room for it is not checked."
+    for mode, each in sorted(by_mode.items(), key=lambda item: item[1].lost_node_h):
+        if each is not wait:
+            yield (
+                f"{mode}: they wait {_seconds(each.urgent_wait_s)} s; {each.lost_node_h:,.2f} node-hours"
+                f" ({each.lost_share:.1%} of all work) are lost; other jobs take {_seconds(each.other_completion_s)} s"
+                f" (without preemption {_seconds(wait.other_completion_s)} s)."
+            )
